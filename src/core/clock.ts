@@ -1,0 +1,12 @@
+/** Time as the rest of the program sees it; the real one comes from src/system.ts, tests bring their own. */
+export interface Clock {
+  /** Wall clock, epoch milliseconds UTC. It may jump. */
+  nowMs(): number;
+  /** Milliseconds since some fixed moment; never goes back. */
+  monotonicMs(): number;
+  /** Resolves after `ms`; rejects with the signal's reason when aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** A number in [0, 1), as Math.random gives it. */
+export type Random = () => number;

@@ -1,0 +1,79 @@
+import type { Window } from './window.ts';
+
+/** Exit codes of every command; CONTRACT: 130 and 143 come from the signal itself. */
+export const exitCodes = {
+  done: 0,
+  unexpected: 1,
+  usage: 2,
+  credential: 3,
+  incomplete: 4,
+  busy: 5,
+  damaged: 6,
+  unreachable: 7,
+  interrupted: 130,
+  terminated: 143,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** An error whose message is meant for the person at the terminal: what happened, to what, and what to do. */
+export class OddslakeError extends Error {
+  readonly exitCode: ExitCode;
+  constructor(exitCode: ExitCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'OddslakeError';
+    this.exitCode = exitCode;
+  }
+}
+
+/** Bad usage or bad settings: nothing was done. */
+export class UsageError extends OddslakeError {
+  constructor(message: string, options?: ErrorOptions) {
+    super(exitCodes.usage, message, options);
+    this.name = 'UsageError';
+  }
+}
+
+/** Published files differ from the manifest. */
+export class DamageError extends OddslakeError {
+  constructor(message: string, options?: ErrorOptions) {
+    super(exitCodes.damaged, message, options);
+    this.name = 'DamageError';
+  }
+}
+
+/**
+ * Why the upstream gave no usable answer.
+ * - `credential`: 401 or 403; the run stops
+ * - `unreachable`: no connection, name not found, connection refused
+ * - `transient`: 408, 425, 429, 5xx, reset, timeout, half body, unreadable answer; retries are used up
+ * - `refused`: any other status, a redirect included; the same request would fail again
+ */
+export type UpstreamFailure = 'credential' | 'unreachable' | 'transient' | 'refused';
+
+export interface UpstreamErrorFacts {
+  readonly failure: UpstreamFailure;
+  /** One clause for the reader, e.g. `answered 503 five times`. */
+  readonly reason: string;
+  readonly status?: number;
+  readonly symbol?: string;
+  readonly window?: Window;
+}
+
+/** A request that brought no usable answer, after its retries. */
+export class UpstreamError extends Error {
+  readonly failure: UpstreamFailure;
+  readonly reason: string;
+  readonly status: number | undefined;
+  readonly symbol: string | undefined;
+  readonly window: Window | undefined;
+  constructor(what: string, facts: UpstreamErrorFacts, options?: ErrorOptions) {
+    super(`${what}: ${facts.reason}`, options);
+    this.name = 'UpstreamError';
+    this.failure = facts.failure;
+    this.reason = facts.reason;
+    this.status = facts.status;
+    this.symbol = facts.symbol;
+    this.window = facts.window;
+  }
+}

@@ -1,0 +1,57 @@
+import type { Rejected, TickColumns } from '../core/tick.ts';
+import type { Window } from '../core/window.ts';
+
+/** One answer to GET /api/v1/ticks, decoded but not yet judged. Times are epoch milliseconds. */
+export interface TickPage extends TickColumns {
+  /** Elements of the `ticks` array, readable or not. `t.length + rejected.length` equals it. */
+  readonly received: number;
+  /** Elements that are not an object with two numbers; `raw` is their JSON text. */
+  readonly rejected: readonly Rejected[];
+  /** The window that the service says it covered; null where it does not say. */
+  readonly from: number | null;
+  readonly to: number | null;
+  /** When the service generated the answer; null where it does not say. */
+  readonly generatedAt: number | null;
+  /** Windows inside [from, to) that the service says it lacks (an extension of the interface). */
+  readonly gaps: readonly Window[];
+}
+
+/** One answer to GET /api/v1/markets. Records are kept as received. */
+export interface MarketsPage {
+  readonly markets: readonly unknown[];
+  /** Number of matching markets as the service states it; null where it does not say. */
+  readonly total: number | null;
+  readonly generatedAt: number | null;
+}
+
+export interface TicksQuery extends Window {
+  readonly symbol: string;
+  /** Most ticks wanted; the service may cap below it, silently. */
+  readonly limit: number;
+}
+
+export interface MarketsQuery {
+  readonly view?: string;
+  readonly source?: string;
+  readonly limit?: number;
+}
+
+/** What the client counted since it was opened. */
+export interface UpstreamCounters {
+  /** Requests started, retries included. */
+  readonly requests: number;
+  readonly retries: number;
+  /** Milliseconds the key was paused because the service asked for it (429, Retry-After). */
+  readonly throttledMs: number;
+  /** Milliseconds requests waited for their turn under the configured rate. */
+  readonly waitedMs: number;
+  readonly bytes: number;
+}
+
+/** The market data service as the collector sees it. Every method rejects with UpstreamError. */
+export interface Upstream {
+  ticks(query: TicksQuery, signal?: AbortSignal): Promise<TickPage>;
+  markets(query: MarketsQuery, signal?: AbortSignal): Promise<MarketsPage>;
+  counters(): UpstreamCounters;
+  close(): Promise<void>;
+}
