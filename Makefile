@@ -1,0 +1,30 @@
+# Two commands on a fresh machine with Node 20 or newer, npm and make: `make run` and `make test`.
+# Everything runs on Node 24 or newer: the machine's, or the one that bin/setup puts into .node/.
+export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint typecheck format setup clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+run: setup ## a simulated service, one nightly run against it into output/demo, and how to load the result
+	@bin/oddslake demo
+
+test: setup ## every test; TEST_ARGS='test/core' for some of them
+	@vitest run $(TEST_ARGS)
+
+lint: setup ## format and lint rules
+	@biome check --error-on-warnings
+
+typecheck: setup ## TypeScript, nothing written
+	@tsc
+
+format: setup ## write what lint would ask for
+	@biome check --write
+
+setup: ## install what is missing, and only that
+	@bin/setup
+
+clean: ## remove what was installed or built; archives stay
+	rm -rf node_modules .node dist

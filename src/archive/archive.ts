@@ -1,0 +1,120 @@
+import { join } from 'node:path';
+import { DamageError, UsageError } from '../core/errors.ts';
+import { openIntent } from '../state/intent.ts';
+import { openState, type State, stateFile } from '../state/state.ts';
+import { type Disk, sha256 } from './disk.ts';
+import { type Layout, layoutOf } from './layout.ts';
+import { emptyManifest, type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
+import { rebuildState } from './rebuild.ts';
+
+export interface Archive {
+  readonly layout: Layout;
+  readonly state: State;
+  readonly disk: Disk;
+  /** Name and version of this program, as the manifest has it. */
+  readonly writer: string;
+  /** The current generation: an open intent is the new one already. */
+  manifest(): Manifest;
+  close(): void;
+}
+
+export interface OpenOptions {
+  readonly root: string;
+  /** Whether to start an archive where there is none. */
+  readonly create: boolean;
+  /** The upstream that the caller means to poll; null where it polls none. */
+  readonly upstream: string | null;
+  /** Files of a day, for a new archive. */
+  readonly parts: number;
+  readonly writer: string;
+  readonly settleMs: number;
+}
+
+/** Opens the archive at `root`. Refuses a missing one (unless `create`), another upstream's and a newer format. */
+export function openArchive(options: OpenOptions, disk: Disk): Archive {
+  const { root, upstream } = options;
+  const layout = layoutOf(root);
+  const published = disk.size(layout.manifest) === null ? undefined : readManifest(layout, disk);
+  const known = disk.size(stateFile(layout.private)) !== null;
+  if (published === undefined && !known) {
+    if (!options.create) {
+      throw new UsageError(
+        `There is no archive at ${root}. Name the folder with --output or ODDSLAKE_OUTPUT to start one there.`,
+      );
+    }
+    if (upstream === null) {
+      throw new UsageError(
+        `There is no archive at ${root}, and nothing says which upstream a new one is for. Set ODDSLAKE_BASE_URL.`,
+      );
+    }
+    const others = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
+    if (others.length > 0) {
+      throw new UsageError(
+        `${root} holds other files (${others.slice(0, 3).join(', ')}) and is no archive. Name an empty or new folder.`,
+      );
+    }
+  }
+  const owner = published?.upstream;
+  if (owner !== undefined) requireUpstreamOf(root, owner, upstream);
+  disk.makeFolder(layout.private);
+  const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
+  const state = openState(layout.private, identity);
+  try {
+    requireUpstreamOf(root, state.identity.upstream, upstream);
+    if (published !== undefined && state.generation() === 0) rebuildState(state, published, layout, disk);
+  } catch (error) {
+    state.close();
+    throw error;
+  }
+  return {
+    layout,
+    state,
+    disk,
+    writer: options.writer,
+    manifest() {
+      const intent = openIntent(state.db);
+      if (intent !== undefined) return parseManifest(intent.manifest, 'the state database');
+      if (state.generation() === 0) return emptyManifest(options.writer, state.identity.upstream, state.identity.parts);
+      return readManifest(layout, disk);
+    },
+    close: () => state.close(),
+  };
+}
+
+function requireUpstreamOf(root: string, owner: string, wanted: string | null): void {
+  if (wanted === null || owner === wanted) return;
+  throw new UsageError(
+    `The archive at ${root} belongs to the upstream ${owner}, not to ${wanted}. Use another output folder, or set source.name if both are the same service.`,
+  );
+}
+
+function readManifest(layout: Layout, disk: Disk): Manifest {
+  if (disk.size(layout.manifest) === null) {
+    throw new DamageError(`${layout.manifest} is missing, though the archive was published.`);
+  }
+  return parseManifest(Buffer.from(disk.read(layout.manifest)).toString('utf8'), layout.manifest);
+}
+
+/**
+ * The absolute path of a published file as it can be read now: staged while its publish is being carried out, at its
+ * place before and after.
+ */
+export function locate(archive: Archive, path: string): string {
+  const staged = openIntent(archive.state.db)?.moves.find((move) => move.to === path);
+  if (staged !== undefined) {
+    const at = join(archive.layout.root, staged.from);
+    if (archive.disk.size(at) !== null) return at;
+  }
+  return join(archive.layout.root, path);
+}
+
+/** Reads a published file and checks it against the manifest; a bad one is refused and stays where it is. */
+export function readPublished(archive: Archive, file: PublishedFile): Uint8Array {
+  const path = locate(archive, file.path);
+  if (archive.disk.size(path) === null) throw new DamageError(`${file.path} is missing, though the manifest lists it.`);
+  const bytes = archive.disk.read(path);
+  if (sha256(bytes) !== file.sha256) {
+    throw new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's.`);
+  }
+  return bytes;
+}

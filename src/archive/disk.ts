@@ -1,0 +1,105 @@
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
+
+/** Everything the archive does to a file system. What it writes is durable when a call returns, unless said otherwise. */
+export interface Disk {
+  read(path: string): Uint8Array;
+  /** Null where there is no such file. */
+  size(path: string): number | null;
+  /** Names in a folder, sorted; none where it is missing. */
+  list(path: string): string[];
+  /** Creates or replaces a file and syncs it; not its folder. */
+  write(path: string, bytes: Uint8Array): void;
+  /** Makes a folder and those above it, each synced into its parent. */
+  makeFolder(path: string): void;
+  /** Replaces `to` at once; durable only after `syncFolder` of both folders. */
+  rename(from: string, to: string): void;
+  link(from: string, to: string): void;
+  syncFolder(path: string): void;
+  /** Removes a file or a folder with all that is in it; nothing where it is missing. */
+  remove(path: string): void;
+}
+
+export const systemDisk: Disk = {
+  read: (path) => explain('read', path, () => readFileSync(path)),
+  size: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.size ?? null),
+  list: (path) =>
+    explain('list', path, () => (statSync(path, { throwIfNoEntry: false }) ? readdirSync(path).sort() : [])),
+  write: (path, bytes) =>
+    explain('write', path, () => {
+      const file = openSync(path, 'w');
+      try {
+        for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+        fsyncSync(file);
+      } finally {
+        closeSync(file);
+      }
+    }),
+  makeFolder: (path) => explain('make', path, () => makeFolder(path)),
+  rename: (from, to) => explain('rename', from, () => renameSync(from, to)),
+  link: (from, to) => explain('link', from, () => linkSync(from, to)),
+  syncFolder: (path) => explain('sync', path, () => syncFolder(path)),
+  remove: (path) => explain('remove', path, () => rmSync(path, { recursive: true, force: true })),
+};
+
+function makeFolder(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+  makeFolder(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    // Another process may have been quicker.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+  syncFolder(dirname(path));
+}
+
+function syncFolder(path: string): void {
+  const folder = openSync(path, 'r');
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
+
+function explain<T>(doing: string, path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'ENOSPC' || code === 'EDQUOT') {
+      throw new OddslakeError(
+        exitCodes.unexpected,
+        `The disk is full: could not ${doing} ${path}. Free some space and run again; nothing that was accepted is lost.`,
+        { cause: error },
+      );
+    }
+    if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
+      throw new OddslakeError(
+        exitCodes.unexpected,
+        `Not allowed to ${doing} ${path}. Check its owner and permissions.`,
+        {
+          cause: error,
+        },
+      );
+    }
+    throw error;
+  }
+}
+
+export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');

@@ -1,0 +1,32 @@
+import { join } from 'node:path';
+import { dayOf } from '../core/time.ts';
+import type { DatasetName } from './datasets.ts';
+
+/** Where things are, all below one root; published paths are relative to it, with forward slashes. */
+export interface Layout {
+  readonly root: string;
+  readonly manifest: string;
+  readonly private: string;
+  readonly staging: string;
+  readonly lock: string;
+}
+
+export function layoutOf(root: string): Layout {
+  const hidden = join(root, '.oddslake');
+  return {
+    root,
+    manifest: join(root, 'manifest.json'),
+    private: hidden,
+    staging: join(hidden, 'staging'),
+    lock: join(hidden, 'lock.sqlite'),
+  };
+}
+
+/** The path of a published file of one UTC day, relative to the root. */
+export const dayPath = (dataset: DatasetName, day: number, part: number): string =>
+  `${dataset}/date=${dayOf(day)}/part-${String(part).padStart(2, '0')}.parquet`;
+
+export const symbolsPath = 'symbols/part-00.parquet';
+
+export const quarantinePath = (generation: number): string =>
+  `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson`;

@@ -1,0 +1,85 @@
+import type { DayState } from '../core/completeness.ts';
+import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
+import { type DatasetName, datasetNames } from './datasets.ts';
+
+/** The version of the archive's layout that this program writes. */
+export const formatVersion = 1;
+
+/** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, included. */
+export interface PublishedFile {
+  /** Relative to the archive's root, with forward slashes. */
+  readonly path: string;
+  /** UTC day, or null where the dataset has no days. */
+  readonly date: string | null;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly t_min: number | null;
+  readonly t_max: number | null;
+  /** How many symbols it holds. */
+  readonly symbols: number;
+  /** The generation that wrote it. */
+  readonly generation: number;
+}
+
+/** manifest.json: what is published, one generation. */
+export interface Manifest {
+  readonly format_version: number;
+  readonly generation: number;
+  readonly created_at: number;
+  readonly writer: string;
+  readonly upstream: string;
+  readonly parts: number;
+  /** sha256 of the manifest before this one; null for the first. */
+  readonly previous_sha256: string | null;
+  readonly watermark: number | null;
+  readonly days: Readonly<Record<string, DayState>>;
+  readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
+}
+
+export const emptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
+  format_version: formatVersion,
+  generation: 0,
+  created_at: 0,
+  writer,
+  upstream,
+  parts,
+  previous_sha256: null,
+  watermark: null,
+  days: {},
+  datasets: Object.fromEntries(datasetNames.map((name) => [name, { files: [] }])) as unknown as Manifest['datasets'],
+});
+
+export const manifestText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 1)}\n`;
+
+/** Reads manifest.json; `path` is for the error. A newer format is refused before anything else is believed. */
+export function parseManifest(text: string, path: string): Manifest {
+  let parsed: Partial<Manifest>;
+  try {
+    parsed = JSON.parse(text) as Partial<Manifest>;
+  } catch (error) {
+    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not JSON.`, { cause: error });
+  }
+  if (typeof parsed?.format_version === 'number' && parsed.format_version > formatVersion) {
+    throw new UsageError(
+      `${path} was written by a newer oddslake (format ${parsed.format_version}, this one knows ${formatVersion}). Upgrade oddslake.`,
+    );
+  }
+  const { generation, upstream, parts, datasets } = parsed ?? {};
+  if (typeof generation !== 'number' || typeof upstream !== 'string' || typeof parts !== 'number' || !datasets) {
+    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not a manifest.`);
+  }
+  return parsed as Manifest;
+}
+
+export const allFiles = (manifest: Manifest): PublishedFile[] =>
+  Object.values(manifest.datasets).flatMap((dataset) => [...dataset.files]);
+
+export const fileAt = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>
+  manifest.datasets[dataset]?.files.find((file) => file.path === path);
+
+/** SHA256SUMS, as `sha256sum -c` reads it. */
+export const checksumsText = (manifest: Manifest): string =>
+  allFiles(manifest)
+    .map((file) => `${file.sha256}  ${file.path}\n`)
+    .join('');

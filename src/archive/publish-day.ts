@@ -1,0 +1,149 @@
+import { type Covered, joinForPublishing, overlay } from '../core/coverage.ts';
+import { DamageError } from '../core/errors.ts';
+import { type Conflict, type KnownStandings, type Merged, mergePart, noPart, type PartColumns } from '../core/merge.ts';
+import { compareUtf8 } from '../core/order.ts';
+import { dayOf } from '../core/time.ts';
+import { contestedStanding, standInStanding } from '../state/coverage.ts';
+import { type Bin, binTicksByRun, readBin, readBinCoverage } from '../state/journal.ts';
+import type { TickDelta } from '../state/symbols.ts';
+import { type Archive, readPublished } from './archive.ts';
+import {
+  conflictRows,
+  coverageRows,
+  encodeDay,
+  type PublishedCoverage,
+  readConflicts,
+  readCoverage,
+} from './day-files.ts';
+import { dayPath } from './layout.ts';
+import { fileAt } from './manifest.ts';
+import { type Stage, stageFile } from './stage.ts';
+import { decodeTicks, encodeTicks } from './ticks-file.ts';
+
+/** What one part of one day took in. */
+export interface BinOutcome {
+  readonly bin: Bin;
+  readonly merged: Omit<Merged, 'columns'>;
+  readonly deltas: readonly TickDelta[];
+  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
+  readonly ticksByRun: readonly { readonly run_id: string; readonly n: number }[];
+}
+
+export interface DayOutcome {
+  readonly bins: readonly BinOutcome[];
+  /** Why parts were refused: what is published there is damaged. Their journal is kept. */
+  readonly refused: readonly string[];
+}
+
+/** Merges the journal's bins of one day with what is published and stages what changed. Holds one part in memory. */
+export async function stageDay(archive: Archive, stage: Stage, bins: readonly Bin[], end: number): Promise<DayOutcome> {
+  const day = bins[0]!.day;
+  const refused: string[] = [];
+  const outcomes: BinOutcome[] = [];
+  let coverage: Map<string, PublishedCoverage[]>;
+  let conflicts: Conflict[];
+  try {
+    coverage = readCoverage(archive, stage.base, day);
+    conflicts = readConflicts(archive, stage.base, day);
+  } catch (error) {
+    if (error instanceof DamageError) return { bins: [], refused: [error.message] };
+    throw error;
+  }
+  for (const bin of bins) {
+    try {
+      outcomes.push(stageBin(archive, stage, bin, end, coverage, conflicts));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+    }
+    // Signals and other work get their turn between parts.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  if (outcomes.length > 0) {
+    encodeDay(archive, stage, 'coverage', day, coverageRows(coverage));
+    encodeDay(archive, stage, 'conflicts', day, conflictRows(conflicts));
+  }
+  return { bins: outcomes, refused };
+}
+
+function stageBin(
+  archive: Archive,
+  stage: Stage,
+  bin: Bin,
+  end: number,
+  coverage: Map<string, PublishedCoverage[]>,
+  conflicts: Conflict[],
+): BinOutcome {
+  const { db } = archive.state;
+  const path = dayPath('ticks', bin.day, bin.part);
+  const file = fileAt(stage.base, 'ticks', path);
+  const old = file === undefined ? noPart : decodeTicks(readPublished(archive, file));
+  const known: KnownStandings = {
+    contested: (symbol, t) => contestedStanding(db, symbol, t),
+    standIn: (symbol, t) => standInStanding(db, symbol, t),
+  };
+  const { columns, ...merged } = mergePart(old, readBin(db, bin, end), known);
+  if (merged.changed) {
+    stageFile(archive, stage, 'ticks', path, encodeTicks(columns), {
+      date: dayOf(bin.day),
+      rows: columns.t.length,
+      t_min: columns.t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
+      t_max: columns.t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
+      symbols: columns.symbols.length,
+    });
+  }
+  conflicts.push(...merged.conflicts);
+  const covered = readBinCoverage(db, bin, end);
+  updateCoverage(coverage, covered, [...merged.added.keys()], columns);
+  const deltas = deltasOf(merged.added, columns);
+  return { bin, merged, deltas, coverage: covered, ticksByRun: binTicksByRun(db, bin, end) };
+}
+
+/** Lays new answers over the day's coverage and counts the ticks anew wherever answers or ticks came. */
+function updateCoverage(
+  coverage: Map<string, PublishedCoverage[]>,
+  covered: ReadonlyMap<string, readonly Covered[]>,
+  ticked: readonly string[],
+  columns: PartColumns,
+): void {
+  const index = new Map(columns.symbols.map((symbol, i) => [symbol, i]));
+  for (const symbol of new Set([...covered.keys(), ...ticked])) {
+    const stretches = joinForPublishing(overlay([...(coverage.get(symbol) ?? []), ...(covered.get(symbol) ?? [])]));
+    const at = index.get(symbol);
+    const t =
+      at === undefined ? columns.t.subarray(0, 0) : columns.t.subarray(columns.offsets[at]!, columns.offsets[at + 1]!);
+    if (stretches.length === 0) continue;
+    coverage.set(
+      symbol,
+      stretches.map(({ from, to, fetchedAt, origin }) => {
+        return { from, to, fetchedAt, origin, ticks: firstAtOrAfter(t, to) - firstAtOrAfter(t, from) };
+      }),
+    );
+  }
+}
+
+function firstAtOrAfter(t: Float64Array, moment: number): number {
+  let low = 0;
+  let high = t.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (t[middle]! < moment) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function deltasOf(added: ReadonlyMap<string, number>, columns: PartColumns): TickDelta[] {
+  const out: TickDelta[] = [];
+  columns.symbols.forEach((symbol, i) => {
+    const count = added.get(symbol) ?? 0;
+    if (count === 0) return;
+    out.push({
+      symbol,
+      added: count,
+      first: columns.t[columns.offsets[i]!]!,
+      last: columns.t[columns.offsets[i + 1]! - 1]!,
+    });
+  });
+  return out.sort((a, b) => compareUtf8(a.symbol, b.symbol));
+}

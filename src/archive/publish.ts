@@ -1,0 +1,201 @@
+import type { Clock } from '../core/clock.ts';
+import { completeness } from '../core/completeness.ts';
+import { type Covered, overlay } from '../core/coverage.ts';
+import type { LingerRules } from '../core/life.ts';
+import { mergeMarkets, type SymbolFacts } from '../core/market.ts';
+import { compareUtf8 } from '../core/order.ts';
+import { dayOf, dayStart } from '../core/time.ts';
+import { dayFloor } from '../core/window.ts';
+import { addSegments, allSegments, setContested } from '../state/coverage.ts';
+import { type Bin, consume, journalBins, journalEnd, readMarkets, readRejected } from '../state/journal.ts';
+import { takeWriteLock } from '../state/lock.ts';
+import { addRecovered, addTally, isOver } from '../state/runs.ts';
+import { addTickDeltas, allSymbols } from '../state/symbols.ts';
+import type { Archive } from './archive.ts';
+import { commit, finishIntent } from './commit.ts';
+import { datasets } from './datasets.ts';
+import { encodeDay, marketRows, readMarketRows } from './day-files.ts';
+import { sha256 } from './disk.ts';
+import { quarantinePath, symbolsPath } from './layout.ts';
+import { formatVersion, type Manifest, manifestText, type PublishedFile } from './manifest.ts';
+import { encodeRows, type Value } from './parquet.ts';
+import { type BinOutcome, stageDay } from './publish-day.ts';
+import { nextFiles, type Stage, stageFile, stagePrivate, startStage } from './stage.ts';
+
+export interface PublishOptions {
+  readonly runId: string;
+  readonly clock: Clock;
+  /** How long to wait for another writer, in ms. */
+  readonly waitMs: number;
+  /** Symbols named by hand, or null where market lists decide which are polled. */
+  readonly named: ReadonlySet<string> | null;
+  readonly rules: LingerRules;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+export interface Published {
+  readonly manifest: Manifest;
+  /** Files that this publish wrote. */
+  readonly files: readonly PublishedFile[];
+  /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
+  readonly refused: readonly string[];
+}
+
+/** Merges what is journaled into the published tree: one new generation, all or nothing. Nothing journaled: no new one. */
+export async function publish(archive: Archive, options: PublishOptions): Promise<Published> {
+  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal);
+  try {
+    finishIntent(archive);
+    return await publishLocked(archive, options);
+  } finally {
+    lock.release();
+  }
+}
+
+/** Finishes a publish that was broken after its commit point, if there is one. */
+export async function recover(archive: Archive, waitMs: number, clock: Clock, signal?: AbortSignal): Promise<void> {
+  const lock = await takeWriteLock(archive.layout.lock, waitMs, clock, signal);
+  try {
+    finishIntent(archive);
+  } finally {
+    lock.release();
+  }
+}
+
+async function publishLocked(archive: Archive, options: PublishOptions): Promise<Published> {
+  const { db } = archive.state;
+  const end = journalEnd(db);
+  const base = archive.manifest();
+  const stage = startStage(archive, base);
+  const bins = journalBins(db, end);
+  const refused: string[] = [];
+  const taken: BinOutcome[] = [];
+  let done = 0;
+  for (const ofDay of Map.groupBy(bins, (bin) => bin.day).values()) {
+    options.signal?.throwIfAborted();
+    const outcome = await stageDay(archive, stage, ofDay, end);
+    taken.push(...outcome.bins);
+    refused.push(...outcome.refused);
+    done += ofDay.length;
+    options.onProgress?.(done, bins.length);
+  }
+  const polled = stageMarkets(archive, stage, end);
+  const rejected = stageQuarantine(archive, stage, end);
+  if (taken.length === 0 && !polled && !rejected) return { manifest: base, files: [], refused };
+  const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
+  stageSymbols(archive, stage, symbols);
+  const manifest = nextManifest(archive, stage, symbols, taken, options);
+  const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
+  commit(archive, manifest, moves, () => record(archive, options, taken, end, polled));
+  return { manifest, files: [...stage.files.values()].map((staged) => staged.file), refused };
+}
+
+const moveOrder = (path: string): number => (path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1);
+
+/** Returns whether there was a poll to take in. */
+function stageMarkets(archive: Archive, stage: Stage, end: number): boolean {
+  const polls = [...readMarkets(archive.state.db, end)];
+  for (const [day, ofDay] of Map.groupBy(polls, (poll) => dayFloor(poll.observedAt))) {
+    const rows = mergeMarkets(readMarketRows(archive, stage.base, day), ofDay);
+    encodeDay(archive, stage, 'markets', day, marketRows(rows));
+  }
+  return polls.length > 0;
+}
+
+/** Writes what was set aside, as received, one JSON object a line. */
+function stageQuarantine(archive: Archive, stage: Stage, end: number): boolean {
+  const lines = [...readRejected(archive.state.db, end)].map((row) => `${JSON.stringify(row)}\n`);
+  if (lines.length > 0) stagePrivate(archive, stage, quarantinePath(stage.generation), Buffer.from(lines.join('')));
+  return lines.length > 0;
+}
+
+/** The symbols as they will be once this publish is committed; the state does the same sum in `addTickDeltas`. */
+function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcome[], nowMs: number): SymbolFacts[] {
+  const bySymbol = new Map(symbols.map((facts) => [facts.symbol, facts]));
+  for (const { symbol, added, first, last } of taken.flatMap((bin) => bin.deltas)) {
+    const facts = bySymbol.get(symbol) ?? unlisted(symbol, nowMs);
+    bySymbol.set(symbol, {
+      ...facts,
+      ticks: facts.ticks + added,
+      firstTick: Math.min(facts.firstTick ?? first, first),
+      lastTick: Math.max(facts.lastTick ?? last, last),
+    });
+  }
+  return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
+}
+
+const unlisted = (symbol: string, nowMs: number): SymbolFacts => ({
+  ...{ symbol, canonicalId: null, source: null, question: null, category: null, isActive: null, opensAt: null },
+  ...{ closesAt: null, resolvedAt: null, outcome: null, firstSeen: nowMs, lastSeen: nowMs, lastActive: null },
+  ...{ inactiveSince: null, listed: false, polledFrom: null, firstTick: null, lastTick: null, ticks: 0 },
+  ...{ failures: 0, retiredAt: null },
+});
+
+function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
+  if (symbols.length === 0) return;
+  const rows = symbols.map((s): Value[] => [
+    ...[s.symbol, s.canonicalId, s.source, s.question, s.category, s.isActive, s.opensAt, s.closesAt, s.resolvedAt],
+    ...[s.outcome, s.firstSeen, s.lastSeen, s.firstTick, s.lastTick, s.ticks],
+  ]);
+  stageFile(archive, stage, 'symbols', symbolsPath, encodeRows(datasets.symbols, rows), {
+    date: null,
+    rows: rows.length,
+    t_min: symbols.reduce((min, s) => Math.min(min, s.firstSeen), Number.POSITIVE_INFINITY),
+    t_max: symbols.reduce((max, s) => Math.max(max, s.lastSeen), Number.NEGATIVE_INFINITY),
+    symbols: rows.length,
+  });
+}
+
+function nextManifest(
+  archive: Archive,
+  stage: Stage,
+  symbols: readonly SymbolFacts[],
+  taken: readonly BinOutcome[],
+  { clock, named, rules }: PublishOptions,
+): Manifest {
+  const files = nextFiles(stage);
+  const coverage: Map<string, Covered[]> = allSegments(archive.state.db);
+  for (const bin of taken) {
+    for (const [symbol, added] of bin.coverage)
+      coverage.set(symbol, overlay([...(coverage.get(symbol) ?? []), ...added]));
+  }
+  const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
+  const days = [...dates].sort().map(dayStart);
+  const found = completeness({ symbols, coverage, named, days, nowMs: clock.nowMs(), rules });
+  return {
+    format_version: formatVersion,
+    generation: stage.generation,
+    created_at: clock.nowMs(),
+    writer: archive.writer,
+    upstream: archive.state.identity.upstream,
+    parts: archive.state.identity.parts,
+    previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(manifestText(stage.base))),
+    watermark: found.watermark,
+    days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
+    datasets: files,
+  };
+}
+
+/** What the state must know of a publish; in its transaction. */
+function record(
+  archive: Archive,
+  options: PublishOptions,
+  taken: readonly BinOutcome[],
+  end: number,
+  polled: boolean,
+): void {
+  const { db } = archive.state;
+  const bins: Bin[] = [];
+  for (const { bin, merged, deltas, coverage, ticksByRun } of taken) {
+    bins.push(bin);
+    addTickDeltas(db, deltas, options.clock.nowMs());
+    for (const [symbol, covered] of coverage) addSegments(db, symbol, covered);
+    for (const { symbol, t, ...standing } of merged.contested) setContested(db, symbol, t, standing);
+    for (const [runId, tally] of merged.tallies) addTally(db, runId, tally);
+    for (const { run_id, n } of ticksByRun) {
+      if (run_id !== options.runId && isOver(db, run_id)) addRecovered(db, options.runId, n);
+    }
+  }
+  consume(db, bins, end, polled);
+}

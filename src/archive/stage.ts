@@ -1,0 +1,78 @@
+import { join } from 'node:path';
+import type { Move } from '../state/intent.ts';
+import type { Archive } from './archive.ts';
+import type { DatasetName } from './datasets.ts';
+import { sha256 } from './disk.ts';
+import { fileAt, type Manifest, type PublishedFile } from './manifest.ts';
+
+/** What a publish has written under .oddslake/staging and where it shall go. Nothing of it counts before the commit. */
+export interface Stage {
+  readonly generation: number;
+  readonly base: Manifest;
+  readonly moves: Move[];
+  /** The files of the next manifest that differ from the base, by path. */
+  readonly files: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;
+}
+
+export interface FileFacts {
+  readonly date: string | null;
+  readonly rows: number;
+  readonly t_min: number | null;
+  readonly t_max: number | null;
+  readonly symbols: number;
+}
+
+/** Starts a stage; what a broken publish left staged goes, since it never counted. Holder of the write lock only. */
+export function startStage(archive: Archive, base: Manifest): Stage {
+  archive.disk.remove(archive.layout.staging);
+  return { generation: base.generation + 1, base, moves: [], files: new Map() };
+}
+
+/** Stages a file of a dataset; one whose bytes are published already is left as it is. */
+export function stageFile(
+  archive: Archive,
+  stage: Stage,
+  dataset: DatasetName,
+  path: string,
+  bytes: Uint8Array,
+  facts: FileFacts,
+): void {
+  const hash = sha256(bytes);
+  if (fileAt(stage.base, dataset, path)?.sha256 === hash) return;
+  stagePrivate(archive, stage, path, bytes);
+  const file = { path, ...facts, bytes: bytes.length, sha256: hash, generation: stage.generation };
+  stage.files.set(path, { dataset, file: orderFields(file) });
+}
+
+/** Stages a file that no manifest names. */
+export function stagePrivate(archive: Archive, stage: Stage, path: string, bytes: Uint8Array): void {
+  const from = `.oddslake/staging/${stage.generation}/${path}`;
+  const target = join(archive.layout.root, from);
+  archive.disk.makeFolder(join(target, '..'));
+  archive.disk.write(target, bytes);
+  archive.disk.syncFolder(join(target, '..'));
+  stage.moves.push({ from, to: path });
+}
+
+const orderFields = (f: PublishedFile): PublishedFile => ({
+  path: f.path,
+  date: f.date,
+  rows: f.rows,
+  bytes: f.bytes,
+  sha256: f.sha256,
+  t_min: f.t_min,
+  t_max: f.t_max,
+  symbols: f.symbols,
+  generation: f.generation,
+});
+
+/** The base manifest with the staged files in it; each dataset's files sorted by path. */
+export function nextFiles(stage: Stage): Manifest['datasets'] {
+  const out = {} as Record<DatasetName, { files: PublishedFile[] }>;
+  for (const [dataset, { files }] of Object.entries(stage.base.datasets)) {
+    const byPath = new Map(files.map((file) => [file.path, file]));
+    for (const [path, staged] of stage.files) if (staged.dataset === dataset) byPath.set(path, staged.file);
+    out[dataset as DatasetName] = { files: [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1)) };
+  }
+  return out;
+}

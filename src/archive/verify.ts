@@ -1,0 +1,82 @@
+import { join } from 'node:path';
+import { type Archive, locate } from './archive.ts';
+import { datasetNames } from './datasets.ts';
+import { sha256 } from './disk.ts';
+import { allFiles, checksumsText, type Manifest, manifestText, type PublishedFile } from './manifest.ts';
+
+export interface Finding {
+  readonly path: string;
+  readonly what: 'missing' | 'differs' | 'not in the manifest';
+}
+
+export interface Verified {
+  readonly generation: number;
+  readonly files: number;
+  readonly bytes: number;
+  readonly findings: readonly Finding[];
+}
+
+/** Re-reads and re-hashes published files against the manifest: all of them, or just those given. */
+export async function verify(
+  archive: Archive,
+  only: readonly PublishedFile[] | null,
+  onProgress?: (done: number, total: number) => void,
+  signal?: AbortSignal,
+): Promise<Verified> {
+  const manifest = archive.manifest();
+  const files = only ?? allFiles(manifest);
+  const findings: Finding[] = [];
+  let bytes = 0;
+  for (const [done, file] of files.entries()) {
+    signal?.throwIfAborted();
+    const finding = check(archive, file);
+    if (finding !== undefined) findings.push(finding);
+    bytes += file.bytes;
+    onProgress?.(done + 1, files.length);
+    // Signals and the progress bar get their turn.
+    if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
+  }
+  // A publish that went on meanwhile replaced files rightly: what it names now is looked at instead.
+  const current = archive.manifest();
+  if (current.generation !== manifest.generation) {
+    const byPath = new Map(allFiles(current).map((file) => [file.path, file]));
+    const again = only?.map((file) => byPath.get(file.path) ?? file) ?? null;
+    return verify(archive, again, onProgress, signal);
+  }
+  if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
+  return { generation: manifest.generation, files: files.length, bytes, findings };
+}
+
+function check(archive: Archive, file: PublishedFile): Finding | undefined {
+  const path = locate(archive, file.path);
+  if (archive.disk.size(path) === null) return { path: file.path, what: 'missing' };
+  return sha256(archive.disk.read(path)) === file.sha256 ? undefined : { path: file.path, what: 'differs' };
+}
+
+/** Parquet files that a glob over a dataset would read and no manifest names. */
+function strangers(archive: Archive, files: readonly PublishedFile[]): Finding[] {
+  const known = new Set(files.map((file) => file.path));
+  const found: Finding[] = [];
+  for (const dataset of datasetNames) {
+    for (const name of archive.disk.list(join(archive.layout.root, dataset))) {
+      const paths = name.endsWith('.parquet')
+        ? [`${dataset}/${name}`]
+        : archive.disk.list(join(archive.layout.root, dataset, name)).map((inner) => `${dataset}/${name}/${inner}`);
+      for (const path of paths) {
+        if (!known.has(path)) found.push({ path, what: 'not in the manifest' });
+      }
+    }
+  }
+  return found;
+}
+
+/** The two texts at the root that readers check files against. */
+function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
+  if (manifest.generation === 0) return [];
+  const expected = { 'manifest.json': manifestText(manifest), SHA256SUMS: checksumsText(manifest) };
+  return Object.entries(expected).flatMap(([path, text]): Finding[] => {
+    const at = join(archive.layout.root, path);
+    if (archive.disk.size(at) === null) return [{ path, what: 'missing' }];
+    return Buffer.from(archive.disk.read(at)).toString('utf8') === text ? [] : [{ path, what: 'differs' }];
+  });
+}

@@ -1,0 +1,15 @@
+/** Routes of the market data service, relative to its base URL. Plain strings, so that nobody loads a schema for them. */
+export const paths = {
+  markets: '/api/v1/markets',
+  ticks: '/api/v1/ticks',
+  orderbook: '/api/v1/orderbook',
+  backtest: '/api/v1/backtest',
+  researchBacktest: '/api/v1/research/backtest',
+  bots: '/api/v1/bots',
+  strategies: '/api/v1/strategies',
+  /** Planned by the service and not fixed yet; ours serves it. */
+  historicalMarkets: '/api/v1/historical/markets',
+} as const;
+
+/** Values of `view` that the service's documentation names; it may know more. */
+export const marketViews = ['matched', 'resolving'] as const;

@@ -1,0 +1,66 @@
+import { Type } from 'typebox';
+
+/*
+ * The documented part of the market data service. Objects stay open (`additionalProperties` is left alone): the
+ * documentation says of every payload that fields beyond these may come. What the collector tolerates on top of it is
+ * written in src/upstream, which decodes without these schemas.
+ */
+
+const EpochMs = (description: string) => Type.Integer({ description: `${description}, epoch milliseconds UTC.` });
+
+/** An item of `markets`. Four fields are documented; real records carry more, which are kept as received. */
+export const Market = Type.Object(
+  {
+    canonical_id: Type.String({ description: 'Canonical market identifier across datasets.' }),
+    confidence: Type.Number({ description: 'Match confidence, a fraction between 0 and 1.' }),
+    category: Type.String({ description: 'Market category.' }),
+    is_active: Type.Boolean({ description: 'Whether the market is active.' }),
+  },
+  { description: 'A market; fields beyond these four may follow.' },
+);
+export type Market = Type.Static<typeof Market>;
+
+export const MarketsQuery = Type.Object({
+  view: Type.Optional(Type.String({ description: 'Named views are `matched` and `resolving`.' })),
+  source: Type.Optional(Type.String({ description: 'Venue identifier.' })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Maximum number of markets returned.' })),
+});
+export type MarketsQuery = Type.Static<typeof MarketsQuery>;
+
+export const MarketsAnswer = Type.Object({
+  markets: Type.Array(Market),
+  count: Type.Integer({ minimum: 0, description: 'Number of markets in this response.' }),
+  total: Type.Integer({ minimum: 0, description: 'Total number of matching markets.' }),
+  view: Type.String({ description: 'The view that was applied.' }),
+  generated_at: EpochMs('When the response was generated'),
+});
+export type MarketsAnswer = Type.Static<typeof MarketsAnswer>;
+
+export const Tick = Type.Object({
+  t: EpochMs('Tick time'),
+  p: Type.Number({ description: 'Tick price, a decimal fraction.' }),
+});
+export type Tick = Type.Static<typeof Tick>;
+
+export const TicksQuery = Type.Object({
+  symbol: Type.String({ minLength: 1, description: 'Market symbol.' }),
+  from: Type.Optional(EpochMs('Window start, included')),
+  to: Type.Optional(EpochMs('Window end, excluded')),
+  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Maximum ticks; capped internally by the service.' })),
+});
+export type TicksQuery = Type.Static<typeof TicksQuery>;
+
+/** A part of the answered window that the service lacks: our extension, absent from answers without holes. */
+export const Gap = Type.Object({ from: EpochMs('Gap start, included'), to: EpochMs('Gap end, excluded') });
+export type Gap = Type.Static<typeof Gap>;
+
+export const TicksAnswer = Type.Object({
+  symbol: Type.String({ description: 'Echo of the requested symbol.' }),
+  ticks: Type.Array(Tick),
+  count: Type.Integer({ minimum: 0, description: 'Number of ticks returned.' }),
+  from: EpochMs('Start of the window covered'),
+  to: EpochMs('End of the window covered'),
+  generated_at: EpochMs('When the response was generated'),
+  gaps: Type.Optional(Type.Array(Gap, { description: 'Windows inside [from, to) that nobody has covered.' })),
+});
+export type TicksAnswer = Type.Static<typeof TicksAnswer>;

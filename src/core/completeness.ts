@@ -1,0 +1,79 @@
+import { type Covered, settled } from './coverage.ts';
+import { cursorOf, isLive, type LingerRules, lifeOf } from './life.ts';
+import type { SymbolFacts } from './market.ts';
+import { dayMs, intersection, isEmpty, union, type Window } from './window.ts';
+
+export interface DayState {
+  /** Every symbol alive that day is covered to its end by answers generated `settleMs` after it. */
+  readonly complete: boolean;
+  /** Symbols alive that day. */
+  readonly expected: number;
+  /** Those covered throughout, as far as the day had gone when it was published. */
+  readonly covered: number;
+  /** Some of the others, at most `missingMax`. */
+  readonly missing: readonly string[];
+}
+
+export interface Question {
+  readonly symbols: readonly SymbolFacts[];
+  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
+  /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
+  readonly named: ReadonlySet<string> | null;
+  /** UTC midnights. */
+  readonly days: readonly number[];
+  readonly nowMs: number;
+  readonly rules: LingerRules;
+}
+
+const missingMax = 20;
+
+/** What of each day is there, and up to where every live symbol is covered without a hole (null: no live symbol). */
+export function completeness(question: Question): { days: Map<number, DayState>; watermark: number | null } {
+  const { coverage, named, nowMs, rules } = question;
+  const days = question.days.map((day) => ({
+    day,
+    complete: day + dayMs <= nowMs,
+    expected: 0,
+    covered: 0,
+    missing: [] as string[],
+  }));
+  let newest = Number.NEGATIVE_INFINITY;
+  for (const list of coverage.values()) newest = Math.max(newest, list.at(-1)?.to ?? newest);
+  let watermark: number | null = null;
+  for (const facts of question.symbols) {
+    const answers = coverage.get(facts.symbol) ?? [];
+    const wanted = named === null ? facts.listed : named.has(facts.symbol);
+    if (answers.length === 0 && !wanted) continue;
+    const covered = union(answers);
+    const final = union(settled(answers, rules.settleMs));
+    const cursor = cursorOf(facts, covered);
+    const live = named === null ? isLive(facts, cursor, nowMs, rules) : wanted && facts.retiredAt === null;
+    if (live) watermark = Math.min(watermark ?? cursor, cursor);
+    if (facts.retiredAt !== null && answers.length === 0) continue;
+    const life = lifeOf(facts);
+    for (const state of days) {
+      const alive = intersection(life, { from: state.day, to: state.day + dayMs });
+      if (isEmpty(alive)) continue;
+      state.expected++;
+      if (holds(covered, intersection(alive, { from: state.day, to: newest }))) state.covered++;
+      else if (state.missing.length < missingMax) state.missing.push(facts.symbol);
+      if (!holds(final, alive)) state.complete = false;
+    }
+  }
+  return { days: new Map(days.map(({ day, ...state }) => [day, state])), watermark };
+}
+
+/** Whether one of the sorted, disjoint windows holds all of `w`; by bisection, since there are many days to ask for. */
+function holds(windows: readonly Window[], w: Window): boolean {
+  if (isEmpty(w)) return true;
+  let low = 0;
+  let high = windows.length - 1;
+  while (low <= high) {
+    const middle = (low + high) >> 1;
+    const at = windows[middle]!;
+    if (at.to <= w.from) low = middle + 1;
+    else if (at.from > w.from) high = middle - 1;
+    else return at.to >= w.to;
+  }
+  return false;
+}

@@ -1,0 +1,65 @@
+import { dayFloor, intersection, isEmpty, type Window } from './window.ts';
+
+/** Who asked: the running poll, a backfill of the past, or an import of files. */
+export type Origin = 'poll' | 'backfill' | 'import';
+
+/** A stretch of one symbol's time that was asked and answered. `fetchedAt`: when its latest answer was generated. */
+export interface Covered extends Window {
+  readonly fetchedAt: number;
+  readonly origin: Origin;
+}
+
+const sameAnswer = (a: Covered, b: Covered): boolean => a.origin === b.origin && a.fetchedAt === b.fetchedAt;
+const sameOrigin = (a: Covered, b: Covered): boolean => a.origin === b.origin;
+
+/** The later answer speaks for a moment; between equals the origin decides, so that no order of arrival does. */
+const speaksOver = (a: Covered, b: Covered): boolean =>
+  a.fetchedAt !== b.fetchedAt ? a.fetchedAt > b.fetchedAt : a.origin > b.origin;
+
+/**
+ * Lays answers over each other: the result is sorted and disjoint, and each moment belongs to the latest answer.
+ * Neighbours of one answer are joined. Of n stretches in any order; O(n²) at worst, n being few for a symbol.
+ */
+export function overlay(stretches: readonly Covered[]): Covered[] {
+  const latestFirst = stretches.filter((s) => !isEmpty(s)).sort((a, b) => (speaksOver(a, b) ? -1 : 1));
+  let out: Covered[] = [];
+  for (const next of latestFirst) {
+    let free: Covered[] = [next];
+    for (const taken of out) free = free.flatMap((piece) => without(piece, taken));
+    out = out.concat(free);
+  }
+  return join(
+    out.sort((a, b) => a.from - b.from),
+    sameAnswer,
+  );
+}
+
+function without(piece: Covered, taken: Window): Covered[] {
+  if (isEmpty(intersection(piece, taken))) return [piece];
+  const left = { ...piece, to: taken.from };
+  const right = { ...piece, from: taken.to };
+  return [left, right].filter((w) => !isEmpty(w));
+}
+
+/** As published: adjoining windows of one origin become one, with the latest `fetchedAt`. Never joins over midnight. */
+export function joinForPublishing(sorted: readonly Covered[]): Covered[] {
+  return join(sorted, (a, b) => sameOrigin(a, b) && dayFloor(a.from) === dayFloor(b.from));
+}
+
+function join(sorted: readonly Covered[], same: (a: Covered, b: Covered) => boolean): Covered[] {
+  const out: Covered[] = [];
+  for (const next of sorted) {
+    const last = out.at(-1);
+    if (last !== undefined && last.to === next.from && same(last, next)) {
+      out[out.length - 1] = { ...last, to: next.to, fetchedAt: Math.max(last.fetchedAt, next.fetchedAt) };
+    } else out.push(next);
+  }
+  return out;
+}
+
+/** The part that is final: what was answered at least `settleMs` after it. */
+export function settled(stretches: readonly Covered[], settleMs: number): Window[] {
+  return stretches
+    .map((s) => ({ from: s.from, to: Math.min(s.to, s.fetchedAt - settleMs) }))
+    .filter((w) => !isEmpty(w));
+}

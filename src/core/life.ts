@@ -1,0 +1,35 @@
+import type { SymbolFacts } from './market.ts';
+import { contiguousEnd, type Window } from './window.ts';
+
+/**
+ * A symbol's life: from its opening (unknown: the earlier of first tick and first sight) to its last sign of activity;
+ * without end while it is active.
+ */
+export function lifeOf(facts: SymbolFacts): Window {
+  const from = facts.opensAt ?? Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, facts.firstSeen);
+  if (facts.inactiveSince === null && facts.resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
+  const signs = [facts.resolvedAt, facts.lastActive, facts.lastTick === null ? null : facts.lastTick + 1];
+  const to = Math.max(...signs.map((sign) => sign ?? Number.NEGATIVE_INFINITY));
+  return { from, to: Number.isFinite(to) ? Math.max(from, to) : Math.max(from, facts.lastSeen) };
+}
+
+export interface LingerRules {
+  /** How long an inactive symbol that is not resolved is polled on, in ms. */
+  readonly lingerMs: number;
+  /** How far beyond its end a resolved symbol must be covered before it is left alone, in ms. */
+  readonly settleMs: number;
+}
+
+/** Whether a listed symbol is still to be polled at `nowMs`, `cursor` being the contiguous end of its coverage. */
+export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
+  if (facts.retiredAt !== null || !facts.listed) return false;
+  if (facts.inactiveSince === null && facts.resolvedAt === null) return true;
+  // What it did between the last poll and its end is still to be fetched, however long ago that was.
+  const end = Math.max(facts.resolvedAt ?? 0, facts.lastActive ?? 0);
+  if (cursor < end + rules.settleMs) return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
+  return facts.resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
+}
+
+/** Where a symbol's cursor starts from: its first polled moment, or the beginning of its life. */
+export const cursorOf = (facts: SymbolFacts, coverage: readonly Window[]): number =>
+  contiguousEnd(coverage, facts.polledFrom ?? lifeOf(facts).from);

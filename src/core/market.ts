@@ -1,0 +1,104 @@
+/** One market under one of its symbols, as a poll of the lists showed it. Times are epoch milliseconds. */
+export interface MarketFacts {
+  readonly canonicalId: string;
+  readonly symbol: string;
+  readonly source: string | null;
+  /** The views that named it, sorted. */
+  readonly views: readonly string[];
+  readonly category: string | null;
+  readonly confidence: number | null;
+  readonly isActive: boolean | null;
+  readonly question: string | null;
+  readonly opensAt: number | null;
+  readonly closesAt: number | null;
+  readonly resolvedAt: number | null;
+  /** 1, 0, or between. */
+  readonly outcome: number | null;
+  /** JSON of every field of the record that has no column. */
+  readonly extra: string | null;
+}
+
+/** A row of the markets dataset: a state of a market and the span of one day's polls that showed it. */
+export interface MarketRow extends MarketFacts {
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+}
+
+/** A change in one of these begins a new row; the rest follows the latest poll. */
+const sameState = (a: MarketFacts, b: MarketFacts): boolean =>
+  a.source === b.source &&
+  a.category === b.category &&
+  a.isActive === b.isActive &&
+  a.closesAt === b.closesAt &&
+  a.resolvedAt === b.resolvedAt &&
+  a.outcome === b.outcome &&
+  a.views.join('\n') === b.views.join('\n');
+
+const keyOf = (m: MarketFacts): string => JSON.stringify([m.canonicalId, m.symbol]);
+
+/**
+ * Lays polls of one day over that day's rows; polls in order of time. A market that one poll names twice under one
+ * key counts once, the later record winning.
+ */
+export function mergeMarkets(
+  rows: readonly MarketRow[],
+  polls: Iterable<{ readonly observedAt: number; readonly markets: readonly MarketFacts[] }>,
+): MarketRow[] {
+  const byKey = new Map<string, MarketRow[]>();
+  for (const row of rows) {
+    const list = byKey.get(keyOf(row));
+    if (list === undefined) byKey.set(keyOf(row), [row]);
+    else list.push(row);
+  }
+  for (const { observedAt, markets } of polls) {
+    for (const facts of new Map(markets.map((m) => [keyOf(m), m])).values()) {
+      const list = byKey.get(keyOf(facts)) ?? [];
+      byKey.set(keyOf(facts), observe(list, facts, observedAt));
+    }
+  }
+  return [...byKey.values()].flat();
+}
+
+function observe(list: readonly MarketRow[], facts: MarketFacts, observedAt: number): MarketRow[] {
+  const fresh = { ...facts, firstSeen: observedAt, lastSeen: observedAt };
+  // Polls of two processes may be published out of order: each goes to the row that was valid at its time.
+  const at = list.findLastIndex((row) => row.firstSeen <= observedAt);
+  const row = list[at];
+  if (row === undefined || !sameState(row, facts)) {
+    const kept = list.filter((other) => other.firstSeen !== observedAt);
+    return [...kept, fresh].sort((a, b) => a.firstSeen - b.firstSeen);
+  }
+  if (observedAt <= row.lastSeen) return [...list];
+  return list.with(at, { ...fresh, firstSeen: row.firstSeen });
+}
+
+/** What is known of a symbol, over all polls. Times are epoch milliseconds. */
+export interface SymbolFacts {
+  readonly symbol: string;
+  readonly canonicalId: string | null;
+  readonly source: string | null;
+  readonly question: string | null;
+  readonly category: string | null;
+  readonly isActive: boolean | null;
+  readonly opensAt: number | null;
+  readonly closesAt: number | null;
+  readonly resolvedAt: number | null;
+  readonly outcome: number | null;
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+  /** The last poll that showed it active; null where none did. */
+  readonly lastActive: number | null;
+  /** When it was first seen inactive, or missing from a complete list; null while it is neither. */
+  readonly inactiveSince: number | null;
+  /** True where market lists name it, or named it. */
+  readonly listed: boolean;
+  /** Start of the first window that a poll had answered; null before. */
+  readonly polledFrom: number | null;
+  readonly firstTick: number | null;
+  readonly lastTick: number | null;
+  /** Published ticks. */
+  readonly ticks: number;
+  /** Runs in a row in which it failed. */
+  readonly failures: number;
+  readonly retiredAt: number | null;
+}

@@ -1,0 +1,79 @@
+import { cursorOf, isLive, type LingerRules, lifeOf } from '../core/life.ts';
+import type { SymbolFacts } from '../core/market.ts';
+import { intersect, intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
+
+/** What one symbol is to be asked for. */
+export interface SymbolPlan {
+  readonly symbol: string;
+  readonly windows: readonly Window[];
+  /** True where nothing of it was ever polled: what the service lacks of its past is no failure then. */
+  readonly first: boolean;
+}
+
+export interface PollRules extends LingerRules {
+  /** Deliberate re-read before the cursor, for late ticks, in ms. */
+  readonly overlapMs: number;
+  /** How far the first poll of a symbol looks back, and how old a hole may be for a poll to ask for it, in ms. */
+  readonly lookbackMs: number;
+}
+
+/**
+ * Plans a poll up to `end`: each symbol from its cursor on, with the overlap, and young holes before it. A window spans
+ * as many days as it takes. What is covered up to `end` is not asked again, so a poll of a past day can be repeated.
+ */
+export function planPoll(facts: SymbolFacts, coverage: readonly Window[], end: number, rules: PollRules): SymbolPlan {
+  const { symbol, opensAt, polledFrom } = facts;
+  const anchor = polledFrom ?? Math.max(end - rules.lookbackMs, opensAt ?? Number.NEGATIVE_INFINITY);
+  const lacking = subtract([{ from: anchor, to: end }], coverage);
+  const last = lacking.at(-1);
+  if (last === undefined) return { symbol, windows: [], first: polledFrom === null };
+  // Only the stretch that reaches the end is new; a hole before it is asked for while it is young.
+  const reachesEnd = last.to === end;
+  const young = lacking.filter((w) => (w === last && reachesEnd ? true : w.to > end - rules.lookbackMs));
+  const overlapped = young.map((w) =>
+    w === last && reachesEnd ? { from: Math.max(anchor, w.from - rules.overlapMs), to: w.to } : w,
+  );
+  return { symbol, windows: union(overlapped), first: polledFrom === null };
+}
+
+/** Whether market lists still ask for a symbol to be polled at `nowMs`. */
+export const isWanted = (facts: SymbolFacts, coverage: readonly Window[], nowMs: number, rules: LingerRules): boolean =>
+  isLive(facts, cursorOf(facts, coverage), nowMs, rules);
+
+export interface BackfillRules {
+  /** Margin around a symbol's life, in ms. */
+  readonly lifeMarginMs: number;
+  /** Ask for all of the window, whatever coverage and life say. */
+  readonly force: boolean;
+  /** Ask for symbols outside of their life too. */
+  readonly allKnown: boolean;
+}
+
+/** Plans a backfill of `window`: what coverage lacks of it, within the symbol's life and a margin. */
+export function planBackfill(
+  facts: SymbolFacts,
+  coverage: readonly Window[],
+  window: Window,
+  rules: BackfillRules,
+): SymbolPlan {
+  const life = lifeOf(facts);
+  const span = {
+    // An unknown opening bounds nothing: the past was asked for by name.
+    from: facts.opensAt === null ? Number.NEGATIVE_INFINITY : life.from - rules.lifeMarginMs,
+    to: life.to + rules.lifeMarginMs,
+  };
+  const asked = rules.allKnown ? window : intersection(window, span);
+  const wanted = isEmpty(asked) ? [] : [asked];
+  return { symbol: facts.symbol, windows: rules.force ? wanted : subtract(wanted, coverage), first: false };
+}
+
+/** Windows of a symbol's life inside `asked` that nothing covers. */
+export const gapsOf = (facts: SymbolFacts, coverage: readonly Window[], asked: Window): Window[] =>
+  subtract(intersect([lifeOf(facts)], [asked]), coverage);
+
+/** Requests a plan will take at least: one a window, and more where past density says that a page cannot hold it. */
+export function expectedRequests(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {
+  const life = facts.firstTick === null || facts.lastTick === null ? 0 : facts.lastTick - facts.firstTick;
+  const perMs = life > 0 ? facts.ticks / life : 0;
+  return plan.windows.reduce((sum, w) => sum + Math.max(1, Math.ceil(((w.to - w.from) * perMs) / pageLimit)), 0);
+}

@@ -1,0 +1,55 @@
+/** A whole answer before it goes over the wire, so that faults can tear it. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Usable ticks in the body, repeats included. */
+  readonly rows?: number;
+  /** How long the client is asked to stay away, milliseconds from now. */
+  readonly holdMs?: number;
+}
+
+const titles: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  408: 'Request Timeout',
+  425: 'Too Early',
+  429: 'Too Many Requests',
+  500: 'Internal Server Error',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+};
+
+export function json(body: string, rows = 0): Answer {
+  return { status: 200, headers: { 'content-type': 'application/json' }, body, rows };
+}
+
+/** An error as RFC 9457 has it. */
+export function problem(status: number, detail: string, headers: Readonly<Record<string, string>> = {}): Answer {
+  const body = JSON.stringify({ type: 'about:blank', title: titles[status] ?? 'Error', status, detail });
+  return { status, headers: { 'content-type': 'application/problem+json', ...headers }, body };
+}
+
+/**
+ * An error that asks the client to stay away for `waitMs`, rounded up to whole seconds of Retry-After; as a date
+ * (RFC 9110) it names the first whole second after that.
+ */
+export function comeBackLater(
+  status: number,
+  waitMs: number,
+  form: 'seconds' | 'date' | 'none',
+  nowMs: number,
+): Answer {
+  const detail = 'slow down';
+  if (form === 'none') return problem(status, detail);
+  if (form === 'seconds') {
+    const seconds = Math.max(1, Math.ceil(waitMs / 1000));
+    return { ...problem(status, detail, { 'retry-after': String(seconds) }), holdMs: seconds * 1000 };
+  }
+  const untilMs = Math.ceil((nowMs + waitMs) / 1000) * 1000;
+  return { ...problem(status, detail, { 'retry-after': new Date(untilMs).toUTCString() }), holdMs: untilMs - nowMs };
+}

@@ -1,0 +1,103 @@
+import { UsageError } from '../core/errors.ts';
+import { noTicks } from '../core/tick.ts';
+import { rowAt } from './columns.ts';
+import type { Feed, SandboxMarket } from './feed.ts';
+
+/** A recording in memory: the ticks of `symbols[i]` are the rows `offsets[i]` up to, not including, `offsets[i + 1]`. */
+export interface Recording {
+  readonly symbols: readonly string[];
+  readonly offsets: Uint32Array | readonly number[];
+  /** Epoch milliseconds, strictly rising within a symbol. */
+  readonly t: Float64Array;
+  readonly p: Float64Array;
+  /** Rows with `symbol` and, where known, `question`, `category`, `n_snaps`, `resolved_yes` (1, 0 or null). */
+  readonly markets: readonly unknown[];
+}
+
+export interface RecordedOptions {
+  /** `own` keeps the dates; `end-now` moves them by whole minutes so that the last tick is at `nowMs` or just before. */
+  readonly shift: 'own' | 'end-now';
+  readonly nowMs: number;
+}
+
+/**
+ * A recording as the upstream. Every symbol is known and listed at any time; one that was resolved turns inactive with
+ * its last tick.
+ * @throws UsageError where the columns do not fit one another
+ */
+export function recordedFeed(recording: Recording, options: RecordedOptions): Feed {
+  const { symbols, offsets, t, p } = recording;
+  if (offsets.length !== symbols.length + 1 || offsets.at(-1) !== t.length || p.length !== t.length) {
+    throw new UsageError('recording: symbols, offsets, t and p do not fit one another');
+  }
+  const shiftMs = options.shift === 'own' ? 0 : wholeMinutes(options.nowMs - largest(t));
+  const index = new Map(symbols.map((symbol, i) => [symbol, i]));
+  const firstOf = (i: number) => t[offsets[i]!]! + shiftMs;
+  const lastOf = (i: number) => t[offsets[i + 1]! - 1]! + shiftMs;
+  const described = new Map(recording.markets.map((row) => [String(field(row, 'symbol')), row]));
+  return {
+    symbols: () => [...symbols],
+    life(symbol) {
+      const i = index.get(symbol);
+      if (i === undefined) return undefined;
+      return offsets[i] === offsets[i + 1] ? { from: 0, to: 0 } : { from: firstOf(i), to: lastOf(i) + 1 };
+    },
+    ticks(symbol, window) {
+      const i = index.get(symbol);
+      if (i === undefined) return noTicks;
+      const first = rowAt(t, window.from - shiftMs, offsets[i]!, offsets[i + 1]!);
+      const end = rowAt(t, window.to - shiftMs, first, offsets[i + 1]!);
+      const times = t.subarray(first, end);
+      return { t: shiftMs === 0 ? times : times.map((at) => at + shiftMs), p: p.subarray(first, end) };
+    },
+    markets: (nowMs) =>
+      symbols.map((symbol, i) => {
+        const hasTicks = offsets[i]! < offsets[i + 1]!;
+        const life = hasTicks ? { firstMs: firstOf(i), lastMs: lastOf(i) } : undefined;
+        return recordedMarket(symbol, described.get(symbol), life, nowMs);
+      }),
+  };
+}
+
+function recordedMarket(
+  symbol: string,
+  row: unknown,
+  life: { readonly firstMs: number; readonly lastMs: number } | undefined,
+  nowMs: number,
+): SandboxMarket {
+  const question = field(row, 'question');
+  const category = field(row, 'category');
+  const snapshots = finite(field(row, 'n_snaps'));
+  const outcome = finite(field(row, 'resolved_yes'));
+  const resolution = life !== undefined && outcome !== undefined && nowMs > life.lastMs ? life.lastMs : undefined;
+  return {
+    canonical_id: symbol,
+    confidence: 1,
+    category: typeof category === 'string' ? category : 'uncategorised',
+    is_active: resolution === undefined,
+    source: 'polymarket',
+    symbol,
+    ...(typeof question === 'string' ? { question } : {}),
+    ...(life === undefined ? {} : { opens_at: life.firstMs }),
+    ...(resolution === undefined ? {} : { closes_at: resolution, resolved_at: resolution, outcome: outcome! }),
+    ...(snapshots === undefined ? {} : { snapshots }),
+  };
+}
+
+function field(row: unknown, name: string): unknown {
+  return typeof row === 'object' && row !== null ? (row as Record<string, unknown>)[name] : undefined;
+}
+
+/** Numbers as the readers of Parquet give them, bigint included. */
+function finite(value: unknown): number | undefined {
+  const number = typeof value === 'bigint' || typeof value === 'boolean' ? Number(value) : value;
+  return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
+}
+
+function largest(t: Float64Array): number {
+  return t.length === 0 ? 0 : t.reduce((most, at) => Math.max(most, at));
+}
+
+function wholeMinutes(ms: number): number {
+  return Math.floor(ms / 60_000) * 60_000;
+}

@@ -1,0 +1,77 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Clock } from '../core/clock.ts';
+import { UsageError } from '../core/errors.ts';
+import type { TickColumns } from '../core/tick.ts';
+import type { Window } from '../core/window.ts';
+import type { Feed } from './feed.ts';
+import type { RunningOptions, SandboxOptions } from './options.ts';
+import { changedOptions, checkSandboxOptions } from './options-check.ts';
+import { requestListener } from './server.ts';
+import { simulatedFeed } from './simulated-feed.ts';
+import { type SandboxStats, statsKeeper } from './stats.ts';
+import { visible } from './visible.ts';
+
+export interface SandboxDeps {
+  readonly clock: Clock;
+  /** Ticks and markets; without one they are simulated from the options. */
+  readonly feed?: Feed;
+}
+
+export interface Sandbox {
+  /** Origin, without a slash at the end. */
+  readonly url: string;
+  stats(): SandboxStats;
+  /** Symbols known by now, resolved ones included. */
+  symbols(): string[];
+  /**
+   * The ticks of a window as far as they can be seen at `asOfMs` (default: now), by rising time. A moment far ahead
+   * gives the final truth, of ticks yet to come too.
+   * @throws UsageError for a symbol unknown now
+   */
+  truth(symbol: string, window: Window, asOfMs?: number): TickColumns;
+  /**
+   * Changes options while it runs: another key revokes the old one, another `nowMs` moves time.
+   * @throws UsageError for a bad value, and for what is fixed at the start
+   */
+  set(changes: RunningOptions): void;
+  /** Ends every connection and wait, then the server; may be called again. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Serves the upstream's read interface on 127.0.0.1.
+ * @throws UsageError for bad options; the system's error where the port is taken
+ */
+export async function startSandbox(given: Partial<SandboxOptions>, { clock, feed }: SandboxDeps): Promise<Sandbox> {
+  let options = checkSandboxOptions(given);
+  const source = feed ?? simulatedFeed(options);
+  const stats = statsKeeper(() => clock.monotonicMs());
+  const nowMs = () => options.nowMs ?? clock.nowMs();
+  const stopping = new AbortController();
+  const parts = { feed: source, clock, stats, options: () => options, nowMs, stopping: stopping.signal };
+  const server = createServer({ keepAliveTimeout: 60_000 }, requestListener(parts));
+  server.listen(options.port, '127.0.0.1');
+  await once(server, 'listening');
+  const closed = once(server, 'close');
+
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    stats: () => stats.snapshot(),
+    symbols: () => source.symbols(nowMs()),
+    truth(symbol, window, asOfMs = nowMs()) {
+      if (source.life(symbol, nowMs()) === undefined) throw new UsageError(`sandbox: unknown symbol ${symbol}`);
+      return visible(source.ticks(symbol, window), symbol, asOfMs, options);
+    },
+    set(changes) {
+      options = changedOptions(changes, options);
+    },
+    async stop() {
+      stopping.abort(new Error('the sandbox has stopped'));
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

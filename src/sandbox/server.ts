@@ -1,0 +1,106 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock } from '../core/clock.ts';
+import { type Answer, comeBackLater, problem } from './answer.ts';
+import { faultAnswer } from './fault-answers.ts';
+import { faultOf } from './faults.ts';
+import type { Feed } from './feed.ts';
+import type { SandboxOptions } from './options.ts';
+import { paths } from './paths.ts';
+import { marketsRoute, orderbookRoute, type RouteContext, ticksRoute } from './routes.ts';
+import { type Call, send, sendSlowly } from './send.ts';
+import { rateLimit } from './sliding.ts';
+import type { StatsKeeper } from './stats.ts';
+import { isTorn, tear } from './torn-answers.ts';
+
+const routes = new Map<string, { readonly name: 'markets' | 'ticks' | 'orderbook'; readonly answer: Route }>([
+  [paths.markets, { name: 'markets', answer: marketsRoute }],
+  [paths.ticks, { name: 'ticks', answer: ticksRoute }],
+  [paths.orderbook, { name: 'orderbook', answer: orderbookRoute }],
+]);
+
+type Route = (query: URLSearchParams, context: RouteContext) => Answer;
+
+export interface ServerParts {
+  readonly feed: Feed;
+  readonly clock: Clock;
+  readonly stats: StatsKeeper;
+  readonly options: () => SandboxOptions;
+  readonly nowMs: () => number;
+  /** Aborted when the sandbox stops. */
+  readonly stopping: AbortSignal;
+}
+
+/** Answers one request after another; every wait ends when the sandbox stops. */
+export function requestListener(parts: ServerParts) {
+  const limit = rateLimit();
+  let requests = 0;
+  return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const { path, query } = target(request);
+    if (path === paths.stats) {
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(parts.stats.snapshot()));
+      return;
+    }
+    const exchange = parts.stats.arrived(routes.has(path) ? path : 'other');
+    response.on('close', exchange.closed);
+    const call = { request, response, exchange };
+    try {
+      const refusal = refuse(request, path, parts, limit);
+      if (parts.options().latencyMs > 0) await parts.clock.sleep(parts.options().latencyMs, parts.stopping);
+      if (refusal !== undefined) send(call, refusal, false);
+      else await answerRoute(call, { path, query, n: requests++ }, parts);
+    } catch (error) {
+      if (parts.stopping.aborted || response.headersSent) response.destroy();
+      else send(call, problem(500, String(error)), false);
+    }
+  };
+}
+
+function target(request: IncomingMessage): { readonly path: string; readonly query: URLSearchParams } {
+  const [path = '', query = ''] = (request.url ?? '').split(/\?(.*)/s);
+  return { path, query: new URLSearchParams(query) };
+}
+
+/** What is wrong with a request whatever it asks for: path, method, key, rate, in this order. */
+function refuse(request: IncomingMessage, path: string, parts: ServerParts, limit: ReturnType<typeof rateLimit>) {
+  const options = parts.options();
+  if (!routes.has(path)) return problem(404, 'no such path');
+  if (request.method !== 'GET') return problem(405, 'only GET is answered', { allow: 'GET' });
+  if (request.headers.authorization !== `Bearer ${options.key}`) {
+    return problem(401, 'a market data key is required', { 'www-authenticate': 'Bearer' });
+  }
+  if (options.forbidden) return problem(403, 'this key may not read market data');
+  if (options.requestsPerSecond === null) return undefined;
+  const waitMs = limit.take(parts.clock.monotonicMs(), options.requestsPerSecond);
+  return waitMs === 0 ? undefined : comeBackLater(429, waitMs, options.retryAfter, parts.clock.nowMs());
+}
+
+interface Asked {
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly n: number;
+}
+
+async function answerRoute(call: Call, { path, query, n }: Asked, parts: ServerParts): Promise<void> {
+  const { feed, clock, stats, nowMs } = parts;
+  const options = parts.options();
+  const route = routes.get(path)!;
+  const symbol = query.get('symbol');
+  if (symbol !== null && feed.life(symbol, nowMs()) !== undefined) stats.symbol(symbol);
+  const fault = faultOf(n, route.name, options);
+  if (fault !== undefined) stats.fault(fault);
+  const sleep = (ms: number) => clock.sleep(ms, parts.stopping);
+
+  const instead = faultAnswer(fault, clock.nowMs());
+  if (instead !== undefined) return send(call, instead, options.gzip);
+  if (fault === 'stall') await sleep(options.stallMs);
+  const untruth = fault === 'wrong-symbol' || fault === 'wrong-count' ? fault : undefined;
+  const answer = route.answer(query, { feed, options, nowMs: nowMs(), n, untruth });
+  if (isTorn(fault)) return tear(call, answer, fault, sleep);
+  if (fault === 'slow-body') return sendSlowly(call, answer, () => sleep(options.stallMs));
+  send(call, fault === 'bad-json' ? garbled(answer) : answer, options.gzip);
+}
+
+/** The same bytes but for the last, which closes what was not open. */
+function garbled(answer: Answer): Answer {
+  return { ...answer, body: answer.body.replace(/\}$/, ']'), rows: 0 };
+}

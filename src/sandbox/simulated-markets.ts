@@ -1,0 +1,125 @@
+import { dayMs, type Window } from '../core/window.ts';
+import type { SandboxMarket } from './feed.ts';
+import type { SandboxOptions } from './options.ts';
+import { chance, hash, textKey } from './random.ts';
+import { marketNames } from './simulated-names.ts';
+
+export type Simulation = Pick<
+  SandboxOptions,
+  'seed' | 'markets' | 'activeShare' | 'ticksPerDay' | 'lifeDaysMax' | 'epochMs'
+>;
+
+export interface SimulatedMarket {
+  /** Root of everything random about it. */
+  readonly key: number;
+  readonly canonicalId: string;
+  readonly category: string;
+  readonly question: string;
+  readonly confidence: number;
+  readonly symbols: readonly SimulatedSymbol[];
+  /** Whole minutes. opensAt < closesAt < resolvedAt. */
+  readonly opensAt: number;
+  readonly closesAt: number;
+  readonly resolvedAt: number;
+  readonly outcome: 0 | 1;
+}
+
+export interface SimulatedSymbol {
+  readonly symbol: string;
+  readonly source: 'kalshi' | 'polymarket';
+  readonly key: number;
+  /** Prices are whole numbers of 1 / gridParts. */
+  readonly gridParts: 100 | 1000;
+  /** How busy it is: 1 is the mean over all symbols. */
+  readonly weight: number;
+  /** Times of the last ticks, at the outcome: the first is the market's resolvedAt. */
+  readonly finalTimes: readonly number[];
+}
+
+const minuteMs = 60_000;
+/** Every fourth slot may hold markets of half a day, the others have longer ones. */
+const briefDaysMin = 0.5;
+const usualDaysMin = 4;
+/** How long a market stays on the list after it closed. */
+const lingerMs = 2 * dayMs;
+const weightMax = 8;
+
+/** A slot holds one market after another: as time passes every slot has one that opens, closes, resolves. */
+export function slotMarket(slot: number, n: number, simulation: Simulation): SimulatedMarket {
+  const { seed } = simulation;
+  const { periodMs, offsetMs, lifeMs } = slotRhythm(slot, simulation);
+  const key = hash(hash(seed, slot), n);
+  const opensAt = offsetMs + n * periodMs;
+  const closesAt = opensAt + lifeMs;
+  const pauseMs = Math.min(periodMs - lifeMs, dayMs);
+  const resolvedAt = closesAt + minuteMs * (1 + Math.floor((chance(key, 1) * 0.8 * pauseMs) / minuteMs));
+  const names = marketNames(seed, slot, closesAt);
+  const matched = slot % 5 < 3;
+  const sources = (['kalshi', 'polymarket'] as const).filter((_, venue) => matched || slot % 5 === 3 + venue);
+  return {
+    key,
+    canonicalId: names.canonicalId,
+    category: names.category,
+    question: names.question,
+    confidence: matched ? Math.round((0.6 + 0.4 * chance(key, 2)) * 1000) / 1000 : 1,
+    symbols: sources.map((source) => simulatedSymbol(seed, source, names[source], resolvedAt)),
+    opensAt,
+    closesAt,
+    resolvedAt,
+    outcome: chance(key, 3) < 0.4 ? 1 : 0,
+  };
+}
+
+/** When the markets of a slot follow one another: the nth opens at offsetMs + n * periodMs and is open for lifeMs. */
+export function slotRhythm(slot: number, { seed, activeShare, lifeDaysMax }: Simulation) {
+  const key = hash(seed ^ 0x510f, slot);
+  const daysMin = slot % 4 === 0 ? briefDaysMin : Math.min(usualDaysMin, lifeDaysMax);
+  const lifeDays = daysMin * (lifeDaysMax / daysMin) ** chance(key, 1);
+  const lifeMs = Math.floor((lifeDays * dayMs) / minuteMs) * minuteMs;
+  const periodMs = Math.ceil(lifeMs / activeShare / minuteMs) * minuteMs + 2 * minuteMs;
+  const offsetMs = Math.floor((chance(key, 2) * periodMs) / minuteMs) * minuteMs;
+  return { lifeMs, periodMs, offsetMs };
+}
+
+function simulatedSymbol(seed: number, source: SimulatedSymbol['source'], symbol: string, resolvedAt: number) {
+  const key = textKey(seed, symbol);
+  // A normal number from twelve even ones; exp(s·z - s²/2) has the mean 1.
+  let z = -6;
+  for (let i = 0; i < 12; i++) z += chance(key, i);
+  const gridParts = source === 'kalshi' || chance(key, 20) < 0.3 ? 100 : 1000;
+  const follow = resolvedAt + 1 + Math.floor(chance(key, 21) * (minuteMs - 1));
+  return {
+    symbol,
+    source,
+    key,
+    gridParts,
+    weight: Math.min(weightMax, Math.exp(1.1 * z - 0.605)),
+    finalTimes: [resolvedAt, follow],
+  } as const;
+}
+
+/** The window in which a symbol can have ticks. */
+export function marketLife(market: SimulatedMarket, epochMs: number): Window {
+  return { from: Math.max(epochMs, market.opensAt), to: market.resolvedAt + minuteMs };
+}
+
+/** What a list says of the market at that moment; undefined once it has been closed for long. */
+export function listed(market: SimulatedMarket, nowMs: number): SandboxMarket | undefined {
+  if (nowMs >= market.closesAt + lingerMs) return undefined;
+  const [first] = market.symbols;
+  const place =
+    market.symbols.length === 1
+      ? { source: first!.source, symbol: first!.symbol }
+      : { venues: market.symbols.map(({ source, symbol }) => ({ source, ticker: symbol })) };
+  return {
+    canonical_id: market.canonicalId,
+    confidence: market.confidence,
+    category: market.category,
+    is_active: nowMs < market.closesAt,
+    ...place,
+    question: market.question,
+    opens_at: market.opensAt,
+    closes_at: market.closesAt,
+    ...(nowMs >= market.resolvedAt ? { resolved_at: market.resolvedAt, outcome: market.outcome } : {}),
+  };
+}

@@ -1,0 +1,22 @@
+import { type Layer, layerFromText } from './layer.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The one place that reads the process's environment; everything else is handed it as a value. */
+export const processEnvironment = (): Environment => process.env;
+
+const settingOf: Readonly<Record<string, string>> = {
+  ODDSLAKE_BASE_URL: 'upstream.base_url',
+  ODDSLAKE_API_KEY: 'upstream.api_key',
+  ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
+  ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
+  ODDSLAKE_OUTPUT: 'archive.output',
+};
+
+/** The settings that the environment names; an empty variable counts as not set, unknown ones are left alone. */
+export function environmentLayers(env: Environment): Layer[] {
+  return Object.entries(settingOf).flatMap(([name, path]) => {
+    const text = env[name]?.trim();
+    return text === undefined || text === '' ? [] : [layerFromText(path, text, name)];
+  });
+}

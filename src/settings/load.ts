@@ -1,0 +1,136 @@
+import { dirname, resolve } from 'node:path';
+import { UsageError } from '../core/errors.ts';
+import { type Environment, environmentLayers } from './environment.ts';
+import { readConfigFile, readKeyFile } from './files.ts';
+import { badValue, defaults, type Layer, layerFromText } from './layer.ts';
+import { freezeAll, nest, type Settings } from './settings.ts';
+
+/** Where settings come from; every text as it was given. */
+export interface SettingSources {
+  readonly env: Environment;
+  /** Absolute path of the working folder. */
+  readonly cwd: string;
+  /** `--config`; beats ODDSLAKE_CONFIG. */
+  readonly config?: string | undefined;
+  /** `--output`; beats a `--set archive.output=…`. */
+  readonly output?: string | undefined;
+  /** `--log-level`; beats a `--set log.level=…`. */
+  readonly logLevel?: string | undefined;
+  /** Each `--set key.path=value`, in order; the last one of a key wins. */
+  readonly set?: readonly string[] | undefined;
+}
+
+/**
+ * Settings of a run: flags beat environment, environment beats the config file, the file beats the defaults.
+ * Reads only the config file and the key file that were named, so neither network nor archive has to be there.
+ * @throws UsageError naming the place, the key, the value (`(hidden)` for a secret) and what was expected
+ */
+export async function loadSettings(sources: SettingSources): Promise<Settings> {
+  const configFile = configNamed(sources);
+  const base = configFile === null ? sources.cwd : dirname(configFile);
+  const levels = [[defaults], configFile === null ? [] : [await readConfigFile(configFile)]];
+  levels.push(environmentLayers(sources.env), flagLayers(sources));
+
+  const merged = merge(levels);
+  checkDependent(merged);
+  const values = new Map([...merged].map(([path, { value }]) => [path, value]));
+  values.set('upstream.base_url', baseUrl(merged.get('upstream.base_url')!));
+  values.set('upstream.api_key', apiKey(merged, base));
+  const keyFile = values.get('upstream.api_key_file');
+  if (typeof keyFile === 'string') values.set('upstream.api_key_file', resolve(base, keyFile));
+  values.set('archive.output', resolve(base, values.get('archive.output') as string));
+
+  const nested = nest(values);
+  const outputNamed = merged.get('archive.output')!.from !== defaults.from;
+  return freezeAll({ ...nested, archive: { ...nested.archive, outputNamed }, configFile });
+}
+
+/** A value and the place that it came from. */
+interface Sourced {
+  readonly value: unknown;
+  readonly from: string;
+}
+type Merged = Map<string, Sourced>;
+
+function configNamed({ config, env, cwd }: SettingSources): string | null {
+  if (config === '') throw new UsageError('--config "": expected the path of a config file');
+  const named = config ?? env.ODDSLAKE_CONFIG?.trim() ?? '';
+  return named === '' ? null : resolve(cwd, named);
+}
+
+function flagLayers({ set = [], output, logLevel }: SettingSources): Layer[] {
+  const layers = set.map((text) => {
+    const at = text.indexOf('=');
+    // Without a key there is no telling whether the text is a secret, so it is not shown.
+    if (at <= 0) throw new UsageError('--set: expected key.path=value, e.g. --set poll.overlap_minutes=90');
+    return layerFromText(text.slice(0, at).trim(), text.slice(at + 1), '--set');
+  });
+  if (output !== undefined) layers.push(layerFromText('archive.output', output, '--output'));
+  if (logLevel !== undefined) layers.push(layerFromText('log.level', logLevel, '--log-level'));
+  return layers;
+}
+
+const key = 'upstream.api_key';
+const keyFile = 'upstream.api_key_file';
+
+function merge(levels: readonly (readonly Layer[])[]): Merged {
+  const merged: Merged = new Map();
+  for (const level of levels) {
+    const own: Merged = new Map();
+    for (const { from, values } of level) for (const [path, value] of values) own.set(path, { value, from });
+    settleKey(own, merged);
+    for (const [path, sourced] of own) merged.set(path, sourced);
+  }
+  return merged;
+}
+
+/** A key and a key file are two ways to say one thing: either of them replaces both of the levels below. */
+function settleKey(own: Merged, below: Merged): void {
+  const given = [key, keyFile].filter((path) => (own.get(path)?.value ?? null) !== null);
+  if (given.length > 1) throw new UsageError(`${own.get(key)!.from}: give either ${key} or ${keyFile}, not both`);
+  if (given.length === 0) return;
+  const { from } = own.get(given[0]!)!;
+  for (const path of [key, keyFile]) if (path !== given[0]) below.set(path, { value: null, from });
+}
+
+function checkDependent(merged: Merged): void {
+  checkAtMost(merged, 'archive.settle_minutes', 'poll.overlap_minutes');
+  checkAtMost(merged, 'upstream.retry_delay_seconds_min', 'upstream.retry_delay_seconds_max');
+}
+
+function checkAtMost(merged: Merged, small: string, great: string): void {
+  const [low, high] = [merged.get(small)!, merged.get(great)!];
+  if ((low.value as number) <= (high.value as number)) return;
+  // Blame what was set, not the default it collides with.
+  const [path, { value, from }] = low.from === defaults.from ? [great, high] : [small, low];
+  throw badValue(path, value, from, `${small} (${low.value}) to be at most ${great} (${high.value})`);
+}
+
+function baseUrl({ value, from }: Sourced): string | null {
+  if (value === null) return null;
+  const text = (value as string).trim();
+  const url = URL.parse(text);
+  const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
+  if (usable && url.search === '' && url.hash === '') return url.href.replace(/\/+$/, '');
+  const shown = /[@?#]/.test(text) ? '(hidden)' : JSON.stringify(text);
+  throw new UsageError(
+    `${from}: upstream.base_url is ${shown}: expected an http or https URL without credentials, query or fragment`,
+  );
+}
+
+function apiKey(merged: Merged, base: string): string | null {
+  const file = merged.get(keyFile)!;
+  if (file.value !== null) {
+    const path = resolve(base, file.value as string);
+    return checkedKey(readKeyFile(path), path);
+  }
+  const { value, from } = merged.get(key)!;
+  return value === null ? null : checkedKey(value as string, from);
+}
+
+/** A key goes into a header, where only printable ASCII is safe. */
+function checkedKey(text: string, from: string): string {
+  const trimmed = text.trim();
+  if (/^[\x20-\x7e]{1,4096}$/.test(trimmed)) return trimmed;
+  throw badValue(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
+}

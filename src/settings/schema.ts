@@ -1,0 +1,107 @@
+import type { Static } from 'typebox';
+
+/**
+ * Every setting with its bounds and default, as JSON Schema in the file's snake_case. TypeBox gives the types; it is not
+ * loaded at run time, as that alone would double the start-up of every command.
+ */
+export const settingsSchema = section({
+  upstream: section({
+    base_url: nullable({ type: 'string', minLength: 1 }),
+    api_key: nullable({ type: 'string', minLength: 1, secret: true }),
+    api_key_file: nullable({ type: 'string', minLength: 1 }),
+    requests_per_second: { type: 'number', exclusiveMinimum: 0, maximum: 100_000, default: 5 },
+    concurrency: whole(4, 1, 256),
+    request_deadline_seconds: { type: 'number', exclusiveMinimum: 0, maximum: 3600, default: 60 },
+    response_bytes_max: whole(64 * 1024 * 1024, 1024, 1024 * 1024 * 1024),
+    retry_attempts_max: whole(6, 1, 100),
+    retry_delay_seconds_min: number(0.25, 0, 3600),
+    retry_delay_seconds_max: number(30, 0, 3600),
+    retry_after_seconds_max: number(900, 0, 86_400),
+  }),
+  source: section({
+    name: nullable({ type: 'string', minLength: 1, maxLength: 200 }),
+    views: texts(['matched', 'resolving']),
+    symbol_paths: texts(['symbol', 'symbols/*', 'ticker', 'venues/*/ticker', 'venues/*/symbol']),
+    field_paths: section({
+      question: texts(['question', 'title']),
+      source: texts(['source', 'venue', 'venues/*/source', 'venues/*/venue']),
+      opens_at: texts(['opens_at', 'open_time']),
+      closes_at: texts(['closes_at', 'close_time', 'end_date']),
+      resolved_at: texts(['resolved_at', 'resolution_time']),
+      outcome: texts(['outcome', 'result']),
+    }),
+    markets_limit: whole(1000, 1, 1_000_000),
+    linger_days: number(7, 0, 3650),
+    retire_after_runs: whole(5, 1, 1000),
+    first_lookback_days: number(7, 0, 3650),
+    life_margin_hours: number(24, 0, 8760),
+  }),
+  symbols: texts([]),
+  poll: section({
+    overlap_minutes: number(60, 0, 10_080),
+    page_limit: whole(5000, 1, 1_000_000),
+    future_skew_seconds: number(300, 0, 86_400),
+  }),
+  publish: section({
+    journal_ticks_max: whole(5_000_000, 1, 1_000_000_000),
+  }),
+  archive: section({
+    output: { type: 'string', minLength: 1, default: 'output/archive' },
+    parts: whole(4, 1, 1024),
+    settle_minutes: number(60, 0, 10_080),
+  }),
+  log: section({
+    level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
+  }),
+});
+
+/** The JSON Schema keywords that settings use; `secret` keeps a value out of messages. */
+export interface LeafSchema {
+  readonly type?: 'string' | 'number' | 'integer' | 'array' | 'null';
+  readonly anyOf?: readonly LeafSchema[];
+  readonly enum?: readonly string[];
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly maxItems?: number;
+  readonly items?: LeafSchema;
+  readonly secret?: boolean;
+  readonly default?: unknown;
+}
+
+export interface SectionSchema {
+  readonly type: 'object';
+  readonly properties: { readonly [key: string]: SectionSchema | LeafSchema };
+}
+
+type Camel<K> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : K;
+
+/** The values that a schema describes, deeply read-only, their names in camelCase. */
+export type ValuesOf<S> = S extends { readonly properties: infer P }
+  ? { readonly [K in keyof P as Camel<K>]: ValuesOf<P[K]> }
+  : S extends { readonly items: infer I }
+    ? readonly Static<I & object>[]
+    : Static<S & object>;
+
+function section<const P extends SectionSchema['properties']>(properties: P) {
+  return { type: 'object', additionalProperties: false, required: Object.keys(properties), properties } as const;
+}
+
+function nullable<const S extends LeafSchema>(schema: S) {
+  return { anyOf: [schema, { type: 'null' }], default: null } as const;
+}
+
+function whole(value: number, minimum: number, maximum: number) {
+  return { type: 'integer', minimum, maximum, default: value } as const;
+}
+
+function number(value: number, minimum: number, maximum: number) {
+  return { type: 'number', minimum, maximum, default: value } as const;
+}
+
+function texts(value: readonly string[]) {
+  const items = { type: 'string', minLength: 1, maxLength: 1000 } as const;
+  return { type: 'array', items, maxItems: 1_000_000, default: value } as const;
+}

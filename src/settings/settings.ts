@@ -1,0 +1,64 @@
+import { UsageError } from '../core/errors.ts';
+import type { settingsSchema, ValuesOf } from './schema.ts';
+
+/** What schema.ts describes, in camelCase. */
+export type SettingValues = ValuesOf<typeof settingsSchema>;
+
+/** Every setting of a run, deeply frozen. Secret: `upstream.apiKey`. */
+export interface Settings extends Omit<SettingValues, 'archive'> {
+  readonly archive: SettingValues['archive'] & {
+    /** Whether flag, environment or config named the output; a default archive that is missing is not created. */
+    readonly outputNamed: boolean;
+  };
+  /** The config file that was named, absolute; null where none was. */
+  readonly configFile: string | null;
+}
+
+/** Where the upstream is and the key that it asks for. */
+export interface UpstreamAccess {
+  /** Absolute, http or https, without credentials, query, fragment or a slash at its end. */
+  readonly baseUrl: string;
+  readonly apiKey: string;
+}
+
+/** For jobs that collect. Throws UsageError saying which variable to set where the upstream or its key is missing. */
+export function requireUpstream(settings: Settings): UpstreamAccess {
+  const { baseUrl, apiKey } = settings.upstream;
+  if (baseUrl === null) {
+    throw new UsageError(
+      'No upstream: set ODDSLAKE_BASE_URL, e.g. https://example.org, or upstream.base_url in the config',
+    );
+  }
+  if (apiKey === null) {
+    throw new UsageError(`No key for ${baseUrl}: set ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE`);
+  }
+  return { baseUrl, apiKey };
+}
+
+/** Dotted snake_case paths to nested, frozen camelCase: the one place that maps the names. */
+export function nest(values: ReadonlyMap<string, unknown>): SettingValues {
+  const root: Branch = {};
+  for (const [path, value] of values) {
+    const names = path.split('.').map(camel);
+    const leaf = names.pop()!;
+    let branch = root;
+    for (const name of names) {
+      branch[name] ??= {};
+      branch = branch[name] as Branch;
+    }
+    branch[leaf] = Array.isArray(value) ? [...value] : value;
+  }
+  return freezeAll(root) as unknown as SettingValues;
+}
+
+/** Freezes a tree of plain objects and arrays, and gives it back. */
+export function freezeAll<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(freezeAll);
+  return value;
+}
+
+interface Branch {
+  [name: string]: unknown;
+}
+
+const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());

@@ -1,0 +1,92 @@
+import { type Covered, type Origin, overlay } from '../core/coverage.ts';
+import { ranks, type Standing } from '../core/merge.ts';
+import { union, type Window } from '../core/window.ts';
+import type { Database } from './database.ts';
+
+interface SegmentRow {
+  symbol: string;
+  t_from: number;
+  t_to: number;
+  fetched_at: number;
+  origin: Origin;
+}
+
+const coveredOf = (row: SegmentRow): Covered => ({
+  from: row.t_from,
+  to: row.t_to,
+  fetchedAt: row.fetched_at,
+  origin: row.origin,
+});
+
+/** Everything asked and answered for one symbol, published or journaled. */
+export const coverageOf = (db: Database, symbol: string): Window[] =>
+  union(
+    db.all<Window & Record<string, number>>(
+      `select t_from as "from", t_to as "to" from segments where symbol = ?1
+       union all select t_from, t_to from journal_cover where symbol = ?1`,
+      symbol,
+    ),
+  );
+
+/** The published coverage of one symbol, at the grain of single answers. */
+export const segmentsOf = (db: Database, symbol: string): Covered[] =>
+  db
+    .all<SegmentRow & Record<string, number>>('select * from segments where symbol = ? order by t_from', symbol)
+    .map(coveredOf);
+
+/** The published coverage of every symbol. */
+export function allSegments(db: Database): Map<string, Covered[]> {
+  const out = new Map<string, Covered[]>();
+  for (const row of db.iterate<SegmentRow>('select * from segments order by symbol, t_from')) {
+    const list = out.get(row.symbol);
+    if (list === undefined) out.set(row.symbol, [coveredOf(row)]);
+    else list.push(coveredOf(row));
+  }
+  return out;
+}
+
+/** Lays what a publish took in over a symbol's segments. Inside the publish's transaction. */
+export function addSegments(db: Database, symbol: string, added: readonly Covered[]): void {
+  if (added.length === 0) return;
+  const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
+  const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
+  // Neighbours too: an answer that goes on where another ended is joined with it.
+  const near = db
+    .all<SegmentRow & Record<string, number>>(
+      'select * from segments where symbol = ? and t_to >= ? and t_from <= ?',
+      symbol,
+      from,
+      to,
+    )
+    .map(coveredOf);
+  for (const segment of near) db.run('delete from segments where symbol = ? and t_from = ?', symbol, segment.from);
+  for (const s of overlay([...near, ...added])) {
+    db.run('insert into segments values (?, ?, ?, ?, ?)', symbol, s.from, s.to, s.fetchedAt, s.origin);
+  }
+}
+
+/** The standing of a published price: its own where it was ever contested or imported. */
+export function contestedStanding(db: Database, symbol: string, t: number): Standing | undefined {
+  const row = db.one<{ rank: number; observed_at: number }>(
+    'select rank, observed_at from contested where symbol = ? and t = ?',
+    ...[symbol, t],
+  );
+  return row === undefined ? undefined : { rank: row.rank, observedAt: row.observed_at };
+}
+
+/** A stand-in for the standing of a published price that was never contested: the answer that covers its moment. */
+export function standInStanding(db: Database, symbol: string, t: number): Standing {
+  const row = db.one<SegmentRow & Record<string, number>>(
+    'select * from segments where symbol = ?1 and t_from <= ?2 and t_to > ?2',
+    ...[symbol, t],
+  );
+  if (row === undefined) return { rank: ranks.import, observedAt: Number.NEGATIVE_INFINITY };
+  return { rank: row.origin === 'import' ? ranks.import : ranks.poll, observedAt: row.fetched_at };
+}
+
+export function setContested(db: Database, symbol: string, t: number, standing: Standing): void {
+  db.run(
+    'insert into contested values (?, ?, ?, ?) on conflict do update set rank = excluded.rank, observed_at = excluded.observed_at',
+    ...[symbol, t, standing.rank, standing.observedAt],
+  );
+}

@@ -1,0 +1,103 @@
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
+
+export type Row = Record<string, SQLInputValue>;
+
+/** A thin face on node:sqlite: prepared statements by their text, one kind of transaction, errors said in words. */
+export interface Database {
+  run(sql: string, ...values: SQLInputValue[]): { changes: number; id: number };
+  all<R = Row>(sql: string, ...values: SQLInputValue[]): R[];
+  one<R = Row>(sql: string, ...values: SQLInputValue[]): R | undefined;
+  iterate<R = Row>(sql: string, ...values: SQLInputValue[]): IterableIterator<R>;
+  script(sql: string): void;
+  /** All or nothing, durable when it returns. Nested calls join the outer transaction. */
+  transaction<T>(work: () => T): T;
+  /** Many reads that see one state. */
+  snapshot<T>(work: () => T): T;
+  close(): void;
+}
+
+/** Opens a database in WAL mode with full sync; `busyMsMax` bounds the wait for another process's short write. */
+export function openDatabase(path: string, busyMsMax: number): Database {
+  const db = explain(path, () => {
+    const opened = new DatabaseSync(path);
+    opened.exec(`pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = full;`);
+    return opened;
+  });
+  const statements = new Map<string, StatementSync>();
+  const prepare = (sql: string): StatementSync => {
+    let statement = statements.get(sql);
+    if (statement === undefined) {
+      statement = db.prepare(sql);
+      statements.set(sql, statement);
+    }
+    return statement;
+  };
+  let depth = 0;
+  const bracket = <T>(begin: string, work: () => T): T => {
+    if (depth > 0) return work();
+    explain(path, () => db.exec(begin));
+    depth++;
+    try {
+      const result = work();
+      explain(path, () => db.exec('commit'));
+      return result;
+    } catch (error) {
+      // A full disk may have rolled the transaction back already.
+      if (db.isTransaction) db.exec('rollback');
+      throw error;
+    } finally {
+      depth--;
+    }
+  };
+  return {
+    run(sql, ...values) {
+      const { changes, lastInsertRowid } = explain(path, () => prepare(sql).run(...values));
+      return { changes: Number(changes), id: Number(lastInsertRowid) };
+    },
+    all: <R>(sql: string, ...values: SQLInputValue[]) => explain(path, () => prepare(sql).all(...values)) as R[],
+    one: <R>(sql: string, ...values: SQLInputValue[]) =>
+      explain(path, () => prepare(sql).get(...values)) as R | undefined,
+    // A statement of its own: one that is being walked must not be started again by a nested call.
+    iterate: <R>(sql: string, ...values: SQLInputValue[]) =>
+      explain(path, () => db.prepare(sql).iterate(...values)) as IterableIterator<R>,
+    script: (sql) => explain(path, () => db.exec(sql)),
+    transaction: (work) => bracket('begin immediate', work),
+    snapshot: (work) => bracket('begin', work),
+    close: () => db.close(),
+  };
+}
+
+const fullCode = 13;
+const busyCode = 5;
+const corruptCodes = new Set([11, 26]);
+
+function explain<T>(path: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    const code = Number((error as { errcode?: unknown }).errcode) & 0xff;
+    if (code === fullCode) {
+      throw new OddslakeError(
+        exitCodes.unexpected,
+        `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
+        { cause: error },
+      );
+    }
+    if (code === busyCode) {
+      throw new OddslakeError(exitCodes.busy, `Another process holds ${path} for too long. Try again later.`, {
+        cause: error,
+      });
+    }
+    if (corruptCodes.has(code)) {
+      throw new OddslakeError(
+        exitCodes.damaged,
+        `The state database ${path} is damaged: ${(error as Error).message}.`,
+        {
+          cause: error,
+        },
+      );
+    }
+    throw error;
+  }
+}

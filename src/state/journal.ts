@@ -1,0 +1,249 @@
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import type { Covered, Origin } from '../core/coverage.ts';
+import type { MarketFacts } from '../core/market.ts';
+import type { Chunk } from '../core/merge.ts';
+import { partOf } from '../core/part.ts';
+import type { Rejected, TickColumns } from '../core/tick.ts';
+import { dayFloor, dayMs, splitByDay, type Window } from '../core/window.ts';
+import type { Database } from './database.ts';
+import type { State } from './state.ts';
+
+/** One answer of the upstream, judged: what becomes durable in one transaction. */
+export interface TickRecord {
+  readonly runId: string;
+  readonly symbol: string;
+  readonly asked: Window;
+  /** When the answer was generated, or fetched where it does not say; epoch ms. */
+  readonly observedAt: number;
+  readonly origin: Origin;
+  readonly rank: number;
+  readonly ticks: TickColumns;
+  readonly rejected: readonly Rejected[];
+  /** What it covers, with the moment it was generated; may speak for an earlier answer of this symbol too. */
+  readonly covered: readonly Omit<Covered, 'origin'>[];
+}
+
+export interface MarketsRecord {
+  readonly runId: string;
+  readonly observedAt: number;
+  readonly markets: readonly MarketFacts[];
+}
+
+/** Appends answers of the tick route; durable when it returns. */
+export function appendTicks(state: State, records: readonly TickRecord[]): void {
+  state.db.transaction(() => {
+    for (const record of records) appendTickRecord(state, record);
+  });
+}
+
+function appendTickRecord({ db, identity }: State, record: TickRecord): void {
+  const { symbol, runId, origin } = record;
+  const part = partOf(symbol, identity.parts);
+  const { id } = db.run(
+    "insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank) values (?, 'ticks', ?, ?, ?, ?, ?, ?)",
+    ...[runId, symbol, record.asked.from, record.asked.to, record.observedAt, origin, record.rank],
+  );
+  for (const { day, t, p } of cutByDay(record.ticks)) {
+    db.run(
+      'insert into journal_ticks (record_id, symbol, day, part, n, t, p) values (?, ?, ?, ?, ?, ?, ?)',
+      ...[id, symbol, day, part, t.length, bytesOf(t), bytesOf(p)],
+    );
+  }
+  for (const covered of record.covered) {
+    for (const piece of splitByDay(covered)) {
+      db.run(
+        'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin) values (?, ?, ?, ?, ?, ?, ?, ?)',
+        ...[id, symbol, dayFloor(piece.from), part, piece.from, piece.to, covered.fetchedAt, origin],
+      );
+    }
+  }
+  appendRejected(db, id, runId, symbol, record.observedAt, record.rejected);
+  db.run(
+    'update runs set fetched = fetched + ?, quarantined = quarantined + ? where run_id = ?',
+    ...[record.ticks.t.length + record.rejected.length, record.rejected.length, runId],
+  );
+  const first = record.covered.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
+  if (origin === 'poll' && first < Number.POSITIVE_INFINITY) {
+    db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', first, symbol);
+  }
+}
+
+function appendRejected(
+  db: Database,
+  recordId: number,
+  runId: string,
+  symbol: string | null,
+  at: number,
+  rejected: readonly Rejected[],
+): void {
+  for (const { reason, raw } of rejected) {
+    db.run(
+      'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw) values (?, ?, ?, ?, ?, ?)',
+      ...[recordId, runId, symbol, at, reason, raw],
+    );
+  }
+}
+
+/** Appends a complete poll of the market lists; joins the caller's transaction. */
+export function appendMarkets({ db }: State, record: MarketsRecord, rejected: readonly Rejected[]): void {
+  db.transaction(() => {
+    const { id } = db.run(
+      "insert into journal (run_id, kind, observed_at, origin, rank) values (?, 'markets', ?, 'poll', 1)",
+      ...[record.runId, record.observedAt],
+    );
+    const payload = zstdCompressSync(JSON.stringify(record.markets));
+    db.run('insert into journal_markets values (?, ?, ?)', id, record.observedAt, payload);
+    appendRejected(db, id, record.runId, null, record.observedAt, rejected);
+  });
+}
+
+function* cutByDay(ticks: TickColumns): Generator<TickColumns & { day: number }> {
+  const { t, p } = ordered(ticks);
+  for (let from = 0; from < t.length; ) {
+    const day = dayFloor(t[from]!);
+    let to = from + 1;
+    while (to < t.length && t[to]! < day + dayMs) to++;
+    yield { day, t: t.subarray(from, to), p: p.subarray(from, to) };
+    from = to;
+  }
+}
+
+function ordered(ticks: TickColumns): TickColumns {
+  const { t, p } = ticks;
+  let sorted = true;
+  for (let i = 1; i < t.length && sorted; i++) sorted = t[i - 1]! <= t[i]!;
+  if (sorted) return ticks;
+  const order = new Uint32Array(t.length).map((_, i) => i).sort((a, b) => t[a]! - t[b]! || a - b);
+  return { t: t.map((_, i) => t[order[i]!]!), p: p.map((_, i) => p[order[i]!]!) };
+}
+
+const bytesOf = (values: Float64Array): Uint8Array =>
+  new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+
+/** Copies: SQLite's blob is not aligned for doubles. */
+const doublesOf = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
+
+/** The last record id there is: what a publish that starts now takes in. */
+export const journalEnd = (db: Database): number =>
+  db.one<{ id: number | null }>('select max(id) as id from journal')?.id ?? 0;
+
+/** Ticks accepted and not yet published. */
+export const journaledTicks = (db: Database): number =>
+  db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
+
+export interface Bin {
+  readonly day: number;
+  readonly part: number;
+}
+
+/** The (day, part) pairs that records up to `end` touch, by ticks or by coverage; in order. */
+export const journalBins = (db: Database, end: number): Bin[] =>
+  db.all<Bin & Record<string, number>>(
+    `select day, part from journal_ticks where record_id <= ?1
+     union select day, part from journal_cover where record_id <= ?1 order by day, part`,
+    end,
+  );
+
+/** The ticks of one bin, in the order they were accepted. */
+export function readBin(db: Database, bin: Bin, end: number): Chunk[] {
+  interface TickRow {
+    symbol: string;
+    t: Uint8Array;
+    p: Uint8Array;
+    run_id: string;
+    observed_at: number;
+    rank: number;
+  }
+  const rows = db.iterate<TickRow>(
+    `select k.symbol, k.t, k.p, j.run_id, j.observed_at, j.rank from journal_ticks k join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    ...[bin.day, bin.part, end],
+  );
+  const chunks: Chunk[] = [];
+  for (const row of rows) {
+    const { symbol, rank } = row;
+    chunks.push({
+      symbol,
+      t: doublesOf(row.t),
+      p: doublesOf(row.p),
+      runId: row.run_id,
+      observedAt: row.observed_at,
+      rank,
+    });
+  }
+  return chunks;
+}
+
+/** The coverage of one bin, by symbol. */
+export function readBinCoverage(db: Database, bin: Bin, end: number): Map<string, Covered[]> {
+  const rows = db.all<{ symbol: string; t_from: number; t_to: number; fetched_at: number; origin: Origin }>(
+    `select symbol, t_from, t_to, fetched_at, origin from journal_cover
+     where day = ? and part = ? and record_id <= ? order by id`,
+    ...[bin.day, bin.part, end],
+  );
+  const bySymbol = new Map<string, Covered[]>();
+  for (const row of rows) {
+    const stretch = { from: row.t_from, to: row.t_to, fetchedAt: row.fetched_at, origin: row.origin };
+    const list = bySymbol.get(row.symbol);
+    if (list === undefined) bySymbol.set(row.symbol, [stretch]);
+    else list.push(stretch);
+  }
+  return bySymbol;
+}
+
+/** Market polls up to `end`, oldest first. */
+export function* readMarkets(db: Database, end: number): Generator<{ observedAt: number; markets: MarketFacts[] }> {
+  const ids = db.all<{ record_id: number }>(
+    'select record_id from journal_markets where record_id <= ? order by observed_at, record_id',
+    end,
+  );
+  for (const { record_id } of ids) {
+    const row = db.one<{ observed_at: number; payload: Uint8Array }>(
+      'select observed_at, payload from journal_markets where record_id = ?',
+      record_id,
+    )!;
+    yield {
+      observedAt: row.observed_at,
+      markets: JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[],
+    };
+  }
+}
+
+export interface RejectedRow {
+  readonly run_id: string;
+  readonly symbol: string | null;
+  readonly at: number;
+  readonly reason: string;
+  readonly raw: string;
+}
+
+export const readRejected = (db: Database, end: number): IterableIterator<RejectedRow> =>
+  db.iterate<RejectedRow>(
+    'select run_id, symbol, at, reason, raw from journal_rejected where record_id <= ? order by id',
+    end,
+  );
+
+/** Ticks of each run in one bin; what a publish has taken in for it. */
+export const binTicksByRun = (db: Database, bin: Bin, end: number): { run_id: string; n: number }[] =>
+  db.all(
+    `select j.run_id, sum(k.n) as n from journal_ticks k join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? group by j.run_id`,
+    ...[bin.day, bin.part, end],
+  );
+
+/** Drops what a publish took in: these bins, and the markets and rejected input, up to `end`. Inside its transaction. */
+export function consume(db: Database, bins: readonly Bin[], end: number, withMarkets: boolean): void {
+  for (const { day, part } of bins) {
+    db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
+    db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
+  }
+  if (withMarkets) db.run('delete from journal_markets where record_id <= ?', end);
+  db.run('delete from journal_rejected where record_id <= ?', end);
+  db.run(
+    `delete from journal where id <= ?
+       and not exists (select 1 from journal_ticks where record_id = journal.id)
+       and not exists (select 1 from journal_cover where record_id = journal.id)
+       and not exists (select 1 from journal_markets where record_id = journal.id)`,
+    end,
+  );
+}

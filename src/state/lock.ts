@@ -1,0 +1,41 @@
+import { DatabaseSync } from 'node:sqlite';
+import type { Clock } from '../core/clock.ts';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
+
+/** The right to change published files. Held by the process: the system frees it however the process ends. */
+export interface WriteLock {
+  release(): void;
+}
+
+const retryMs = 100;
+
+/**
+ * Takes the archive's write lock: an exclusive transaction on a small SQLite file, since such a lock outlives SIGSTOP,
+ * is freed by SIGKILL and needs no takeover. Waits up to `waitMs`, then fails with exit code 5.
+ */
+export async function takeWriteLock(
+  path: string,
+  waitMs: number,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<WriteLock> {
+  const giveUpAt = clock.monotonicMs() + waitMs;
+  for (;;) {
+    const db = new DatabaseSync(path);
+    try {
+      db.exec('pragma busy_timeout = 0; begin exclusive');
+      return { release: () => db.close() };
+    } catch (error) {
+      db.close();
+      if ((Number((error as { errcode?: unknown }).errcode) & 0xff) !== 5) throw error;
+    }
+    if (clock.monotonicMs() >= giveUpAt) {
+      throw new OddslakeError(
+        exitCodes.busy,
+        `Another run is writing this archive and ${Math.round(waitMs / 1000)} s of waiting are over (${path}). ` +
+          'What was collected is journaled; the next publish takes it in.',
+      );
+    }
+    await clock.sleep(retryMs, signal);
+  }
+}

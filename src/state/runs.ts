@@ -1,0 +1,94 @@
+import type { Tally } from '../core/merge.ts';
+import type { Database } from './database.ts';
+
+export interface RunCounts {
+  readonly fetched: number;
+  readonly quarantined: number;
+  readonly accepted: number;
+  readonly duplicates: number;
+  readonly conflicts: number;
+  readonly recovered: number;
+}
+
+export interface LastRun {
+  readonly runId: string;
+  readonly job: string;
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+  readonly exitCode: number | null;
+}
+
+/** Opens a run; at most `runsMax` of the past are remembered. */
+export function startRun(db: Database, runId: string, job: string, pid: number, nowMs: number): void {
+  db.transaction(() => {
+    db.run('insert into runs (run_id, job, pid, started_at) values (?, ?, ?, ?)', runId, job, pid, nowMs);
+    db.run(
+      'delete from runs where finished_at is not null and run_id not in (select run_id from runs order by started_at desc limit ?)',
+      runsMax,
+    );
+  });
+}
+
+const runsMax = 1000;
+
+export function finishRun(db: Database, runId: string, nowMs: number, exitCode: number, summary: string): void {
+  db.run(
+    'update runs set finished_at = ?, exit_code = ?, summary = ? where run_id = ?',
+    nowMs,
+    exitCode,
+    summary,
+    runId,
+  );
+}
+
+/** Whether a run's process is over: what it journaled is another run's to recover. */
+export function isOver(db: Database, runId: string): boolean {
+  const row = db.one<{ pid: number; finished_at: number | null }>(
+    'select pid, finished_at from runs where run_id = ?',
+    runId,
+  );
+  if (row === undefined || row.finished_at !== null) return true;
+  try {
+    process.kill(row.pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'EPERM';
+  }
+}
+
+export function addTally(db: Database, runId: string, tally: Tally): void {
+  db.run(
+    'update runs set accepted = accepted + ?, duplicates = duplicates + ?, conflicts = conflicts + ? where run_id = ?',
+    ...[tally.accepted, tally.duplicates, tally.conflicts, runId],
+  );
+}
+
+export function addRecovered(db: Database, runId: string, ticks: number): void {
+  db.run('update runs set recovered = recovered + ? where run_id = ?', ticks, runId);
+}
+
+/** The counts of a run; ticks that are not published yet count as accepted. */
+export function runCounts(db: Database, runId: string): RunCounts {
+  return db.snapshot(() => {
+    const row = db.one<RunCounts & Record<string, number>>('select * from runs where run_id = ?', runId);
+    const waiting = db.one<{ n: number | null }>(
+      'select sum(k.n) as n from journal_ticks k join journal j on j.id = k.record_id where j.run_id = ?',
+      runId,
+    );
+    const { fetched = 0, quarantined = 0, accepted = 0, duplicates = 0, conflicts = 0, recovered = 0 } = row ?? {};
+    return { fetched, quarantined, accepted: accepted + (waiting?.n ?? 0), duplicates, conflicts, recovered };
+  });
+}
+
+export function lastRun(db: Database): LastRun | undefined {
+  const row = db.one<{
+    run_id: string;
+    job: string;
+    started_at: number;
+    finished_at: number | null;
+    exit_code: number | null;
+  }>('select run_id, job, started_at, finished_at, exit_code from runs order by started_at desc, run_id desc limit 1');
+  if (row === undefined) return undefined;
+  const { run_id: runId, job, started_at: startedAt, finished_at: finishedAt, exit_code: exitCode } = row;
+  return { runId, job, startedAt, finishedAt, exitCode };
+}

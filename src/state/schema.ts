@@ -1,0 +1,65 @@
+/**
+ * The state database, one SQLite file in WAL mode with full sync. Days are UTC midnights in epoch milliseconds.
+ *
+ * `journal*` hold what is accepted and not yet published; `segments`, `contested` and the tick counts of `symbols`
+ * mirror what is published. Both sides change only inside one transaction, so they never disagree.
+ */
+export const schemaVersion = 1;
+
+export const schema = `
+create table meta (key text primary key, value text not null) without rowid;
+
+create table runs (
+  run_id text primary key, job text not null, pid integer not null, started_at integer not null,
+  finished_at integer, exit_code integer,
+  fetched integer not null default 0, quarantined integer not null default 0,
+  accepted integer not null default 0, duplicates integer not null default 0, conflicts integer not null default 0,
+  recovered integer not null default 0, summary text
+) without rowid;
+
+-- One row for one answer of the upstream.
+create table journal (
+  id integer primary key autoincrement, run_id text not null, kind text not null, symbol text,
+  asked_from integer, asked_to integer, observed_at integer not null, origin text not null, rank integer not null
+);
+-- Its ticks, cut by day, so that a publish finds those of one part of one day.
+create table journal_ticks (
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  n integer not null, t blob not null, p blob not null
+);
+create index journal_ticks_bin on journal_ticks (day, part, id);
+create index journal_ticks_record on journal_ticks (record_id);
+create table journal_cover (
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  t_from integer not null, t_to integer not null, fetched_at integer not null, origin text not null
+);
+create index journal_cover_bin on journal_cover (day, part, id);
+create index journal_cover_record on journal_cover (record_id);
+create index journal_cover_symbol on journal_cover (symbol);
+create table journal_rejected (
+  id integer primary key, record_id integer not null, run_id text not null, symbol text, at integer not null,
+  reason text not null, raw text not null
+);
+-- A complete poll of the market lists: the records as received, compressed.
+create table journal_markets (record_id integer primary key, observed_at integer not null, payload blob not null);
+
+create table segments (
+  symbol text not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
+  origin text not null, primary key (symbol, t_from)
+) without rowid;
+create table contested (
+  symbol text not null, t integer not null, rank integer not null, observed_at integer not null,
+  primary key (symbol, t)
+) without rowid;
+
+create table symbols (
+  symbol text primary key, canonical_id text, source text, question text, category text, is_active integer,
+  opens_at integer, closes_at integer, resolved_at integer, outcome real,
+  first_seen integer not null, last_seen integer not null, last_active integer, listed integer not null default 0,
+  inactive_since integer, polled_from integer, first_tick integer, last_tick integer, ticks integer not null default 0,
+  failures integer not null default 0, retired_at integer
+) without rowid;
+
+-- At most one row: a publish past its commit point whose files are not all in place yet.
+create table intents (generation integer primary key, manifest text not null, moves text not null);
+`;

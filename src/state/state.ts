@@ -1,0 +1,64 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { type Database, openDatabase } from './database.ts';
+import { schema, schemaVersion } from './schema.ts';
+
+/** What an archive is, fixed when it is created. */
+export interface Identity {
+  /** The upstream it belongs to: `source.name`, else the origin of the URL. */
+  readonly upstream: string;
+  readonly parts: number;
+}
+
+export interface State {
+  readonly db: Database;
+  readonly identity: Identity;
+  /** The last generation past its commit point; 0 before the first. */
+  generation(): number;
+  close(): void;
+}
+
+/** How long a short write may wait for another process's short write, in ms. */
+const busyMsMax = 60_000;
+
+export const stateFile = (folder: string): string => join(folder, 'state.sqlite');
+
+/** Opens the state in `folder`; creates it for `identity` where there is none. */
+export function openState(folder: string, identity: Identity): State {
+  mkdirSync(folder, { recursive: true });
+  const db = openDatabase(stateFile(folder), busyMsMax);
+  try {
+    db.transaction(() => {
+      if (db.one("select 1 from sqlite_master where name = 'meta'") !== undefined) return;
+      db.script(schema);
+      setMeta(db, 'schema_version', String(schemaVersion));
+      setMeta(db, 'upstream', identity.upstream);
+      setMeta(db, 'parts', String(identity.parts));
+      setMeta(db, 'generation', '0');
+    });
+    const version = Number(getMeta(db, 'schema_version'));
+    if (version > schemaVersion) {
+      throw new OddslakeError(
+        exitCodes.usage,
+        `The state in ${folder} was written by a newer oddslake (schema ${version}, this one knows ${schemaVersion}). Upgrade oddslake.`,
+      );
+    }
+    return {
+      db,
+      identity: { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) },
+      generation: () => Number(getMeta(db, 'generation')),
+      close: () => db.close(),
+    };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+export const getMeta = (db: Database, key: string): string | undefined =>
+  db.one<{ value: string }>('select value from meta where key = ?', key)?.value;
+
+export function setMeta(db: Database, key: string, value: string): void {
+  db.run('insert into meta values (?, ?) on conflict do update set value = excluded.value', key, value);
+}

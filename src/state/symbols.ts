@@ -1,0 +1,164 @@
+import type { MarketFacts, SymbolFacts } from '../core/market.ts';
+import type { Database } from './database.ts';
+
+interface SymbolRow {
+  symbol: string;
+  canonical_id: string | null;
+  source: string | null;
+  question: string | null;
+  category: string | null;
+  is_active: number | null;
+  opens_at: number | null;
+  closes_at: number | null;
+  resolved_at: number | null;
+  outcome: number | null;
+  first_seen: number;
+  last_seen: number;
+  last_active: number | null;
+  inactive_since: number | null;
+  listed: number;
+  polled_from: number | null;
+  first_tick: number | null;
+  last_tick: number | null;
+  ticks: number;
+  failures: number;
+  retired_at: number | null;
+}
+
+const factsOf = (row: SymbolRow): SymbolFacts => ({
+  symbol: row.symbol,
+  canonicalId: row.canonical_id,
+  source: row.source,
+  question: row.question,
+  category: row.category,
+  isActive: row.is_active === null ? null : row.is_active !== 0,
+  opensAt: row.opens_at,
+  closesAt: row.closes_at,
+  resolvedAt: row.resolved_at,
+  outcome: row.outcome,
+  firstSeen: row.first_seen,
+  lastSeen: row.last_seen,
+  lastActive: row.last_active,
+  inactiveSince: row.inactive_since,
+  listed: row.listed !== 0,
+  polledFrom: row.polled_from,
+  firstTick: row.first_tick,
+  lastTick: row.last_tick,
+  ticks: row.ticks,
+  failures: row.failures,
+  retiredAt: row.retired_at,
+});
+
+/** Every known symbol; SQLite's binary order is the order of UTF-8 bytes. */
+export const allSymbols = (db: Database): SymbolFacts[] =>
+  db.all<SymbolRow>('select * from symbols order by symbol').map(factsOf);
+
+export const oneSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
+  const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
+  return row === undefined ? undefined : factsOf(row);
+};
+
+/** Makes sure that symbols named by hand are known. */
+export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: number): void {
+  db.transaction(() => {
+    for (const symbol of symbols) {
+      db.run(
+        'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing',
+        symbol,
+        nowMs,
+      );
+    }
+  });
+}
+
+/**
+ * Takes in one poll of the market lists. Where the lists are `complete`, a listed symbol that none of them names
+ * counts as inactive from now on; a list that was cut off is no reason to think a market gone.
+ */
+export function observeMarkets(db: Database, markets: readonly MarketFacts[], atMs: number, complete: boolean): void {
+  db.transaction(() => {
+    for (const m of markets) {
+      const active = m.isActive === null ? null : Number(m.isActive);
+      db.run(
+        `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
+           outcome, first_seen, last_seen, last_active, inactive_since, listed)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, iif(?6 is 0, null, ?11), iif(?6 is 0, ?11, null), 1)
+         on conflict do update set
+           canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
+           question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
+           is_active = excluded.is_active, opens_at = coalesce(excluded.opens_at, opens_at),
+           closes_at = coalesce(excluded.closes_at, closes_at), resolved_at = coalesce(excluded.resolved_at, resolved_at),
+           outcome = coalesce(excluded.outcome, outcome),
+           first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen),
+           last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
+           inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
+           listed = 1
+         where excluded.last_seen >= last_seen`,
+        ...[m.symbol, m.canonicalId, m.source, m.question, m.category, active, m.opensAt, m.closesAt, m.resolvedAt],
+        ...[m.outcome, atMs],
+      );
+    }
+    if (complete) {
+      db.run(
+        'update symbols set inactive_since = ?1, is_active = 0 where listed = 1 and inactive_since is null and last_seen < ?1',
+        atMs,
+      );
+    }
+  });
+}
+
+/** Notes how the symbols of a run fared; returns those retired now for failing `retireAfter` runs in a row. */
+export function noteOutcomes(
+  db: Database,
+  outcomes: { readonly done: readonly string[]; readonly failed: readonly string[] },
+  retireAfter: number,
+  nowMs: number,
+): string[] {
+  return db.transaction(() => {
+    for (const symbol of outcomes.done) {
+      db.run('update symbols set failures = 0, retired_at = null where symbol = ? and failures > 0', symbol);
+    }
+    const retired: string[] = [];
+    for (const symbol of outcomes.failed) {
+      db.run('update symbols set failures = failures + 1 where symbol = ?', symbol);
+      const sql = 'update symbols set retired_at = ? where symbol = ? and failures >= ? and retired_at is null';
+      if (db.run(sql, nowMs, symbol, retireAfter).changes > 0) retired.push(symbol);
+    }
+    return retired;
+  });
+}
+
+/** What a publish changed in a symbol's published ticks. */
+export interface TickDelta {
+  readonly symbol: string;
+  readonly added: number;
+  readonly first: number;
+  readonly last: number;
+}
+
+export function addTickDeltas(db: Database, deltas: readonly TickDelta[], nowMs: number): void {
+  for (const { symbol, added, first, last } of deltas) {
+    db.run(
+      `insert into symbols (symbol, first_seen, last_seen, first_tick, last_tick, ticks) values (?1, ?5, ?5, ?3, ?4, ?2)
+       on conflict do update set ticks = ticks + excluded.ticks,
+         first_tick = min(coalesce(first_tick, excluded.first_tick), excluded.first_tick),
+         last_tick = max(coalesce(last_tick, excluded.last_tick), excluded.last_tick)`,
+      ...[symbol, added, first, last, nowMs],
+    );
+  }
+}
+
+/** Puts back a symbol from a row of the published symbols dataset, its columns in the file's order. */
+export function restoreSymbol(db: Database, row: readonly unknown[]): void {
+  const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;
+  const [firstSeen, lastSeen, firstTick, lastTick, ticks] = row.slice(10);
+  const active = isActive === null ? null : Number(isActive);
+  const values = [symbol, canonicalId, source, question, category, active, opensAt, closesAt, resolvedAt, outcome];
+  db.run(
+    `insert or replace into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at,
+       resolved_at, outcome, first_seen, last_seen, first_tick, last_tick, ticks, last_active, inactive_since, listed)
+     values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+       iif(?6 is 0, null, ?12), iif(?6 is 0, ?12, null), ?2 is not null)`,
+    ...([...values, firstSeen, lastSeen, firstTick, lastTick, ticks] as (string | number | null)[]),
+  );
+}

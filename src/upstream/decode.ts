@@ -1,0 +1,35 @@
+import { decodeCompact } from './decode-compact.ts';
+import { decodePlain } from './decode-plain.ts';
+import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from './json-answer.ts';
+import type { MarketsPage, TickPage } from './upstream.ts';
+
+/** A tick page and the symbol it names; null where it names none. */
+export interface DecodedTickPage extends TickPage {
+  readonly symbol: string | null;
+}
+
+/**
+ * Decodes one answer to GET /api/v1/ticks from its bytes (UTF-8 JSON, already decompressed).
+ *
+ * Every price is the double that JSON.parse gives. Times are not judged: a `t` of 1.5 or in the year 9999 is passed on.
+ * @param asked the symbol the page must be of, unless it names none; leave it out to take any
+ * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `ticks` array, another symbol, a count that is off
+ */
+export function decodeTickPage(bytes: Uint8Array, asked?: string): DecodedTickPage {
+  const page = decodeCompact(bytes) ?? decodePlain(bytes);
+  if (asked !== undefined && page.symbol !== null && page.symbol !== asked) {
+    throw new UnreadableAnswer(`ticks of another symbol, ${JSON.stringify(page.symbol.slice(0, 80))}`);
+  }
+  return page;
+}
+
+/**
+ * Decodes one answer to GET /api/v1/markets. Records are kept as received.
+ * @throws UnreadableAnswer for bad UTF-8, broken JSON, no `markets` array
+ */
+export function decodeMarketsPage(bytes: Uint8Array): MarketsPage {
+  const page = parseObject(decodeText(bytes));
+  const markets: unknown = page.markets;
+  if (!Array.isArray(markets)) throw new UnreadableAnswer('no markets array');
+  return { markets, total: integerOrNull(page.total), generatedAt: integerOrNull(page.generated_at) };
+}

@@ -1,0 +1,44 @@
+/**
+ * Bytes arrived and are not what was asked for; the next try may do better. `message` completes
+ * "answered 200 with …": a noun, never a piece of the body beyond a short name.
+ */
+export class UnreadableAnswer extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'UnreadableAnswer';
+  }
+}
+
+/**
+ * Text of an answer. A byte order mark is tolerated and dropped.
+ * @throws UnreadableAnswer for bytes that are not UTF-8: U+FFFD in a symbol or price would be a silent change.
+ */
+export function decodeText(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new UnreadableAnswer('text that is not UTF-8');
+  }
+}
+
+/**
+ * The answer as one JSON object.
+ * @throws UnreadableAnswer for anything else; without JSON.parse's own message, which quotes the body.
+ */
+export function parseObject(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new UnreadableAnswer(text.trim() === '' ? 'an empty body' : 'broken JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new UnreadableAnswer('JSON that is not an object');
+  }
+  return value as Record<string, unknown>;
+}
+
+/** Whole numbers that doubles hold exactly; everything else, text included, counts as not stated. */
+export function integerOrNull(value: unknown): number | null {
+  return Number.isSafeInteger(value) ? (value as number) : null;
+}

@@ -1,0 +1,115 @@
+import { type Dispatcher, Pool } from 'undici';
+import type { Clock } from '../core/clock.ts';
+import { decompressBody, readBody } from './body.ts';
+import { Fault } from './fault.ts';
+import { UnreadableAnswer } from './json-answer.ts';
+import { type AnswerHead, header, judgeConnection, judgeUnreadable } from './judge.ts';
+
+export interface WireOptions {
+  readonly origin: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly connections: number;
+  readonly requestDeadlineMs: number;
+  readonly responseBytesMax: number;
+}
+
+export interface Answer extends AnswerHead {
+  /** Decompressed. */
+  readonly bytes: Buffer;
+  /** Length of the body as it came. */
+  readonly bytesReceived: number;
+}
+
+/** One request, one answer: no retries, no redirects. */
+export interface Wire {
+  /**
+   * @param onHead told of the answer's head at once; what it throws is thrown, and the body is let go
+   * @throws Fault, or the signal's reason
+   */
+  get(path: string, signal: AbortSignal, onHead: (head: AnswerHead) => void): Promise<Answer>;
+  /** Ends what is under way. */
+  close(): Promise<void>;
+}
+
+/** Read of an unwanted body to keep its connection; longer ones are cut off. */
+const dumpBytesMax = 64 * 1024;
+
+export function openWire(options: WireOptions, clock: Clock): Wire {
+  const { requestDeadlineMs, responseBytesMax } = options;
+  // The deadline below covers everything; undici's own clocks start anew with each phase and each chunk.
+  const pool = new Pool(options.origin, {
+    connections: options.connections,
+    connect: { timeout: requestDeadlineMs },
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    allowH2: false,
+  });
+  let hasConnected = false;
+  pool.on('connect', () => {
+    hasConnected = true;
+  });
+
+  function late(): Fault {
+    const reason = `no whole answer within ${requestDeadlineMs / 1000} s`;
+    return new Fault(hasConnected ? 'transient' : 'unreachable', reason);
+  }
+
+  async function exchange(path: string, signal: AbortSignal, onHead: (head: AnswerHead) => void): Promise<Answer> {
+    const answer = await pool.request({ method: 'GET', path, headers: options.headers, signal });
+    const head = { status: answer.statusCode, headers: answer.headers };
+    try {
+      onHead(head);
+    } catch (unwanted) {
+      await answer.body.dump({ limit: dumpBytesMax }).catch(() => {});
+      throw unwanted;
+    }
+    try {
+      return { ...head, ...(await readAll(answer, head)) };
+    } catch (error) {
+      throw error instanceof UnreadableAnswer ? judgeUnreadable(error, head) : error;
+    }
+  }
+
+  async function readAll({ body }: Dispatcher.ResponseData, head: AnswerHead) {
+    const received = await readBody(body, responseBytesMax);
+    const bytes = await decompressBody(received, header(head, 'content-encoding') ?? '', responseBytesMax);
+    return { bytes, bytesReceived: received.length };
+  }
+
+  return {
+    async get(path, signal, onHead) {
+      try {
+        return await withDeadline(requestDeadlineMs, clock, signal, late, (both) => exchange(path, both, onHead));
+      } catch (error) {
+        signal.throwIfAborted();
+        throw error instanceof Fault ? error : (judgeConnection(error) ?? error);
+      }
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+/** Runs with a signal that aborts for the outer signal's reason, or for `late()` when `ms` have passed. */
+async function withDeadline<T>(
+  ms: number,
+  clock: Clock,
+  outer: AbortSignal,
+  late: () => Error,
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  outer.throwIfAborted();
+  const stop = new AbortController();
+  const done = new AbortController();
+  const forward = () => stop.abort(outer.reason);
+  outer.addEventListener('abort', forward, { once: true });
+  clock.sleep(ms, done.signal).then(
+    () => stop.abort(late()),
+    () => {},
+  );
+  try {
+    return await run(stop.signal);
+  } finally {
+    done.abort();
+    outer.removeEventListener('abort', forward);
+  }
+}

@@ -1,0 +1,110 @@
+import { Writable } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import type { Log } from '../../src/cli/log.ts';
+import { type ProgressOptions, startProgress } from '../../src/cli/progress.ts';
+
+function setup(isTTY: boolean, shown = true) {
+  const written: string[] = [];
+  const lines: object[] = [];
+  let nowMs = 0;
+  const stream = new Writable({
+    write(chunk, _, done) {
+      written.push(String(chunk));
+      done();
+    },
+  });
+  const note = (facts: object, message: string) => void lines.push({ ...facts, message });
+  const log: Log = { debug: note, info: note, warn: note, error: note };
+  const options: ProgressOptions = {
+    label: 'ticks',
+    total: 100,
+    unit: 'symbols',
+    clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
+    log,
+    stream: Object.assign(stream, { isTTY, columns: 120 }),
+    shown,
+  };
+  return {
+    options,
+    lines,
+    text: () => written.join(''),
+    pass: (ms: number) => {
+      nowMs += ms;
+    },
+  };
+}
+
+describe('away from a terminal', () => {
+  test('at most one line in ten seconds is logged, and none for short work', async () => {
+    const { options, lines, pass, text } = setup(false);
+    const progress = await startProgress(options);
+    for (let done = 1; done <= 25; done++) {
+      pass(1000);
+      progress.update({ done, ticks: done * 10 });
+    }
+    progress.stop();
+    expect(lines).toEqual([
+      { done: 10, total: 100, unit: 'symbols', ticks: 100, message: 'ticks' },
+      { done: 20, total: 100, unit: 'symbols', ticks: 200, message: 'ticks' },
+    ]);
+    expect(text()).toBe('');
+  });
+
+  test('nothing follows the end', async () => {
+    const { options, lines, pass } = setup(false);
+    const progress = await startProgress(options);
+    progress.stop();
+    pass(60_000);
+    progress.update({ done: 5 });
+    expect(lines).toEqual([]);
+  });
+
+  test('a total that changed on the way stays changed', async () => {
+    const { options, lines, pass } = setup(false);
+    const progress = await startProgress(options);
+    progress.update({ done: 1, total: 7 });
+    pass(10_000);
+    progress.update({ done: 2 });
+    expect(lines).toMatchObject([{ done: 2, total: 7 }]);
+  });
+});
+
+describe('on a terminal', () => {
+  test('a bar shows what is done, how many ticks, and how long it will take', async () => {
+    const { options, lines, pass, text } = setup(true);
+    const progress = await startProgress(options);
+    pass(30_000);
+    progress.update({ done: 25, ticks: 1_234_567 });
+    progress.stop();
+    expect(text()).toContain('25 % | 25/100 symbols, 1.2M ticks | 1m30s left');
+    expect(text().endsWith('\n')).toBe(true);
+    expect(lines).toEqual([]);
+  });
+
+  test('the bar does not jump back over log lines when it ends', async () => {
+    const { options, text } = setup(true);
+    const progress = await startProgress(options);
+    progress.stop();
+    expect(text()).not.toContain('\u001b7');
+    expect(text()).not.toContain('\u001b8');
+  });
+
+  test('signals stay with the program', async () => {
+    const { options } = setup(true);
+    const before = process.listenerCount('SIGINT');
+    const progress = await startProgress(options);
+    expect(process.listenerCount('SIGINT')).toBe(before);
+    progress.stop();
+  });
+});
+
+test('nothing is shown with --quiet or --no-progress', async () => {
+  for (const isTTY of [true, false]) {
+    const { options, lines, pass, text } = setup(isTTY, false);
+    const progress = await startProgress(options);
+    pass(60_000);
+    progress.update({ done: 5 });
+    progress.stop();
+    expect(text() + lines.length).toBe('0');
+  }
+});

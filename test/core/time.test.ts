@@ -1,0 +1,158 @@
+import fc from 'fast-check';
+import { afterEach, describe, expect, test } from 'vitest';
+import { UsageError } from '../../src/core/errors.ts';
+import {
+  addDays,
+  dayMs,
+  dayOf,
+  dayStart,
+  isDay,
+  isoUtc,
+  parseDay,
+  parseDuration,
+  parseTime,
+  timeEnd,
+  timeMin,
+} from '../../src/core/time.ts';
+
+const noon = Date.UTC(2026, 6, 1, 12);
+const time = (text: string) => parseTime(text, '--from');
+const anyTime = fc.integer({ min: timeMin, max: timeEnd - 1 });
+
+describe('a time', () => {
+  test('is taken as epoch milliseconds', () => {
+    expect(time(String(noon))).toBe(noon);
+  });
+
+  test('is taken as a day, at its UTC midnight', () => {
+    expect(time('2026-07-01')).toBe(Date.UTC(2026, 6, 1));
+    expect(time('2028-02-29')).toBe(Date.UTC(2028, 1, 29));
+  });
+
+  test.each([
+    '2026-07-01T12:00Z',
+    '2026-07-01T12:00:00Z',
+    '2026-07-01T12:00:00.000Z',
+    '2026-07-01T12:00:00.000000Z',
+    '2026-07-01T14:00:00+02:00',
+    '2026-07-01T14:00:00+0200',
+    '2026-07-01T14:00:00+02',
+    '2026-07-01T08:30:00-03:30',
+    '2026-07-02T00:15:00+12:15',
+  ])('is taken as an instant with a zone: %s', (text) => {
+    expect(time(text)).toBe(noon);
+  });
+
+  test('keeps its milliseconds', () => {
+    expect(time('2026-07-01T12:00:00.5Z')).toBe(noon + 500);
+    expect(time('2026-07-01T12:00:00.007000Z')).toBe(noon + 7);
+  });
+
+  test.each([
+    '',
+    ' ',
+    'yesterday',
+    '2026-07-01T12:00:00',
+    '2026-07-01 12:00:00Z',
+    '2026-07-01T12:00:00z',
+    '2026-02-30',
+    '2026-02-29',
+    '2026-13-01',
+    '2026-00-10',
+    '2026-7-1',
+    '20260701',
+    '2026-07-01T24:00:00Z',
+    '2026-07-01T12:60:00Z',
+    '2026-02-30T12:00:00Z',
+    '2016-12-31T23:59:60Z',
+    '2026-07-01T12:00:00.0001Z',
+    '2026-07-01T12:00:00+24:00',
+    '2026-07-01T12:00:00+02:60',
+    '2026-07-01T12:00:00 UTC',
+    '1999-12-31T23:59:59.999Z',
+    '2101-01-01',
+    '2000-01-01T00:00:00+01:00',
+    '-1',
+    '1.5e12',
+    '1782907200000.5',
+    '0x19c5d0a0000',
+    '9'.repeat(400),
+    '2026-07-01\n',
+    '2026-07-01T12:00:00Z\n',
+  ])('is refused by name and value: %j', (text) => {
+    expect(() => time(text)).toThrow(UsageError);
+    expect(() => time(text)).toThrow(/^--from ".*": expected epoch milliseconds, YYYY-MM-DD or an ISO-8601 instant/);
+  });
+
+  test('that lacks its zone or counts seconds is told so', () => {
+    expect(() => time('2026-07-01T12:00:00')).toThrow(/no zone/);
+    expect(() => time('1782907200')).toThrow(/looks like seconds/);
+  });
+
+  test('survives being written and read again', () => {
+    fc.assert(fc.property(anyTime, (ms) => time(isoUtc(ms)) === ms && time(String(ms)) === ms));
+  });
+
+  test('is written without milliseconds where there are none', () => {
+    expect(isoUtc(noon)).toBe('2026-07-01T12:00:00Z');
+    expect(isoUtc(noon + 1)).toBe('2026-07-01T12:00:00.001Z');
+  });
+});
+
+describe('a day', () => {
+  test('holds every instant from its UTC midnight to the next', () => {
+    expect(dayOf(dayStart('2026-07-01'))).toBe('2026-07-01');
+    expect(dayOf(dayStart('2026-07-02') - 1)).toBe('2026-07-01');
+    fc.assert(fc.property(anyTime, (ms) => dayStart(dayOf(ms)) <= ms && ms < dayStart(dayOf(ms)) + dayMs));
+  });
+
+  test('is followed by the next one across months, leap days and years', () => {
+    expect(addDays('2026-12-31', 1)).toBe('2027-01-01');
+    expect(addDays('2028-02-28', 1)).toBe('2028-02-29');
+    expect(addDays('2026-03-01', -1)).toBe('2026-02-28');
+  });
+
+  test('that does not exist is refused', () => {
+    expect(parseDay('2026-07-01', '--date')).toBe('2026-07-01');
+    for (const text of ['2026-02-30', '2026-7-1', '1999-12-31', '2101-01-01', '', '2026-07-01T00:00Z']) {
+      expect(() => parseDay(text, '--date')).toThrow(/^--date ".*": expected a day/);
+    }
+    expect(isDay('2026-02-30')).toBe(false);
+    expect(isDay('date=2026-02-01')).toBe(false);
+    expect(() => dayStart('2026-02-30')).toThrow(RangeError);
+  });
+
+  describe('is the same in every time zone', () => {
+    const zone = process.env.TZ;
+    afterEach(() => {
+      if (zone === undefined) delete process.env.TZ;
+      else process.env.TZ = zone;
+    });
+
+    test.each(['UTC', 'America/New_York', 'Australia/Lord_Howe', 'Pacific/Kiritimati'])('%s', (name) => {
+      process.env.TZ = name;
+      expect(Intl.DateTimeFormat().resolvedOptions().timeZone).toBe(name);
+      // New York skips 2:30 that night.
+      expect(time('2026-03-08T02:30:00Z')).toBe(Date.UTC(2026, 2, 8, 2, 30));
+      expect(time('2026-03-08')).toBe(Date.UTC(2026, 2, 8));
+      expect(dayOf(Date.UTC(2026, 2, 8))).toBe('2026-03-08');
+      expect(addDays('2026-03-08', 1)).toBe('2026-03-09');
+    });
+  });
+});
+
+describe('a duration', () => {
+  test('is a whole number with a unit', () => {
+    expect(['0s', '90s', '15m', '2h', '1d'].map((text) => parseDuration(text, '--max-lag'))).toEqual([
+      0, 90_000, 900_000, 7_200_000, 86_400_000,
+    ]);
+  });
+
+  test.each(['', '90', 's', '1.5h', '-1h', '1w', '1H', '1 h', '1h30m', '36526d', '9'.repeat(30)])(
+    'is refused: %j',
+    (text) => {
+      expect(() => parseDuration(text, '--max-lag')).toThrow(UsageError);
+      expect(() => parseDuration(text, '--max-lag')).toThrow(/^--max-lag ".*": expected a whole number with a unit/);
+    },
+  );
+});

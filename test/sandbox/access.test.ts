@@ -1,0 +1,141 @@
+import { expect, test } from 'vitest';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { SandboxStats } from '../../src/sandbox/stats.ts';
+import { systemClock } from '../../src/system.ts';
+import { ask, busiest, markets, page, sandbox } from './asking.ts';
+
+test('wants the key, and refuses it once it is revoked or forbidden', async () => {
+  const box = await sandbox({ key: 'k1' });
+  const refused = await fetch(`${box.url}/api/v1/markets`);
+  expect(refused.status).toBe(401);
+  expect(refused.headers.get('content-type')).toBe('application/problem+json');
+  expect(await refused.json()).toMatchObject({ type: 'about:blank', title: 'Unauthorized', status: 401 });
+  expect((await ask(box, 'markets', {}, 'k1')).status).toBe(200);
+  expect((await ask(box, 'markets', {}, 'other')).status).toBe(401);
+  box.set({ forbidden: true });
+  expect((await ask(box, 'markets', {}, 'k1')).status).toBe(403);
+  box.set({ forbidden: false, key: 'k2' });
+  expect((await ask(box, 'markets', {}, 'k1')).status).toBe(401);
+});
+
+test('answers rubbish with a problem and stays up', async () => {
+  const box = await sandbox();
+  const { symbol } = busiest(box);
+  const cases: [string, Record<string, string | number>, number][] = [
+    ['ticks', {}, 400],
+    ['ticks', { symbol: '' }, 400],
+    ['ticks', { symbol: 'no such' }, 404],
+    ['ticks', { symbol: '__proto__' }, 404],
+    ['ticks', { symbol, from: 'x' }, 400],
+    ['ticks', { symbol, from: -1 }, 400],
+    ['ticks', { symbol, from: '1e9' }, 400],
+    ['ticks', { symbol, from: 5, to: 4 }, 400],
+    ['ticks', { symbol, limit: 0 }, 400],
+    ['ticks', { symbol, limit: '9'.repeat(40) }, 400],
+    ['markets', { view: 'x' }, 400],
+    ['markets', { limit: '%' }, 400],
+    ['orderbook', {}, 400],
+    ['nothing', {}, 404],
+    ['ticks', { symbol, from: 0, to: '999999999999999' }, 200],
+  ];
+  for (const [resource, query, status] of cases) {
+    const answer = await ask(box, resource, query);
+    expect([resource, query, answer.status]).toEqual([resource, query, status]);
+    expect(answer.headers.get('content-type')).toBe(status === 200 ? 'application/json' : 'application/problem+json');
+    await answer.arrayBuffer();
+  }
+  expect((await fetch(`${box.url}/api/v1/ticks?symbol=%E0%A4%A&&=&from`)).status).toBe(401);
+  expect((await fetch(`${box.url}//`, { method: 'POST', body: 'x' })).status).toBe(404);
+});
+
+test('lets no more than the rate through in any second, and says when to come back', async () => {
+  let monotonicMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => monotonicMs };
+  const box = await sandbox({ requestsPerSecond: 5 }, { clock });
+  const answers = await Promise.all(Array.from({ length: 12 }, () => ask(box, 'markets', { limit: 1 })));
+  const refused = answers.filter(({ status }) => status === 429);
+  expect(refused.length).toBe(7);
+  expect(refused.every(({ headers }) => headers.get('retry-after') === '1')).toBe(true);
+  expect(box.stats()).toMatchObject({ requests: 12, perSecondMost: 12, earlyRequests: 0 });
+  monotonicMs = 100;
+  expect((await ask(box, 'markets', { limit: 1 })).status).toBe(429);
+  expect(box.stats().earlyRequests).toBe(1);
+  monotonicMs = 1_150;
+  expect((await ask(box, 'markets', { limit: 1 })).status).toBe(200);
+  expect(box.stats()).toMatchObject({
+    earlyRequests: 1,
+    perSecondMost: 13,
+    byPath: { '/api/v1/markets': { 200: 6, 429: 8 } },
+  });
+});
+
+test('tells Retry-After as a date, or not at all', async () => {
+  const box = await sandbox({ requestsPerSecond: 0.2, retryAfter: 'date' });
+  await ask(box, 'markets');
+  const until = Date.parse((await ask(box, 'markets')).headers.get('retry-after')!);
+  expect(until - Date.now()).toBeGreaterThan(3_900);
+  expect(until - Date.now()).toBeLessThanOrEqual(6_000);
+  box.set({ retryAfter: 'none' });
+  const refused = await ask(box, 'markets');
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, null]);
+});
+
+test('waits the latency before each answer, and counts who waits at once', async () => {
+  const box = await sandbox({ latencyMs: 80 });
+  const start = performance.now();
+  await Promise.all([markets(box), markets(box), markets(box)]);
+  expect(performance.now() - start).toBeGreaterThan(75);
+  expect(box.stats().inFlightMost).toBe(3);
+});
+
+test('counts what it was asked and what it served', async () => {
+  const box = await sandbox({}, { clock: { ...systemClock, monotonicMs: () => 0 } });
+  const { symbol, from, to } = busiest(box);
+  const one = await page(box, { symbol, from, to, limit: 10 });
+  const two = await page(box, { symbol, from, to, limit: 20 });
+  await markets(box);
+  await ask(box, 'ticks', { symbol: 'none' });
+  await ask(box, 'ticks', {}, 'bad key');
+  await ask(box, 'orderbook', { symbol });
+  await fetch(`${box.url}/elsewhere`);
+  const stats = (await (await fetch(`${box.url}/sandbox/stats`)).json()) as SandboxStats;
+  expect(stats).toEqual(box.stats());
+  expect(stats).toEqual({
+    requests: 7,
+    byPath: {
+      '/api/v1/ticks': { 200: 2, 404: 1, 401: 1 },
+      '/api/v1/markets': { 200: 1 },
+      '/api/v1/orderbook': { 200: 1 },
+      other: { 404: 1 },
+    },
+    tickRequests: 4,
+    tickRows: one.count + two.count,
+    perSecondMost: 7,
+    earlyRequests: 0,
+    inFlightMost: 1,
+    faults: {},
+    bySymbol: { [symbol]: 3 },
+  });
+});
+
+test('refuses options that mean nothing, at the start and while it runs', async () => {
+  const start = (options: object) => startSandbox(options, { clock: systemClock });
+  await expect(start({ cap: 0 })).rejects.toThrow('cap is 0, expected a whole number from 1 to 1000000');
+  await expect(start({ faults: ['flood'] })).rejects.toThrow('expected a list of 429-seconds');
+  await expect(start({ colour: 1 })).rejects.toThrow('there is no option colour');
+  const box = await sandbox();
+  expect(() => box.set({ truncate: 'middle' as 'latest' })).toThrow('expected one of earliest, latest');
+  expect(() => box.set({ seed: 2 } as object)).toThrow('seed cannot change while it runs');
+  expect(() => box.truth('none', { from: 0, to: 1 })).toThrow('unknown symbol none');
+});
+
+test('stops at once, amid an answer too', async () => {
+  const box = await sandbox({ latencyMs: 60_000 });
+  const asked = ask(box, 'markets').catch((error: Error) => error);
+  await systemClock.sleep(50);
+  const start = performance.now();
+  await box.stop();
+  await box.stop();
+  expect(performance.now() - start).toBeLessThan(10_000);
+  expect(await asked).toBeInstanceOf(Error);
+});

@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import { ask, dayMs, markets, noon, page, sandbox, symbolsOf } from './asking.ts';
+
+test('names matched markets with a ticker of each venue, and markets of one venue with a symbol', async () => {
+  const box = await sandbox();
+  const list = await markets(box, { view: 'matched' });
+  expect(list).toMatchObject({
+    count: list.markets.length,
+    total: list.markets.length,
+    view: 'matched',
+    generated_at: noon,
+  });
+  const matched = list.markets.find(({ venues }) => venues !== undefined)!;
+  expect(matched.venues!.map(({ source }) => source)).toEqual(['kalshi', 'polymarket']);
+  expect(matched.venues![0]!.ticker).toMatch(/^KX[A-Z]+-\d\d[A-Z]{3}\d{4}-T[\d.]+$/);
+  expect(matched.venues![1]!.ticker).toMatch(/^will-[a-z0-9-]+$/);
+  expect(matched.confidence).toBeGreaterThan(0);
+  expect(matched.confidence).toBeLessThan(1);
+  const single = list.markets.find(({ symbol }) => symbol !== undefined)!;
+  expect(['kalshi', 'polymarket']).toContain(single.source);
+  expect(new Set(list.markets.flatMap(symbolsOf)).size).toBe(list.markets.flatMap(symbolsOf).length);
+});
+
+test('honours source and limit, and says how many there are in all', async () => {
+  const box = await sandbox();
+  const all = await markets(box);
+  const some = await markets(box, { limit: 3 });
+  expect(some).toMatchObject({ count: 3, total: all.total });
+  expect(some.markets).toEqual(all.markets.slice(0, 3));
+  const kalshi = await markets(box, { source: 'kalshi' });
+  expect(kalshi.total).toBeLessThan(all.total);
+  expect(kalshi.total).toBeGreaterThan(0);
+  expect((await markets(box, { source: 'nobody' })).total).toBe(0);
+  box.set({ marketsCap: 2 });
+  expect(await markets(box)).toMatchObject({ count: 2, total: all.total });
+});
+
+test('opens a market, lets it go inactive, resolves it, and drops it from the list two days after', async () => {
+  const box = await sandbox();
+  const seen = (await markets(box)).markets.find(({ is_active }) => is_active)!;
+  const at = async (nowMs: number) => {
+    box.set({ nowMs });
+    return (await markets(box)).markets.find(({ canonical_id }) => canonical_id === seen.canonical_id);
+  };
+  const symbol = symbolsOf(seen)[0]!;
+  expect(await at(seen.opens_at! - 1)).toBeUndefined();
+  expect((await ask(box, 'ticks', { symbol })).status).toBe(404);
+  expect(await at(seen.opens_at!)).toMatchObject({ is_active: true });
+  expect(await at(seen.closes_at! - 1)).toMatchObject({ is_active: true });
+  const closed = await at(seen.closes_at!);
+  expect(closed).toMatchObject({ is_active: false });
+  expect(closed).not.toHaveProperty('outcome');
+  const resolved = (await at(seen.closes_at! + 2 * dayMs - 1))!;
+  expect([0, 1]).toContain(resolved.outcome);
+  expect(resolved.resolved_at).toBeGreaterThan(seen.closes_at!);
+  const last = (await page(box, { symbol, from: resolved.resolved_at!, limit: 10 })).ticks;
+  expect(last.map(({ p }) => p)).toEqual([resolved.outcome, resolved.outcome]);
+  expect(last[0]!.t).toBe(resolved.resolved_at);
+  expect(await at(seen.closes_at! + 2 * dayMs)).toBeUndefined();
+  expect((await page(box, { symbol, from: seen.opens_at!, to: noon })).symbol).toBe(symbol);
+});
+
+test('narrows the resolving view to what closes within a day or waits for its outcome', async () => {
+  const box = await sandbox();
+  const { markets: list, view, total } = await markets(box, { view: 'resolving' });
+  expect(view).toBe('resolving');
+  expect(total).toBeGreaterThan(0);
+  expect(total).toBeLessThan((await markets(box)).total);
+  for (const market of list) {
+    if (market.is_active) expect(market.closes_at! - noon).toBeLessThanOrEqual(dayMs);
+    else expect(market).not.toHaveProperty('outcome');
+  }
+});
+
+test('shows an order book around the last price, and an empty one once the market is resolved', async () => {
+  const box = await sandbox({ ticksPerDay: 3_000 });
+  const list = (await markets(box)).markets;
+  const open = list.find(({ is_active, opens_at }) => is_active && opens_at! < noon - dayMs)!;
+  const symbol = symbolsOf(open)[0]!;
+  const book = (await (await ask(box, 'orderbook', { symbol })).json()) as {
+    symbol: string;
+    bids: { price: number; quantity: number }[];
+    asks: { price: number; quantity: number }[];
+  };
+  const price = box.truth(symbol, { from: noon - dayMs, to: noon }).p.at(-1)!;
+  expect(book.symbol).toBe(symbol);
+  expect(book.bids[0]!.price).toBeLessThan(price);
+  expect(book.asks[0]!.price).toBeGreaterThan(price);
+  expect(book.bids.map((level) => level.price)).toEqual(book.bids.map((level) => level.price).sort((a, b) => b - a));
+  expect(book.asks.every(({ quantity }) => quantity >= 1)).toBe(true);
+  const resolved = list.find(({ outcome }) => outcome !== undefined)!;
+  expect(await (await ask(box, 'orderbook', { symbol: symbolsOf(resolved)[0]! })).json()).toMatchObject({
+    bids: [],
+    asks: [],
+  });
+});

@@ -1,0 +1,168 @@
+import { expect, test } from 'vitest';
+import { type PageLayout, pageLayouts } from '../../src/sandbox/tick-page.ts';
+import { ask, busiest, columns, dayMs, hourMs, noon, type Page, page, sandbox } from './asking.ts';
+
+test('brings the whole truth by pages from the earliest on', async () => {
+  const box = await sandbox({ cap: 100, echoWindow: 'tightened' });
+  const { symbol, from, to, rows } = busiest(box);
+  const ticks: Page['ticks'][number][] = [];
+  for (let cursor = from; cursor < to; ) {
+    const part = await page(box, { symbol, from: cursor, to, limit: 5000 });
+    expect(part.count).toBe(part.ticks.length);
+    expect(part.count).toBeLessThanOrEqual(100);
+    expect(part.from).toBe(cursor);
+    ticks.push(...part.ticks);
+    cursor = part.to;
+  }
+  expect(ticks.length).toBe(rows);
+  expect(columns(ticks)).toEqual(box.truth(symbol, { from, to }));
+});
+
+test('brings the whole truth by pages from the latest back', async () => {
+  const box = await sandbox({ cap: 100, truncate: 'latest', echoWindow: 'tightened' });
+  const { symbol, from, to } = busiest(box);
+  const ticks: Page['ticks'][number][] = [];
+  for (let end = to; end > from; ) {
+    const part = await page(box, { symbol, from, to: end });
+    expect(part.to).toBe(end);
+    ticks.unshift(...part.ticks);
+    end = part.from;
+  }
+  expect(columns(ticks)).toEqual(box.truth(symbol, { from, to }));
+});
+
+test('caps a page silently: the window is echoed as it was asked', async () => {
+  const box = await sandbox({ cap: 50 });
+  const { symbol, from, to } = busiest(box);
+  expect(await page(box, { symbol, from, to, limit: 500 })).toMatchObject({ count: 50, from, to, generated_at: noon });
+  expect(await page(box, { symbol, from, to, limit: 20 })).toMatchObject({ count: 20, from, to });
+  box.set({ defaultLimit: 30 });
+  expect((await page(box, { symbol, from, to })).count).toBe(30);
+  box.set({ echoWindow: 'none' });
+  expect(Object.keys(await page(box, { symbol, from, to }))).toEqual(['symbol', 'ticks', 'count', 'generated_at']);
+});
+
+test('sends the documented keys in the documented order without a space', async () => {
+  const box = await sandbox({ cap: 2 });
+  const { symbol, from, to } = busiest(box);
+  const { t, p } = box.truth(symbol, { from, to });
+  expect(await (await ask(box, 'ticks', { symbol, from, to })).text()).toBe(
+    `{"symbol":"${symbol}","ticks":[{"t":${t[0]},"p":${p[0]}},{"t":${t[1]},"p":${p[1]}}],"count":2,"from":${from},"to":${to},"generated_at":${noon}}`,
+  );
+});
+
+test('writes the same page in every layout', async () => {
+  const box = await sandbox({ cap: 40 });
+  const { symbol, from, to } = busiest(box);
+  const compact = await page(box, { symbol, from, to });
+  const texts = new Set<string>();
+  const layouts: (PageLayout | 'mixed')[] = [...pageLayouts, 'mixed'];
+  for (const layout of layouts) {
+    box.set({ layout });
+    const text = await (await ask(box, 'ticks', { symbol, from, to })).text();
+    texts.add(text);
+    const read = JSON.parse(text) as Page;
+    expect(read).toMatchObject({ symbol, count: 40, from, to, generated_at: noon });
+    expect(read.ticks.map(({ t, p }) => ({ t, p }))).toEqual(compact.ticks);
+  }
+  expect(texts.size).toBe(pageLayouts.length);
+});
+
+test('turns and shuffles a page without losing a tick', async () => {
+  const box = await sandbox({ cap: 200 });
+  const { symbol, from, to } = busiest(box);
+  const { ticks } = await page(box, { symbol, from, to });
+  box.set({ order: 'newest-first' });
+  expect((await page(box, { symbol, from, to })).ticks).toEqual(ticks.toReversed());
+  box.set({ order: 'shuffled' });
+  const shuffled = (await page(box, { symbol, from, to })).ticks;
+  expect(shuffled).not.toEqual(ticks);
+  expect(shuffled.toSorted((a, b) => a.t - b.t)).toEqual(ticks);
+});
+
+test('repeats ticks inside a page, counts them, and keeps to the cap with them', async () => {
+  const box = await sandbox({ cap: 100, repeatShare: 0.5 });
+  const { symbol, from, to } = busiest(box);
+  const full = await page(box, { symbol, from, to });
+  expect(full.count).toBe(99);
+  expect(full.ticks.length).toBe(99);
+  expect(new Set(full.ticks.map(({ t }) => t)).size).toBe(66);
+  expect((await page(box, { symbol, from, to, limit: 1 })).count).toBe(1);
+});
+
+test('takes either end of a window as part of it or not', async () => {
+  const box = await sandbox();
+  const { symbol, from: start, to: end } = busiest(box);
+  const { t } = box.truth(symbol, { from: start, to: end });
+  const [from, to] = [t[5]!, t[9]!];
+  const answered = async (fromInclusive: boolean, toInclusive: boolean) => {
+    box.set({ fromInclusive, toInclusive });
+    return (await page(box, { symbol, from, to })).ticks.map((tick) => t.indexOf(tick.t));
+  };
+  expect(await answered(true, false)).toEqual([5, 6, 7, 8]);
+  expect(await answered(true, true)).toEqual([5, 6, 7, 8, 9]);
+  expect(await answered(false, false)).toEqual([6, 7, 8]);
+  expect(await answered(false, true)).toEqual([6, 7, 8, 9]);
+});
+
+test('cuts windows at now and where retention ends, and says so', async () => {
+  const box = await sandbox();
+  const { symbol } = busiest(box);
+  expect(await page(box, { symbol, from: noon - hourMs, to: noon + hourMs })).toMatchObject({
+    from: noon - hourMs,
+    to: noon,
+  });
+  expect(await page(box, { symbol, from: noon + hourMs })).toMatchObject({ from: noon, to: noon, count: 0 });
+  expect(await page(box, { symbol })).toMatchObject({ from: noon - dayMs, to: noon });
+  box.set({ retentionMs: 3 * hourMs });
+  const kept = await page(box, { symbol, from: noon - dayMs });
+  expect(kept.from).toBe(noon - 3 * hourMs);
+  expect(columns(kept.ticks)).toEqual(box.truth(symbol, { from: noon - 3 * hourMs, to: noon }));
+  const before = noon - 5 * hourMs;
+  expect(await page(box, { symbol, from: before - hourMs, to: before })).toMatchObject({
+    from: before,
+    to: before,
+    count: 0,
+  });
+});
+
+test('shows late ticks only after their delay, and every one in the end', async () => {
+  const box = await sandbox({ lateShare: 0.3, lateDelayMsMax: 2 * hourMs });
+  const window = { from: noon - hourMs, to: noon };
+  const { symbol } = busiest(box, window);
+  const truth = box.truth(symbol, window, noon + dayMs);
+  const first = columns((await page(box, { symbol, ...window })).ticks);
+  expect(first).toEqual(box.truth(symbol, window));
+  expect(first.t.length).toBeLessThan(truth.t.length);
+  box.set({ nowMs: noon + hourMs });
+  const second = columns((await page(box, { symbol, ...window })).ticks);
+  expect(second.t.length).toBeGreaterThan(first.t.length);
+  expect(box.truth(symbol, { from: 0, to: Number.MAX_SAFE_INTEGER }).t.length).toBeGreaterThan(truth.t.length);
+  box.set({ nowMs: noon + 3 * hourMs });
+  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(truth);
+});
+
+test('changes the price of some ticks once, some time after them', async () => {
+  const box = await sandbox({ reviseShare: 0.3, reviseAfterMs: 2 * hourMs });
+  const window = { from: noon - hourMs, to: noon };
+  const { symbol } = busiest(box, window);
+  const final = box.truth(symbol, window, noon + dayMs);
+  const first = columns((await page(box, { symbol, ...window })).ticks);
+  expect(first.t).toEqual(final.t);
+  const changed = first.p.filter((price, i) => price !== final.p[i]).length;
+  expect(changed).toBeGreaterThan(0);
+  expect(changed).toBeLessThan(first.p.length / 2);
+  expect(first.p.every((price) => price >= 0 && price <= 1)).toBe(true);
+  box.set({ nowMs: noon + 2 * hourMs });
+  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(final);
+});
+
+test('compresses pages for those who take it, when it is on', async () => {
+  const box = await sandbox({ cap: 500 });
+  const { symbol, from, to } = busiest(box);
+  expect((await ask(box, 'ticks', { symbol, from, to })).headers.get('content-encoding')).toBe('gzip');
+  box.set({ gzip: false });
+  const plain = await ask(box, 'ticks', { symbol, from, to });
+  expect(plain.headers.get('content-encoding')).toBeNull();
+  expect(plain.headers.get('content-type')).toBe('application/json');
+});

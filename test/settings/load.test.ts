@@ -1,0 +1,309 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { UsageError } from '../../src/core/errors.ts';
+import { loadSettings, type SettingSources } from '../../src/settings/load.ts';
+import { requireUpstream } from '../../src/settings/settings.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'settings-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const load = (sources: Partial<SettingSources> = {}) => loadSettings({ env: {}, cwd: folder, ...sources });
+
+function write(name: string, text: string | Uint8Array): string {
+  mkdirSync(join(folder, name, '..'), { recursive: true });
+  writeFileSync(join(folder, name), text);
+  return name;
+}
+
+async function refusal(sources: Partial<SettingSources>): Promise<string> {
+  const error = await load(sources).catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(UsageError);
+  return (error as Error).message;
+}
+
+describe('precedence', () => {
+  test('flags beat environment, environment beats the file, the file beats the defaults', async () => {
+    const config = write('c.yaml', 'upstream: {requests_per_second: 2, concurrency: 9, retry_attempts_max: 2}');
+    const env = { ODDSLAKE_REQUESTS_PER_SECOND: '3' };
+    const settings = await load({ config, env });
+    expect(settings.upstream).toMatchObject({ requestsPerSecond: 3, concurrency: 9, requestDeadlineSeconds: 60 });
+    const flagged = await load({ config, env, set: ['upstream.requests_per_second=4'] });
+    expect(flagged.upstream.requestsPerSecond).toBe(4);
+  });
+
+  test('of one key set twice the last wins, and a flag of its own beats --set', async () => {
+    const { log, archive } = await load({
+      set: ['log.level=warn', 'log.level=error', 'archive.output=a'],
+      output: 'b',
+    });
+    expect(log.level).toBe('error');
+    expect(archive.output).toBe(join(folder, 'b'));
+  });
+
+  test('--config beats ODDSLAKE_CONFIG', async () => {
+    write('one.yaml', 'log: {level: warn}');
+    write('two.yaml', 'log: {level: error}');
+    const env = { ODDSLAKE_CONFIG: 'one.yaml' };
+    expect((await load({ env })).log.level).toBe('warn');
+    expect((await load({ env, config: 'two.yaml' })).log.level).toBe('error');
+  });
+
+  test('an empty variable counts as not set, an unknown one is left alone', async () => {
+    const empty = { ODDSLAKE_OUTPUT: '', ODDSLAKE_CONFIG: ' ', ODDSLAKE_REQUESTS_PER_SECOND: '', ODDSLAKE_API_KEY: '' };
+    expect(await load({ env: { ...empty, ODDSLAKE_COLOUR: 'blue' } })).toEqual(await load());
+  });
+
+  test('a config in the working folder that nobody named is not read', async () => {
+    write('oddslake.yaml', 'log: {level: error}');
+    expect((await load()).log.level).toBe('info');
+  });
+});
+
+describe('the output', () => {
+  test('starts at the working folder and is not named by default', async () => {
+    const { archive, configFile } = await load();
+    expect(archive).toMatchObject({ output: join(folder, 'output/archive'), outputNamed: false });
+    expect(configFile).toBeNull();
+  });
+
+  test('starts at the folder of a named config, wherever it was named', async () => {
+    const config = write('there/c.yaml', '');
+    expect((await load({ config })).archive).toMatchObject({
+      output: join(folder, 'there/output/archive'),
+      outputNamed: false,
+    });
+    expect((await load({ config, env: { ODDSLAKE_OUTPUT: 'mine' } })).archive.output).toBe(join(folder, 'there/mine'));
+    expect((await load({ config, output: '/elsewhere' })).archive.output).toBe('/elsewhere');
+  });
+
+  test('is named by flag, environment or file', async () => {
+    const config = write('c.yaml', 'archive: {output: output/archive}');
+    const named = [{ output: 'o' }, { set: ['archive.output=o'] }, { env: { ODDSLAKE_OUTPUT: 'o' } }, { config }];
+    for (const sources of named) expect((await load(sources)).archive.outputNamed).toBe(true);
+  });
+});
+
+describe('values given as text', () => {
+  test('become numbers, lists, texts and null as the setting asks', async () => {
+    const set = ['poll.overlap_minutes=1.5e2', 'symbols=A, B?,C.d', 'source.name=007', 'source.views=["a,b"]'];
+    const settings = await load({ set });
+    expect(settings.poll.overlapMinutes).toBe(150);
+    expect(settings.symbols).toEqual(['A', 'B?', 'C.d']);
+    expect(settings.source).toMatchObject({ name: '007', views: ['a,b'] });
+    expect((await load({ set: ['source.name=null', 'symbols='] })).symbols).toEqual([]);
+  });
+
+  test.each([
+    ['upstream.requests_per_second=0', 'is 0: expected a number above 0, at most 100000'],
+    ['upstream.concurrency=2.5', 'is 2.5: expected a whole number from 1 to 256'],
+    ['upstream.concurrency= ', 'is " ": expected a whole number'],
+    ['upstream.concurrency=0x4', 'is "0x4": expected a whole number'],
+    ['upstream.concurrency=1e999', 'is Infinity: expected a whole number'],
+    ['archive.parts=1025', 'is 1025: expected a whole number from 1 to 1024'],
+    ['archive.output=', 'is "": expected a text that is not empty'],
+    ['log.level=loud', 'is "loud": expected one of trace, debug'],
+    ['symbols=A,,B', 'symbols[1] is "": expected a text of 1 to 1000 characters'],
+    ['symbols=[7]', 'symbols[0] is 7: expected a text of 1 to 1000 characters; quote it'],
+    ['symbols=[A', 'is "[A": expected a list'],
+  ])('are refused with key, value and what was expected: %s', async (set, message) => {
+    expect(await refusal({ set: [set] })).toContain(message);
+    expect(await refusal({ set: [set] })).toMatch(/^--set: [a-z_.]+/);
+  });
+
+  test('name the variable that they came from', async () => {
+    const env = { ODDSLAKE_REQUESTS_PER_SECOND: 'fast' };
+    expect(await refusal({ env })).toMatch(
+      /^ODDSLAKE_REQUESTS_PER_SECOND: upstream.requests_per_second is "fast": expected/,
+    );
+  });
+
+  test.each(['', 'upstream', '=3'])('without a key are refused: %j', async (set) => {
+    expect(await refusal({ set: [set] })).toContain('expected key.path=value');
+  });
+});
+
+describe('an unknown setting', () => {
+  test.each([
+    ['upstream.concurency', 'upstream.concurrency'],
+    ['concurrency', 'upstream.concurrency'],
+    ['upstream.requestsPerSecond', 'upstream.requests_per_second'],
+    ['poll.overlap-minutes', 'poll.overlap_minutes'],
+    ['poll.parts', 'archive.parts'],
+  ])('%s brings up %s', async (given, meant) => {
+    expect(await refusal({ set: [`${given}=1`] })).toBe(`--set: unknown setting ${given}: did you mean ${meant}?`);
+  });
+
+  test.each(['weather', '__proto__.x', 'constructor', 'upstream.toString', 'x'.repeat(10_000)])(
+    'is refused without a guess where nothing is near: %s',
+    async (given) => {
+      const message = await refusal({ set: [`${given}=1`] });
+      expect(message).toMatch(/unknown setting .*: config\/default.yaml lists every setting$/);
+      expect(message.length).toBeLessThan(250);
+    },
+  );
+
+  test('is refused in a file too, by the path in it', async () => {
+    const config = write('c.yaml', 'poll:\n  overlap_minuets: 3\n');
+    expect(await refusal({ config })).toBe(
+      `${join(folder, config)}: unknown setting poll.overlap_minuets: did you mean poll.overlap_minutes?`,
+    );
+    expect(await refusal({ config: write('d.yaml', '__proto__: {x: 1}') })).toContain('unknown setting __proto__');
+  });
+
+  test('that is a section is answered with its settings', async () => {
+    expect(await refusal({ set: ['poll=1'] })).toContain('poll is a section: expected one of poll.overlap_minutes');
+  });
+});
+
+describe('a config file', () => {
+  test('may be empty or have its sections commented out', async () => {
+    expect({ ...(await load({ config: write('a.yaml', '') })), configFile: null }).toEqual(await load());
+    expect((await load({ config: write('b.yaml', 'poll:\n  # nothing\n') })).poll.pageLimit).toBe(5000);
+  });
+
+  test.each([
+    ['a list at the top', '- 1', 'the file is [1]: expected a section with upstream'],
+    ['a value for a section', 'poll: 3', 'poll is 3: expected a section with overlap_minutes'],
+    [
+      'a number for a text',
+      'source: {name: 12}',
+      'source.name is 12: expected a text that is not empty or null; quote it',
+    ],
+    [
+      'a token id that lost its digits',
+      `symbols: [${'7'.repeat(78)}]`,
+      'expected a text of 1 to 1000 characters; quote it',
+    ],
+    ['a text for a number', "archive: {parts: '4'}", 'archive.parts is "4": expected a whole number from 1 to 1024'],
+    ['nothing for a number', 'archive:\n  parts:\n', 'archive.parts is null: expected a whole number'],
+    ['no number', 'archive: {parts: .nan}', 'archive.parts is NaN: expected a whole number'],
+    ['a text for a list', 'symbols: A', 'symbols is "A": expected a list'],
+    ['a key twice', 'log: {level: info}\nlog: {level: warn}', 'not valid YAML at line 2, column 1'],
+    ['broken YAML', 'upstream: {api_key: hush', 'not valid YAML at line 1'],
+    ['two documents', 'log: {}\n---\nlog: {}\n', 'not valid YAML'],
+  ])('with %s is refused', async (_, text, message) => {
+    const refused = await refusal({ config: write('c.yaml', text) });
+    expect(refused).toContain(message);
+    expect(refused).toContain(join(folder, 'c.yaml'));
+    expect(refused).not.toContain('hush');
+  });
+
+  test('that is missing, a folder, not UTF-8 or far too long is refused by its path', async () => {
+    expect(await refusal({ config: 'none.yaml' })).toBe(
+      `config file ${join(folder, 'none.yaml')}: cannot be read (ENOENT)`,
+    );
+    expect(await refusal({ config: '.' })).toContain('EISDIR');
+    expect(await refusal({ config: write('latin.yaml', new Uint8Array([0x23, 0xff])) })).toContain('cannot be read');
+    expect(await refusal({ config: write('long.yaml', '#'.repeat(5_000_000)) })).toContain('longer than 4194304 bytes');
+    expect(await refusal({ config: '' })).toContain('--config');
+  });
+});
+
+describe('the key', () => {
+  test('comes from a file beside the config, trimmed', async () => {
+    write('there/key', ' sesame-1 \n');
+    const config = write('there/c.yaml', 'upstream: {api_key_file: key}');
+    const { upstream } = await load({ config });
+    expect(upstream).toMatchObject({ apiKey: 'sesame-1', apiKeyFile: join(folder, 'there/key') });
+  });
+
+  test('of a higher level replaces a key file of a lower one, and the other way round', async () => {
+    write('key', 'from-file');
+    const config = write('c.yaml', 'upstream: {api_key_file: missing}');
+    const settings = await load({ config, env: { ODDSLAKE_API_KEY: 'from-env' } });
+    expect(settings.upstream).toMatchObject({ apiKey: 'from-env', apiKeyFile: null });
+    const other = write('d.yaml', 'upstream: {api_key: from-config}');
+    expect((await load({ config: other, env: { ODDSLAKE_API_KEY_FILE: 'key' } })).upstream.apiKey).toBe('from-file');
+  });
+
+  test('given twice in one place is refused', async () => {
+    const env = { ODDSLAKE_API_KEY: 'sesame', ODDSLAKE_API_KEY_FILE: 'key' };
+    expect(await refusal({ env })).toBe(
+      'ODDSLAKE_API_KEY: give either upstream.api_key or upstream.api_key_file, not both',
+    );
+  });
+
+  test.each(['sesame\u0007', 'ses\name', 'sésame', 'x'.repeat(5000)])(
+    'never appears in the refusal: %j',
+    async (key) => {
+      const refused = await refusal({ env: { ODDSLAKE_API_KEY: key } });
+      expect(refused).toContain(
+        'upstream.api_key is (hidden): expected one line of 1 to 4096 printable ASCII characters',
+      );
+      write('key', key);
+      expect(await refusal({ set: ['upstream.api_key_file=key'] })).toContain('(hidden)');
+    },
+  );
+
+  test('of a wrong type is hidden as well', async () => {
+    const refused = await refusal({ config: write('c.yaml', 'upstream: {api_key: 12345678}') });
+    expect(refused).toContain('upstream.api_key is (hidden): expected');
+    expect(refused).not.toContain('1234');
+  });
+
+  test('file that is missing, empty or blank is refused', async () => {
+    expect(await refusal({ env: { ODDSLAKE_API_KEY_FILE: 'none' } })).toContain('none: cannot be read (ENOENT)');
+    write('key', '\n');
+    expect(await refusal({ env: { ODDSLAKE_API_KEY_FILE: 'key' } })).toContain('expected one line of 1 to 4096');
+  });
+});
+
+describe('the upstream', () => {
+  test('loses the slash at its end', async () => {
+    const at = async (url: string) => (await load({ env: { ODDSLAKE_BASE_URL: url } })).upstream.baseUrl;
+    expect(await at('https://Example.org/')).toBe('https://example.org');
+    expect(await at('http://127.0.0.1:8080/prefix//')).toBe('http://127.0.0.1:8080/prefix');
+  });
+
+  test.each(['example.org', 'ftp://example.org', 'file:///etc', 'https://'])('is refused: %s', async (url) => {
+    expect(await refusal({ env: { ODDSLAKE_BASE_URL: url } })).toBe(
+      `ODDSLAKE_BASE_URL: upstream.base_url is "${url}": expected an http or https URL without credentials, query or fragment`,
+    );
+  });
+
+  test.each(['https://me:hush@example.org', 'https://hush@example.org', 'https://example.org/?key=hush', 'x:hush@y'])(
+    'with a secret in it is refused without showing it: %s',
+    async (url) => {
+      const refused = await refusal({ env: { ODDSLAKE_BASE_URL: url } });
+      expect(refused).toContain('(hidden)');
+      expect(refused).not.toContain('hush');
+    },
+  );
+
+  test('is required only by those who ask for it, and then by the variable to set', async () => {
+    const settings = await load();
+    expect(() => requireUpstream(settings)).toThrow(/set ODDSLAKE_BASE_URL/);
+    const keyless = await load({ env: { ODDSLAKE_BASE_URL: 'https://example.org' } });
+    expect(() => requireUpstream(keyless)).toThrow(UsageError);
+    expect(() => requireUpstream(keyless)).toThrow(/set ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE/);
+    const whole = await load({ env: { ODDSLAKE_BASE_URL: 'https://example.org', ODDSLAKE_API_KEY: 'k' } });
+    expect(requireUpstream(whole)).toEqual({ baseUrl: 'https://example.org', apiKey: 'k' });
+  });
+});
+
+describe('settings that depend on each other', () => {
+  test('settling may not take longer than the overlap that reads again', async () => {
+    expect((await load({ set: ['archive.settle_minutes=90', 'poll.overlap_minutes=90'] })).archive.settleMinutes).toBe(
+      90,
+    );
+    expect(await refusal({ set: ['archive.settle_minutes=90'] })).toBe(
+      '--set: archive.settle_minutes is 90: expected archive.settle_minutes (90) to be at most poll.overlap_minutes (60)',
+    );
+    expect(await refusal({ set: ['poll.overlap_minutes=5'] })).toMatch(/^--set: poll.overlap_minutes is 5: expected/);
+  });
+
+  test('the least delay may not exceed the greatest', async () => {
+    expect(await refusal({ set: ['upstream.retry_delay_seconds_min=31'] })).toContain('to be at most');
+  });
+});
+
+test('settings cannot be changed, at any depth', async () => {
+  const settings = await load({ set: ['symbols=A'] });
+  const frozen = [settings, settings.archive, settings.symbols, settings.source.fieldPaths.outcome];
+  for (const value of frozen) expect(Object.isFrozen(value)).toBe(true);
+});

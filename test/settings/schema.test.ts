@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { Value } from 'typebox/value';
+import { describe, expect, test } from 'vitest';
+import { environmentLayers } from '../../src/settings/environment.ts';
+import { readConfigFile } from '../../src/settings/files.ts';
+import { defaults, leaves } from '../../src/settings/layer.ts';
+import { expected, isValid } from '../../src/settings/leaf.ts';
+import { settingsSchema } from '../../src/settings/schema.ts';
+
+const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathname;
+
+describe('config/default.yaml', () => {
+  test('holds every key of the schema and no other, at its default', async () => {
+    const { values } = await readConfigFile(defaultFile);
+    expect([...values]).toEqual([...defaults.values]);
+  });
+
+  test('says above every key what it may be, in the words of the refusal', () => {
+    const said = commentsByKey(readFileSync(defaultFile, 'utf8'));
+    for (const [path, leaf] of leaves) {
+      expect(said.get(path.split('.').at(-1)!), path).toContainEqual(expect.stringContaining(`(${expected(leaf)})`));
+    }
+  });
+});
+
+test('config/example.env names variables that are read', () => {
+  const text = readFileSync(new URL('../../config/example.env', import.meta.url), 'utf8');
+  const named = [...text.matchAll(/^#?(ODDSLAKE_[A-Z_]+)=/gm)].map(([, name]) => name!);
+  expect(named.length).toBe(6);
+  for (const name of named.filter((name) => name !== 'ODDSLAKE_CONFIG')) {
+    expect(environmentLayers({ [name]: name.endsWith('SECOND') ? '1' : 'x' }), name).toHaveLength(1);
+  }
+});
+
+describe('the schema', () => {
+  test('is JSON Schema that accepts its own defaults', () => {
+    for (const [path, leaf] of leaves) expect(isValid(leaf, leaf.default), path).toBe(true);
+    expect(Value.Check(settingsSchema, {})).toBe(false);
+    const poll = { overlap_minutes: 60, page_limit: 5000, future_skew_seconds: 300 };
+    expect(Value.Check(settingsSchema.properties.poll, poll)).toBe(true);
+    expect(Value.Check(settingsSchema.properties.poll, { ...poll, other: 1 })).toBe(false);
+  });
+
+  test('is checked as a JSON Schema validator checks it', () => {
+    const value = fc.oneof(
+      fc.constantFrom(null, undefined, true, '', 'info', 'x'.repeat(201), {}, [], Number.NaN, Number.POSITIVE_INFINITY),
+      fc.constantFrom(0, -0, 1, 0.25, 4, 1024, 1025, 3600, 3600.5, 100_000, 100_001, -1, '4'),
+      fc.double(),
+      fc.integer(),
+      fc.array(fc.oneof(fc.string(), fc.integer())),
+    );
+    fc.assert(
+      fc.property(fc.constantFrom(...leaves), value, ([, leaf], any) => isValid(leaf, any) === Value.Check(leaf, any)),
+      { numRuns: 5000 },
+    );
+  });
+});
+
+/** The comment above each key, by the key's own name; a name that stands twice has two. */
+function commentsByKey(yaml: string): Map<string, string[]> {
+  const said = new Map<string, string[]>();
+  let comment = '';
+  for (const line of yaml.split('\n')) {
+    const key = /^ *([a-z_]+):/.exec(line)?.[1];
+    if (key === undefined) comment = line.trim().startsWith('#') ? comment + line.trim().slice(1) : '';
+    else {
+      said.set(key, [...(said.get(key) ?? []), comment]);
+      comment = '';
+    }
+  }
+  return said;
+}

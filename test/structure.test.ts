@@ -1,0 +1,85 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { importsOf, violations } from './structure.ts';
+
+const root = new URL('..', import.meta.url).pathname;
+
+test('the source keeps to the structure of ARCHITECTURE', () => {
+  const paths = globSync('{src,jobs,bin}/**/*.ts', { cwd: root });
+  expect(paths.length).toBeGreaterThan(10);
+  expect(violations(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
+});
+
+test('every file in src, jobs and bin that a program reads is TypeScript or the launchers', () => {
+  const others = globSync('{src,jobs,bin}/**/*.{js,mjs,cjs,mts,cts}', { cwd: root });
+  expect(others).toEqual([]);
+  expect(existsSync(`${root}bin/oddslake`)).toBe(true);
+});
+
+describe('the check of the structure', () => {
+  const found = (path: string, text: string) => violations(new Map([[path, text]]));
+
+  test.each([
+    ['src/core/a.ts', "import { b } from './b.ts';"],
+    ['src/state/a.ts', "import type { Window } from '../core/window.ts';"],
+    [
+      'src/ingest/a.ts',
+      "import { State } from '../state/state.ts';\nimport type { U } from '../upstream/upstream.ts';",
+    ],
+    ['src/cli/a.ts', "const { openApp } = await import('../app.ts');"],
+    ['jobs/a.ts', "import { log } from '../src/cli/log.ts';"],
+    ['bin/main.ts', "import { nightly } from '../jobs/nightly.ts';"],
+    ['src/state/a.ts', "import { DatabaseSync } from 'node:sqlite';"],
+    ['src/settings/environment.ts', 'export const env = process.env;'],
+    ['src/system.ts', 'const now = Date.now();'],
+    ['src/core/commonest.ts', 'export const date = new Date(0);'],
+  ])('lets pass: %s %s', (path, text) => {
+    expect(found(path, text)).toEqual([]);
+  });
+
+  test.each([
+    ['src/core/a.ts', "import { b } from '../settings/load.ts';", 'against the direction'],
+    ['src/core/a.ts', "import type { S } from '../settings/settings.ts';", 'against the direction'],
+    ['src/core/a.ts', "export { b } from '../state/b.ts';", 'against the direction'],
+    ['src/core/a.ts', "export * from '../state/b.ts';", 'against the direction'],
+    ['src/core/a.ts', "import '../state/b.ts';", 'against the direction'],
+    ['src/core/a.ts', "const b = await import('../state/b.ts');", 'against the direction'],
+    ['src/core/a.ts', "type B = typeof import('../state/b.ts');", 'against the direction'],
+    ['src/core/a.ts', "import {\n  a,\n  b,\n} from '../system.ts';", 'against the direction'],
+    ['src/core/a.ts', "new Worker(new URL('../state/w.ts', import.meta.url));", 'against the direction'],
+    ['src/settings/a.ts', "import { b } from '../contract/b.ts';", 'against the direction'],
+    ['src/query/a.ts', "import { b } from '../archive/b.ts';", 'against the direction'],
+    ['src/app.ts', "import { b } from './cli/log.ts';", 'against the direction'],
+    ['src/cli/a.ts', "import { b } from '../../jobs/b.ts';", 'against the direction'],
+    ['jobs/a.ts', "import { b } from '../bin/main.ts';", 'against the direction'],
+    ['src/core/a.ts', "import { b } from '../../test/b.ts';", 'against the direction'],
+    ['src/archive/a.ts', "import { DatabaseSync } from 'node:sqlite';", 'only src/state may'],
+    ['src/query/a.ts', "import { Table } from 'apache-arrow/Arrow.node';", 'only src/archive may'],
+    ['jobs/a.ts', "const w = await import('parquet-wasm');", 'only src/archive may'],
+    ['src/service/a.ts', "import { DuckDBInstance } from '@duckdb/node-api';", 'only src/query may'],
+    ['src/ingest/a.ts', "import PQueue from 'p-queue';", 'only src/upstream may'],
+    ['src/cli/a.ts', "import { request } from 'undici';", 'only src/upstream may'],
+    ['src/cli/a.ts', 'if (process.env.CI) quiet();', 'only src/settings may'],
+    ['src/state/a.ts', 'const now = Date.now();', 'only src/system.ts may'],
+    ['jobs/a.ts', 'const seed = Math.random();', 'only src/system.ts may'],
+    ['src/utils/a.ts', '', 'says nothing'],
+    ['src/core/helpers.ts', '', 'says nothing'],
+    ['src/core/common/a.ts', '', 'says nothing'],
+    ['src/misc/a.ts', '', 'stands in no known room'],
+    ['src/core/a.ts', 'a\n'.repeat(301), 'has 301 lines'],
+  ])('finds: %s %j %s', (path, text, breach) => {
+    expect(found(path, text)).toContainEqual(expect.stringMatching(`^${path}.*${breach}`));
+  });
+
+  test('reads every way to name another file, and no text that only looks like one', () => {
+    const text = `import a from './a.ts';
+import * as b from "./b.ts";
+import { type C,
+  d } from './c.ts';
+export type { E } from './e.ts';
+export const said = "it came from 'there'";
+function important(from: string) { return from + './f.ts'; }
+const g = import('./g.ts');`;
+    expect(importsOf(text).sort()).toEqual(['./a.ts', './b.ts', './c.ts', './e.ts', './g.ts']);
+  });
+});

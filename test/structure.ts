@@ -1,0 +1,85 @@
+/** The direction of imports and what only some rooms may do, checked on text: `violations` is what a test expects none of. */
+
+/** Rooms by level, lowest first: a room imports from lower levels only. */
+const levels = [
+  ['src/core'],
+  ['src/settings', 'src/contract', 'src/system.ts'],
+  ['src/state'],
+  ['src/query', 'src/research', 'src/workspace', 'src/archive', 'src/upstream'],
+  ['src/ingest', 'src/service', 'src/report', 'src/sandbox'],
+  ['src/app.ts'],
+  ['src/cli'],
+  ['jobs'],
+  ['bin'],
+];
+
+const soleImporters: Readonly<Record<string, string>> = {
+  'node:sqlite': 'src/state',
+  'parquet-wasm': 'src/archive',
+  'apache-arrow': 'src/archive',
+  '@duckdb/node-api': 'src/query',
+  undici: 'src/upstream',
+  'p-queue': 'src/upstream',
+};
+
+/** What may stand in one place only: the room or file, and the text. */
+const soleUsers: readonly (readonly [place: string, text: string])[] = [
+  ['src/settings', 'process.env'],
+  ['src/system.ts', 'Date.now('],
+  ['src/system.ts', 'Math.random('],
+];
+
+const linesMax = 300;
+
+/** Every breach of the structure in files given by their path from the project's root, one sentence each. */
+export function violations(files: ReadonlyMap<string, string>): string[] {
+  return [...files].flatMap(([path, text]) => [
+    ...nameViolations(path, text),
+    ...importsOf(text).flatMap((specifier) => importViolations(path, specifier)),
+    ...soleUsers.flatMap(([place, used]) =>
+      text.includes(used) && roomOf(path) !== place ? [`${path} uses ${used} which only ${place} may`] : [],
+    ),
+  ]);
+}
+
+function nameViolations(path: string, text: string): string[] {
+  const lines = text.trimEnd().split('\n').length;
+  const vague = /(^|\/)(utils?|helpers?|common)(\/|\.ts$)/.exec(path);
+  return [
+    ...(levelOf(path) < 0 ? [`${path} stands in no known room`] : []),
+    ...(vague === null ? [] : [`${path} is named ${vague[2]}, which says nothing`]),
+    ...(lines > linesMax ? [`${path} has ${lines} lines, more than ${linesMax}`] : []),
+  ];
+}
+
+function importViolations(path: string, specifier: string): string[] {
+  if (!specifier.startsWith('.')) {
+    const name = Object.keys(soleImporters).find((name) => specifier === name || specifier.startsWith(`${name}/`));
+    const owner = name === undefined ? undefined : soleImporters[name];
+    return owner === undefined || roomOf(path) === owner ? [] : [`${path} imports ${name} which only ${owner} may`];
+  }
+  const target = new URL(specifier, `file:///${path}`).pathname.slice(1);
+  if (roomOf(path) === roomOf(target)) return [];
+  return levelOf(target) < levelOf(path) && levelOf(target) >= 0
+    ? []
+    : [`${path} imports ${target} against the direction`];
+}
+
+/** Specifiers of `import … from`, `export … from`, `import '…'`, `import('…')` and `new URL('…', import.meta.url)`. */
+export function importsOf(text: string): string[] {
+  const patterns = [
+    /(?:^|[\s;}])(?:import|export)\b[^'"`;()]*?\bfrom\s*['"]([^'"]+)['"]/g,
+    /(?:^|[\s;}])import\s*['"]([^'"]+)['"]/g,
+    /\bimport\s*\(\s*['"`]([^'"`]+)['"`]/g,
+    /\bnew URL\(\s*['"]([^'"]+\.[jt]s)['"]\s*,\s*import\.meta\.url/g,
+  ];
+  return patterns.flatMap((pattern) => [...text.matchAll(pattern)].map(([, specifier]) => specifier!));
+}
+
+/** `src/<room>`, a file directly in src, `jobs` or `bin`. */
+function roomOf(path: string): string {
+  const [top, room] = path.split('/');
+  return top === 'src' ? `${top}/${room}` : top!;
+}
+
+const levelOf = (path: string): number => levels.findIndex((rooms) => rooms.includes(roomOf(path)));
