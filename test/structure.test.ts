@@ -49,7 +49,7 @@ describe('the check of the structure', () => {
     ['src/core/a.ts', "new Worker(new URL('../state/w.ts', import.meta.url));", 'against the direction'],
     ['src/settings/a.ts', "import { b } from '../contract/b.ts';", 'against the direction'],
     ['src/query/a.ts', "import { b } from '../archive/b.ts';", 'against the direction'],
-    ['src/app.ts', "import { b } from './cli/log.ts';", 'against the direction'],
+    ['src/app/job.ts', "import { b } from './cli/log.ts';", 'against the direction'],
     ['src/cli/a.ts', "import { b } from '../../jobs/b.ts';", 'against the direction'],
     ['jobs/a.ts', "import { b } from '../bin/main.ts';", 'against the direction'],
     ['src/core/a.ts', "import { b } from '../../test/b.ts';", 'against the direction'],

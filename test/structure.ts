@@ -7,7 +7,7 @@ const levels = [
   ['src/state'],
   ['src/query', 'src/research', 'src/workspace', 'src/archive', 'src/upstream'],
   ['src/ingest', 'src/service', 'src/report', 'src/sandbox'],
-  ['src/app.ts'],
+  ['src/app'],
   ['src/cli'],
   ['jobs'],
   ['bin'],

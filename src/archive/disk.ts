@@ -26,6 +26,8 @@ export interface Disk {
   write(path: string, bytes: Uint8Array): void;
   /** Makes a folder and those above it, each synced into its parent. */
   makeFolder(path: string): void;
+  /** Makes a folder that need not outlive a crash. */
+  makeScratch(path: string): void;
   /** Replaces `to` at once; durable only after `syncFolder` of both folders. */
   rename(from: string, to: string): void;
   link(from: string, to: string): void;
@@ -50,6 +52,7 @@ export const systemDisk: Disk = {
       }
     }),
   makeFolder: (path) => explain('make', path, () => makeFolder(path)),
+  makeScratch: (path) => explain('make', path, () => void mkdirSync(path, { recursive: true })),
   rename: (from, to) => explain('rename', from, () => renameSync(from, to)),
   link: (from, to) => explain('link', from, () => linkSync(from, to)),
   syncFolder: (path) => explain('sync', path, () => syncFolder(path)),

@@ -1,15 +1,8 @@
 import type { Writable } from 'node:stream';
+import type { Log } from '../core/log.ts';
 import type { Settings } from '../settings/settings.ts';
 
 type Level = Settings['log']['level'];
-
-/** One fact-first line: `log.info({ symbol, ticks }, 'published')`. A pino logger is one. */
-export interface Log {
-  debug(facts: object, message: string): void;
-  info(facts: object, message: string): void;
-  warn(facts: object, message: string): void;
-  error(facts: object, message: string): void;
-}
 
 export interface LogOptions {
   /** Least level that is written; `silent` for none. */

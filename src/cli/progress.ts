@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import type { Log } from './log.ts';
+import type { Log } from '../core/log.ts';
 
 export interface ProgressOptions {
   /** What is under way, e.g. `ticks`. */

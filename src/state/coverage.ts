@@ -90,3 +90,12 @@ export function setContested(db: Database, symbol: string, t: number, standing: 
     ...[symbol, t, standing.rank, standing.observedAt],
   );
 }
+
+/** From the first to the last moment that anything covers, published or journaled; null where nothing does. */
+export function coverageSpan(db: Database): Window | null {
+  const row = db.one<{ t_from: number | null; t_to: number | null }>(
+    `select min(t_from) as t_from, max(t_to) as t_to from
+       (select t_from, t_to from segments union all select t_from, t_to from journal_cover)`,
+  );
+  return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
+}

@@ -1,8 +1,8 @@
 import { promisify } from 'node:util';
-import { brotliDecompress, gunzip, inflate, inflateRaw, type ZlibOptions, zstdDecompress } from 'node:zlib';
+import { brotliDecompress, gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib';
 import { UnreadableAnswer } from './json-answer.ts';
 
-type Decompress = (bytes: Uint8Array, options: ZlibOptions) => Promise<Buffer>;
+type Decompress = (bytes: Uint8Array, options: { maxOutputLength: number }) => Promise<Buffer>;
 
 /** Content codings of RFC 9110, 8.4.1, and what came later. Only gzip is asked for; some servers do not listen. */
 const decompressors: Record<string, (bytes: Uint8Array) => Decompress> = {

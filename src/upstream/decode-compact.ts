@@ -13,7 +13,6 @@ const quote = 0x22;
 const comma = 0x2c;
 const colon = 0x3a;
 const backslash = 0x5c;
-const closingBracket = 0x5d;
 const letterP = 0x70;
 const letterT = 0x74;
 const openingBrace = 0x7b;
@@ -26,7 +25,7 @@ const labelBytes = '{"t":'.length;
 const symbolBytesMax = 1024;
 
 /**
- * A tick page in the one layout that a JSON serializer gives the documented answer, in one pass over the bytes:
+ * A tick page in the one layout that a JSON serializer gives the documented answer, without an object or a string per tick:
  *
  *     {"symbol":"…","ticks":[{"t":1699999999999,"p":0.123},…],"count":N,"from":N,"to":N,"generated_at":N}
  *
@@ -39,37 +38,34 @@ export function decodeCompact(page: Uint8Array): DecodedTickPage | undefined {
   if (!stands(bytes, 0, head)) return undefined;
   const symbolEnd = plainTextEnd(bytes, head.length);
   if (!stands(bytes, symbolEnd, ticksHead)) return undefined;
-  const ticks = readTicks(bytes, symbolEnd + ticksHead.length);
-  if (ticks === undefined) return undefined;
-  const tail = readTail(bytes, ticks.end);
+  const start = symbolEnd + ticksHead.length;
+  // The tail first: its count says how long the columns are.
+  const end = bytes.lastIndexOf(tailHeads[0]!);
+  const tail = readTail(bytes, end);
   if (tail === undefined) return undefined;
   const [received, from, to, generatedAt] = tail;
-  if (received !== ticks.t.length) return undefined;
+  const ticks = readTicks(bytes, start, end, received);
+  if (ticks === undefined) return undefined;
   const symbol = bytes.toString('latin1', head.length, symbolEnd);
   return { t: ticks.t, p: ticks.p, received, rejected: [], symbol, from, to, generatedAt, gaps: [] };
 }
 
-/** The elements of `ticks` from `start` up to its closing bracket, which stands at `end`. */
-function readTicks(bytes: Buffer, start: number): (TickColumns & { end: number }) | undefined {
-  const ticksMax = Math.ceil((bytes.length - start) / tickBytesMin);
-  const t = new Float64Array(ticksMax);
-  const p = new Float64Array(ticksMax);
-  let count = 0;
+/** The `count` elements of `ticks` that reach from `start` to just before its closing bracket at `end`. */
+function readTicks(bytes: Buffer, start: number, end: number, count: number): TickColumns | undefined {
+  // A count is only a claim: no room for more ticks than the bytes can hold.
+  if (count * tickBytesMin > end + 1 - start) return undefined;
+  const t = new Float64Array(count);
+  const p = new Float64Array(count);
   let at = start;
-  if (bytes[at] !== closingBracket) {
-    for (;;) {
-      if (!labelStands(bytes, at, openingBrace, letterT)) return undefined;
-      at = readNumber(bytes, at + labelBytes, t, count);
-      if (at < 0 || !labelStands(bytes, at, comma, letterP)) return undefined;
-      at = readNumber(bytes, at + labelBytes, p, count);
-      if (at < 0 || bytes[at] !== closingBrace) return undefined;
-      count++;
-      if (bytes[++at] !== comma) break;
-      at++;
-    }
+  for (let index = 0; index < count; index++) {
+    if (index > 0 && bytes[at++] !== comma) return undefined;
+    if (!labelStands(bytes, at, openingBrace, letterT)) return undefined;
+    at = readNumber(bytes, at + labelBytes, t, index);
+    if (at < 0 || !labelStands(bytes, at, comma, letterP)) return undefined;
+    at = readNumber(bytes, at + labelBytes, p, index);
+    if (at < 0 || bytes[at++] !== closingBrace) return undefined;
   }
-  // Copies, so that a page does not keep the room for ticks that never came.
-  return { t: t.slice(0, count), p: p.slice(0, count), end: at };
+  return at === end ? { t, p } : undefined;
 }
 
 /** `{"t":` or `,"p":`, without a loop: this is asked twice a tick. */
@@ -83,8 +79,9 @@ function labelStands(bytes: Buffer, at: number, opening: number, letter: number)
   );
 }
 
-/** count, from, to and generated_at, up to the last byte of the page. */
+/** count, from, to and generated_at, from the ticks' closing bracket up to the last byte of the page. */
 function readTail(bytes: Buffer, start: number): [number, number, number, number] | undefined {
+  if (start < 0) return undefined;
   const values = new Float64Array(tailHeads.length);
   let at = start;
   for (const [index, label] of tailHeads.entries()) {

@@ -80,6 +80,9 @@ const broken: Record<string, string> = {
  * are named and messages are not: they may quote what went over the wire.
  */
 export function judgeConnection(error: unknown): Fault | undefined {
+  // undici's, by name: not all of its parser's errors have a code.
+  if (error instanceof Error && error.name === 'HTTPParserError')
+    return new Fault('transient', 'no HTTP in the answer');
   const code = errorCode(error);
   if (code === undefined) return undefined;
   if (Object.hasOwn(unreachable, code)) return new Fault('unreachable', unreachable[code]!, { cause: error });

@@ -6,7 +6,7 @@ import { createPacer } from './pacer.ts';
 export class PausedTooLong extends Error {
   readonly pauseMs: number;
   constructor(pauseMs: number) {
-    super(`paused for ${Math.ceil(pauseMs / 1000)} s`);
+    super(`paused for ${Math.round(pauseMs / 1000)} s`);
     this.name = 'PausedTooLong';
     this.pauseMs = pauseMs;
   }

@@ -13,20 +13,21 @@ export interface Pacer {
   lost(request: number, nowMs: number): void;
 }
 
-/** Bounds of the time added to the window for requests that arrive late. */
-const guardMsMin = 5;
+/** Added to how late a request seems to have been; also the least guard. */
+const guardMarginMs = 5;
 const guardMsMax = 250;
-/** How much of a late timer is caught up: timers have a grain of 1 ms, above 1,000 a second the spacing is finer. */
+/** A start up to this late is caught up: timers have a grain of 1 ms, above 1,000 a second the spacing is finer. */
 const debtMsMax = 10;
-/** Answers to see before the fastest of them counts as the usual way to the service and back. */
-const answersForUsual = 5;
+/** Answers to see before the fastest of them counts as an undisturbed way; until then every way counts as late. */
+const answersForLeast = 30;
 
 /**
  * The rule, for n starts in each period (n = floor(rate), period = 1 s; below 1 a second n = 1, period = 1 / rate):
  * starts are period / n apart, and start i + n comes no sooner than period + guard after start i.
  *
  * Why the guard: the service counts arrivals, and arrival i may be late while arrival i + n is not. A request arrived
- * before its headers came back, so it was late by at most (time to its headers − the least such time seen).
+ * before its headers came back, so it was late by at most (time to its headers − the least such time), within what the
+ * least time seen is above the least possible. A request later than the greatest guard is not covered.
  */
 export function createPacer(requestsPerSecond: number): Pacer {
   if (!(requestsPerSecond > 0 && requestsPerSecond <= 1_000_000)) {
@@ -47,8 +48,8 @@ export function createPacer(requestsPerSecond: number): Pacer {
     if (count < startsMax) return Number.NEGATIVE_INFINITY;
     const oldest = count % startsMax;
     const took = Number.isNaN(tookMs[oldest]) ? nowMs - startedAt[oldest]! : tookMs[oldest]!;
-    const late = took - (answers >= answersForUsual ? leastMs : 0);
-    return startedAt[oldest]! + periodMs + Math.min(guardMsMax, Math.max(guardMsMin, late));
+    const lateMs = Math.max(0, took - (answers >= answersForLeast ? leastMs : 0));
+    return startedAt[oldest]! + periodMs + Math.min(guardMsMax, lateMs + guardMarginMs);
   }
 
   const earliestMs = (nowMs: number) => Math.max(slotMs + spacingMs, windowMs(nowMs));
@@ -62,8 +63,9 @@ export function createPacer(requestsPerSecond: number): Pacer {
   return {
     earliestMs,
     start(nowMs) {
-      // Slots advance evenly from each other, not from late starts; what is too long ago is forgotten.
-      slotMs = Math.max(earliestMs(nowMs), nowMs - debtMsMax);
+      // Slots follow each other, not late starts; but after a silence they begin anew.
+      const dueMs = earliestMs(nowMs);
+      slotMs = nowMs - dueMs <= debtMsMax ? dueMs : nowMs;
       startedAt[count % startsMax] = nowMs;
       tookMs[count % startsMax] = Number.NaN;
       return count++;

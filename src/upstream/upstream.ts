@@ -48,7 +48,7 @@ export interface UpstreamCounters {
   readonly bytes: number;
 }
 
-/** The market data service as the collector sees it. Every method rejects with UpstreamError. */
+/** The market data service as the collector sees it. Methods reject with UpstreamError, or at once with the signal's reason. */
 export interface Upstream {
   ticks(query: TicksQuery, signal?: AbortSignal): Promise<TickPage>;
   markets(query: MarketsQuery, signal?: AbortSignal): Promise<MarketsPage>;

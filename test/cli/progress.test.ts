@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
-import type { Log } from '../../src/cli/log.ts';
+import type { Log } from '../../src/core/log.ts';
 import { type ProgressOptions, startProgress } from '../../src/cli/progress.ts';
 
 function setup(isTTY: boolean, shown = true) {

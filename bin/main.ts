@@ -1,0 +1,9 @@
+import { main } from '../src/cli/main.ts';
+
+process.exitCode = await main(process.argv, {
+  nightly: async () => (await import('../jobs/nightly.ts')).job,
+  markets: async () => (await import('../jobs/markets.ts')).job,
+  ticks: async () => (await import('../jobs/ticks.ts')).job,
+  backfill: async () => (await import('../jobs/backfill.ts')).job,
+  publish: async () => (await import('../jobs/publish.ts')).job,
+});

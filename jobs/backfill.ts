@@ -1,0 +1,28 @@
+import type { BackfillFlags, Job } from '../src/app/job.ts';
+import { runJob } from '../src/app/run.ts';
+import { backfillPlans, collectPlans, marketsStep, publishStep, verifyStep } from '../src/app/steps.ts';
+import { expectedRequests } from '../src/ingest/plan.ts';
+import { allSymbols } from '../src/state/symbols.ts';
+
+/** Fetches the windows of the past that coverage lacks. */
+export const job: Job<BackfillFlags> = {
+  name: 'backfill',
+  schedule: null,
+  run: (context, { window, symbols, showPlan, ...how }) =>
+    runJob(context, 'backfill', { upstream: true }, async (run) => {
+      if (symbols.length === 0 && allSymbols(run.archive.state.db).length === 0) await marketsStep(run);
+      const until = { from: window.from, to: Math.min(window.to, context.clock.nowMs()) };
+      const { plans, facts } = backfillPlans(run, until, symbols, how);
+      if (showPlan !== null) {
+        const { pageLimit } = context.settings.poll;
+        const requests = plans.reduce((sum, plan) => sum + expectedRequests(plan, facts.get(plan.symbol)!, pageLimit), 0);
+        const windows = plans.reduce((sum, plan) => sum + plan.windows.length, 0);
+        const expectedSeconds = requests / context.settings.upstream.requestsPerSecond;
+        showPlan({ plans, windows, expectedRequests: requests, expectedSeconds });
+        return;
+      }
+      await collectPlans(run, plans, 'backfill');
+      await publishStep(run);
+      await verifyStep(run);
+    }),
+};

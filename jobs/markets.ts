@@ -1,0 +1,15 @@
+import type { Job } from '../src/app/job.ts';
+import { runJob } from '../src/app/run.ts';
+import { marketsStep, publishStep, verifyStep } from '../src/app/steps.ts';
+
+/** One poll of the market lists, published. */
+export const job: Job = {
+  name: 'markets',
+  schedule: null,
+  run: (context) =>
+    runJob(context, 'markets', { upstream: true }, async (run) => {
+      await marketsStep(run);
+      await publishStep(run);
+      await verifyStep(run);
+    }),
+};

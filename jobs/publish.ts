@@ -1,0 +1,14 @@
+import type { Job } from '../src/app/job.ts';
+import { runJob } from '../src/app/run.ts';
+import { publishStep, verifyStep } from '../src/app/steps.ts';
+
+/** Merges what is journaled into the day partitions. */
+export const job: Job = {
+  name: 'publish',
+  schedule: null,
+  run: (context) =>
+    runJob(context, 'publish', { upstream: false }, async (run) => {
+      await publishStep(run);
+      await verifyStep(run);
+    }),
+};

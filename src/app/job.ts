@@ -1,0 +1,51 @@
+import type { Window } from '../core/window.ts';
+import type { SymbolPlan } from '../ingest/plan.ts';
+import type { Context } from './context.ts';
+import type { Summary } from './summary.ts';
+
+/** What a scheduler or a person can start; `flags` are its own, the common ones are in the context. */
+export interface Job<Flags = undefined> {
+  readonly name: string;
+  /** When it runs by default, as a cron expression in UTC; null where only on demand. */
+  readonly schedule: string | null;
+  run(context: Context, flags: Flags): Promise<Summary>;
+}
+
+export interface NightlyFlags {
+  /** UTC midnight of the day to whose end is polled; null for now. */
+  readonly day: number | null;
+}
+
+export interface TicksFlags {
+  /** Symbols to poll; none: those of the config, else those that the market lists ask for. */
+  readonly symbols: readonly string[];
+}
+
+export interface BackfillFlags {
+  readonly window: Window;
+  /** None: every symbol known. */
+  readonly symbols: readonly string[];
+  /** Ask for all of the window, covered or not. */
+  readonly force: boolean;
+  /** Ask for symbols outside of their life too. */
+  readonly allKnown: boolean;
+  /** Called with the plan in place of fetching anything; null to fetch. */
+  readonly showPlan: ((plan: BackfillPlan) => void) | null;
+}
+
+export interface BackfillPlan {
+  readonly plans: readonly SymbolPlan[];
+  readonly windows: number;
+  readonly expectedRequests: number;
+  /** At the configured rate. */
+  readonly expectedSeconds: number;
+}
+
+/** Every job by its name, each loaded when it is started. */
+export interface Jobs {
+  nightly(): Promise<Job<NightlyFlags>>;
+  markets(): Promise<Job>;
+  ticks(): Promise<Job<TicksFlags>>;
+  backfill(): Promise<Job<BackfillFlags>>;
+  publish(): Promise<Job>;
+}

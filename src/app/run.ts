@@ -1,0 +1,168 @@
+import { type Archive, openArchive } from '../archive/archive.ts';
+import { systemDisk } from '../archive/disk.ts';
+import type { PublishedFile } from '../archive/manifest.ts';
+import { dayMs } from '../core/window.ts';
+import { requireUpstream } from '../settings/settings.ts';
+import { finishRun, runCounts, startRun } from '../state/runs.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { Context } from './context.ts';
+import { type FailureLine, type RunFacts, type Summary, summarize } from './summary.ts';
+
+/** A run under way: what its steps share and what they add up. */
+export interface Run {
+  readonly context: Context;
+  readonly id: string;
+  readonly archive: Archive;
+  /** The client of the upstream, opened at the first call. */
+  upstream(): Promise<Upstream>;
+  readonly warnings: string[];
+  readonly failures: FailureLine[];
+  /** Files published by this run, by path. */
+  readonly files: Map<string, PublishedFile>;
+  readonly symbols: { planned: number; done: number; failed: number; retired: number };
+  pages: number;
+  /** Whether the upstream has answered anything. */
+  reached: boolean;
+}
+
+export interface JobNeeds {
+  /** Whether it polls the upstream, so that address and key must be there. */
+  readonly upstream: boolean;
+}
+
+/** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
+export async function runJob(
+  context: Context,
+  job: string,
+  needs: JobNeeds,
+  body: (run: Run) => Promise<void>,
+): Promise<Summary> {
+  const startedAt = context.clock.nowMs();
+  const parts: { archive?: Archive; client?: Upstream; run?: Run } = {};
+  let thrown: unknown;
+  try {
+    if (needs.upstream) requireUpstream(context.settings);
+    parts.archive = openConfiguredArchive(context);
+    parts.run = startedRun(context, job, parts.archive, startedAt, async () => {
+      parts.client ??= await connect(context);
+      return parts.client;
+    });
+    await body(parts.run);
+  } catch (error) {
+    thrown = error;
+  }
+  const ended = (run: Run | undefined): Summary =>
+    summarize({
+      ...(run === undefined ? nothing : counted(run, parts.client)),
+      ...{ version: context.version, job, strict: context.strict, thrown },
+      ...{ started_at: startedAt, finished_at: context.clock.nowMs() },
+    });
+  let summary: Summary;
+  try {
+    summary = ended(parts.run);
+    if (parts.run !== undefined) {
+      finishRun(parts.run.archive.state.db, parts.run.id, summary.finished_at, summary.exit_code, JSON.stringify(summary));
+    }
+  } catch (error) {
+    // The state can be read or written no more (a full disk): what was first to go wrong is what is said.
+    thrown ??= error;
+    summary = ended(undefined);
+  }
+  if (thrown !== undefined) context.log.debug({ err: thrown }, 'the run ended early');
+  parts.archive?.close();
+  await parts.client?.close();
+  return summary;
+}
+
+type Counted = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
+
+const nothing: Counted = {
+  ...{ run_id: null, requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null },
+  ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
+  symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+  ...{ gaps: 0, warnings: [], failures: [], files: [], reached: false },
+};
+
+function counted(run: Run, client: Upstream | undefined): Counted {
+  const { recovered, fetched, accepted, duplicates, conflicts, quarantined } = runCounts(run.archive.state.db, run.id);
+  const { generation, watermark } = run.archive.manifest();
+  const { requests, retries, throttledMs } = client?.counters() ?? { requests: 0, retries: 0, throttledMs: 0 };
+  const { failures, symbols, pages, reached } = run;
+  const setAside = quarantined === 0 ? [] : [`${quarantined} unusable ticks were set aside in .oddslake/quarantine.`];
+  const warnings = [...run.warnings, ...setAside];
+  return {
+    ...{ run_id: run.id, requests, retries, throttled_ms: throttledMs, pages, recovered, generation, watermark },
+    ticks: { fetched, accepted, duplicates, conflicts, quarantined },
+    ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
+    files: [...run.files.values()],
+  };
+}
+
+function startedRun(
+  context: Context,
+  job: string,
+  archive: Archive,
+  startedAt: number,
+  upstream: () => Promise<Upstream>,
+): Run {
+  const id = runIdOf(startedAt, context.random());
+  startRun(archive.state.db, id, job, process.pid, startedAt);
+  const symbols = { planned: 0, done: 0, failed: 0, retired: 0 };
+  return { context, id, archive, upstream, warnings: [], failures: [], files: new Map(), symbols, pages: 0, reached: false };
+}
+
+/** Sorts by time; the rest tells runs of one moment apart. */
+const runIdOf = (startedAt: number, random: number): string =>
+  `${new Date(startedAt).toISOString().replace(/[-:]|\.\d+/g, '')}-${Math.floor(random * 36 ** 6)
+    .toString(36)
+    .padStart(6, '0')}`;
+
+/** The archive that the settings name. */
+export function openConfiguredArchive(context: Context): Archive {
+  const { archive, source, upstream, poll } = context.settings;
+  const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
+  const options = {
+    root: archive.output,
+    create: archive.outputNamed || context.mayCreate,
+    upstream: source.name ?? origin,
+    parts: archive.parts,
+    writer: `oddslake ${context.version}`,
+    settleMs: Math.min(archive.settleMinutes, poll.overlapMinutes) * minuteMs,
+  };
+  return openArchive(options, systemDisk);
+}
+
+const minuteMs = 60_000;
+
+/** Opens the client that the settings describe. */
+export async function connect(context: Context): Promise<Upstream> {
+  const { baseUrl, apiKey } = requireUpstream(context.settings);
+  const { upstream } = context.settings;
+  const { openUpstream } = await import('../upstream/client.ts');
+  return openUpstream(
+    {
+      baseUrl,
+      apiKey,
+      requestsPerSecond: upstream.requestsPerSecond,
+      concurrency: upstream.concurrency,
+      requestDeadlineMs: upstream.requestDeadlineSeconds * 1000,
+      responseBytesMax: upstream.responseBytesMax,
+      retryAttemptsMax: upstream.retryAttemptsMax,
+      retryDelayMsMin: upstream.retryDelaySecondsMin * 1000,
+      retryDelayMsMax: upstream.retryDelaySecondsMax * 1000,
+      retryAfterMsMax: upstream.retryAfterSecondsMax * 1000,
+      userAgent: `oddslake/${context.version}`,
+    },
+    { clock: context.clock, random: context.random, log: context.log },
+  );
+}
+
+/** When a symbol that turned inactive is left alone. */
+export const lingerRules = ({ settings }: Context): { lingerMs: number; settleMs: number } => ({
+  lingerMs: settings.source.lingerDays * dayMs,
+  settleMs: settings.archive.settleMinutes * minuteMs,
+});
+
+/** Symbols that the config names, or null where the market lists decide. */
+export const namedSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
+  settings.symbols.length === 0 ? null : new Set(settings.symbols);

@@ -1,0 +1,200 @@
+import { publish } from '../archive/publish.ts';
+import { verify } from '../archive/verify.ts';
+import type { Origin } from '../core/coverage.ts';
+import { DamageError, UpstreamError, UsageError } from '../core/errors.ts';
+import type { SymbolFacts } from '../core/market.ts';
+import { dayMs, type Window } from '../core/window.ts';
+import { type Collected, collect } from '../ingest/collect.ts';
+import { pollMarkets } from '../ingest/markets.ts';
+import { nothingLearned } from '../ingest/paging.ts';
+import { isWanted, planBackfill, planPoll, type SymbolPlan } from '../ingest/plan.ts';
+import { openSink } from '../ingest/sink.ts';
+import { coverageOf } from '../state/coverage.ts';
+import { appendMarkets } from '../state/journal.ts';
+import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
+import type { Context } from './context.ts';
+import { lingerRules, namedSymbols, type Run } from './run.ts';
+
+const minuteMs = 60_000;
+
+/** Polls the market lists and journals what they say. A list that fails in passing is a failure of the run, no more. */
+export async function marketsStep(run: Run): Promise<void> {
+  const { context, archive } = run;
+  const { source } = context.settings;
+  const upstream = await run.upstream();
+  try {
+    const poll = await pollMarkets({
+      ...{ upstream, clock: context.clock, views: source.views, limit: source.marketsLimit, signal: context.signal },
+      paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths },
+    });
+    run.reached = true;
+    const { observedAt, markets, rejected } = poll;
+    archive.state.db.transaction(() => {
+      appendMarkets(archive.state, { runId: run.id, observedAt, markets }, rejected);
+      observeMarkets(archive.state.db, markets, observedAt, poll.complete);
+    });
+    run.warnings.push(...poll.shortfalls);
+    if (rejected.length > 0) run.warnings.push(`${rejected.length} market records were set aside: ${rejected[0]!.reason}.`);
+    context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');
+  } catch (error) {
+    if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable') throw error;
+    run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${error.reason}` });
+    context.log.warn({ reason: error.reason }, 'the market lists could not be had; known symbols are polled all the same');
+  }
+}
+
+/** Polls ticks up to `end` for the symbols given by name, else those of the config, else those that the lists ask for. */
+export async function ticksStep(run: Run, end: number, chosen: readonly string[]): Promise<void> {
+  const { context, archive } = run;
+  const { db } = archive.state;
+  const nowMs = context.clock.nowMs();
+  const rules = {
+    ...lingerRules(context),
+    overlapMs: context.settings.poll.overlapMinutes * minuteMs,
+    lookbackMs: context.settings.source.firstLookbackDays * dayMs,
+  };
+  const named = chosen.length > 0 ? chosen : context.settings.symbols;
+  ensureSymbols(db, named, nowMs);
+  const symbols = named.length === 0 ? allSymbols(db) : named.map((symbol) => oneSymbol(db, symbol)!);
+  const plans: SymbolPlan[] = [];
+  for (const facts of symbols) {
+    const coverage = coverageOf(db, facts.symbol);
+    const wanted = named.length === 0 ? isWanted(facts, coverage, nowMs, rules) : chosen.length > 0 || facts.retiredAt === null;
+    if (!wanted) continue;
+    const plan = planPoll(facts, coverage, end, rules);
+    if (plan.windows.length > 0) plans.push(plan);
+  }
+  await collectPlans(run, plans, 'poll');
+}
+
+/** Symbols of a backfill: those named, else every one known, active or not. */
+export function backfillPlans(
+  run: Run,
+  window: Window,
+  chosen: readonly string[],
+  how: { readonly force: boolean; readonly allKnown: boolean },
+): { plans: SymbolPlan[]; facts: Map<string, SymbolFacts> } {
+  const { context, archive } = run;
+  const { db } = archive.state;
+  ensureSymbols(db, chosen, context.clock.nowMs());
+  const symbols = chosen.length === 0 ? allSymbols(db) : [...new Set(chosen)].map((symbol) => oneSymbol(db, symbol)!);
+  const rules = { ...how, lifeMarginMs: context.settings.source.lifeMarginHours * 60 * minuteMs };
+  const plans = symbols
+    .map((facts) => planBackfill(facts, coverageOf(db, facts.symbol), window, rules))
+    .filter((plan) => plan.windows.length > 0);
+  return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };
+}
+
+/** Fetches what the plans ask for into the journal, publishing on the way when it grows too large. */
+export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origin: Origin): Promise<void> {
+  run.symbols.planned += plans.length;
+  if (plans.length === 0) return;
+  const { context, archive } = run;
+  const { db } = archive.state;
+  const { settings, signal, clock } = context;
+  const upstream = await run.upstream();
+  const display = await context.startDisplay('ticks', plans.length, 'symbols');
+  let ticks = 0;
+  let done = 0;
+  try {
+    const sink = openSink(archive.state, settings.publish.journalTicksMax, () => publishStep(run));
+    const collected = await collect(
+      {
+        ...{ upstream, clock, runId: run.id, origin, learned: nothingLearned(), signal, append: sink.append },
+        pageLimit: settings.poll.pageLimit,
+        futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+        concurrency: settings.upstream.concurrency,
+        coverageOf: (symbol) => coverageOf(db, symbol),
+        onPage(count) {
+          run.reached = true;
+          run.pages++;
+          ticks += count;
+          display.update({ done, ticks });
+        },
+        onSymbol(count) {
+          done = count;
+          display.update({ done, ticks });
+        },
+      },
+      plans,
+    );
+    account(run, collected);
+  } finally {
+    display.stop();
+  }
+}
+
+/** Enters what a collection brought into the run. Throws what stopped it where nothing more can be done. */
+function account(run: Run, collected: Collected): void {
+  const { context, archive } = run;
+  run.symbols.done += collected.done.length;
+  run.symbols.failed += collected.failed.length;
+  run.failures.push(...collected.failures);
+  if (collected.shortened.length > 0) {
+    run.warnings.push(
+      `The service does not go back as far as asked for ${count(collected.shortened, 'new symbol')}: what was before is not known.`,
+    );
+  }
+  const { stopped } = collected;
+  if (stopped !== null) {
+    if (stopped.failure === 'credential' || !run.reached) throw stopped;
+    context.log.warn({ reason: stopped.reason }, 'the upstream cannot be reached any more; what was had is kept');
+    return;
+  }
+  const retired = noteOutcomes(
+    archive.state.db,
+    collected,
+    context.settings.source.retireAfterRuns,
+    context.clock.nowMs(),
+  );
+  run.symbols.retired += retired.length;
+  if (retired.length > 0) {
+    run.warnings.push(`Given up on ${count(retired, 'symbol')} after ${context.settings.source.retireAfterRuns} failed runs in a row.`);
+  }
+}
+
+const count = (symbols: readonly string[], noun: string): string =>
+  `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, 3).join(', ')}${symbols.length > 3 ? ', …' : ''})`;
+
+/** Publishes what is journaled. Damaged parts are refused: exit code 6, and what was for them stays journaled. */
+export async function publishStep(run: Run): Promise<void> {
+  const { context, archive } = run;
+  const display = await context.startDisplay('publish', 1, 'parts');
+  try {
+    const published = await publish(archive, {
+      ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
+      named: namedSymbols(context),
+      rules: lingerRules(context),
+      onProgress: (done, total) => display.update({ done, total }),
+    });
+    for (const file of published.files) run.files.set(file.path, file);
+    if (published.refused.length > 0) {
+      throw new DamageError(
+        `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,
+      );
+    }
+    if (published.files.length > 0) {
+      const { generation } = published.manifest;
+      context.log.info({ generation, files: published.files.length }, 'published');
+    }
+  } finally {
+    display.stop();
+  }
+}
+
+/** Re-reads what this run published. */
+export async function verifyStep(run: Run): Promise<void> {
+  const changed = [...run.files.values()];
+  if (changed.length === 0) return;
+  const { findings } = await verify(run.archive, changed, undefined, run.context.signal);
+  if (findings.length > 0) {
+    throw new DamageError(`${findings.map((f) => `${f.path} ${f.what}`).join(', ')} right after it was published: check the disk.`);
+  }
+}
+
+/** The end of a poll: now, or the end of a past UTC day. */
+export function endOfPoll({ clock }: Context, day: number | null): number {
+  const nowMs = clock.nowMs();
+  if (day !== null && day > nowMs) throw new UsageError('--date is in the future: there is nothing to poll yet.');
+  return day === null ? nowMs : Math.min(day + dayMs, nowMs);
+}

@@ -1,0 +1,148 @@
+import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
+import type { PublishedFile } from '../archive/manifest.ts';
+import { Interrupted } from './context.ts';
+
+/** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
+export interface FailureLine {
+  readonly symbol: string | null;
+  readonly from: number | null;
+  readonly to: number | null;
+  readonly reason: string;
+}
+
+/** The last line of `--json` (CONTRACT, section 1). Times are epoch milliseconds. */
+export interface Summary {
+  readonly version: string;
+  readonly job: string;
+  readonly run_id: string | null;
+  readonly outcome: Outcome;
+  readonly exit_code: ExitCode;
+  /** The sentence of the error that ended the run; null where none did. */
+  readonly error: string | null;
+  readonly started_at: number;
+  readonly finished_at: number;
+  readonly requests: number;
+  readonly retries: number;
+  readonly throttled_ms: number;
+  readonly pages: number;
+  readonly ticks: {
+    readonly fetched: number;
+    readonly accepted: number;
+    readonly duplicates: number;
+    readonly conflicts: number;
+    readonly quarantined: number;
+  };
+  readonly recovered: number;
+  readonly symbols: { readonly planned: number; readonly done: number; readonly failed: number; readonly retired: number };
+  readonly published: {
+    readonly files: number;
+    readonly rows: number;
+    readonly bytes: number;
+    readonly dates: readonly string[];
+    readonly dates_count: number;
+  };
+  readonly generation: number;
+  readonly watermark: number | null;
+  readonly gaps: number;
+  readonly warnings: readonly string[];
+  readonly warnings_count: number;
+  readonly failures: readonly FailureLine[];
+  readonly failures_count: number;
+}
+
+export type Outcome =
+  | 'done'
+  | 'failed'
+  | 'usage'
+  | 'credential'
+  | 'incomplete'
+  | 'busy'
+  | 'damaged'
+  | 'unreachable'
+  | 'interrupted';
+
+const outcomes: Record<ExitCode, Outcome> = {
+  0: 'done',
+  1: 'failed',
+  2: 'usage',
+  3: 'credential',
+  4: 'incomplete',
+  5: 'busy',
+  6: 'damaged',
+  7: 'unreachable',
+  130: 'interrupted',
+  143: 'interrupted',
+};
+
+/** What a run knows of itself when it ends. */
+export interface RunFacts extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | CountedAway> {
+  readonly files: readonly PublishedFile[];
+  readonly strict: boolean;
+  /** Whether the upstream answered anything in this run. */
+  readonly reached: boolean;
+  /** What ended the run early, if anything did. */
+  readonly thrown: unknown;
+}
+
+type CountedAway = 'warnings_count' | 'failures_count';
+
+const listMax = 20;
+
+export function summarize(facts: RunFacts): Summary {
+  const exitCode = exitCodeOf(facts);
+  const dates = [...new Set(facts.files.flatMap((file) => file.date ?? []))].sort();
+  const rows = facts.files.reduce((sum, file) => sum + file.rows, 0);
+  const bytes = facts.files.reduce((sum, file) => sum + file.bytes, 0);
+  return {
+    version: facts.version,
+    job: facts.job,
+    run_id: facts.run_id,
+    outcome: outcomes[exitCode],
+    exit_code: exitCode,
+    error: facts.thrown === undefined ? null : sentence(facts.thrown),
+    started_at: facts.started_at,
+    finished_at: facts.finished_at,
+    requests: facts.requests,
+    retries: facts.retries,
+    throttled_ms: facts.throttled_ms,
+    pages: facts.pages,
+    ticks: facts.ticks,
+    recovered: facts.recovered,
+    symbols: facts.symbols,
+    published: { files: facts.files.length, rows, bytes, dates: dates.slice(0, listMax), dates_count: dates.length },
+    generation: facts.generation,
+    watermark: facts.watermark,
+    gaps: facts.gaps,
+    warnings: facts.warnings.slice(0, listMax),
+    warnings_count: facts.warnings.length,
+    failures: facts.failures.slice(0, listMax),
+    failures_count: facts.failures.length,
+  };
+}
+
+function exitCodeOf({ thrown, failures, warnings, strict, reached }: RunFacts): ExitCode {
+  if (thrown !== undefined) return exitCodeOfError(thrown, reached);
+  if (failures.length > 0 || (strict && warnings.length > 0)) return exitCodes.incomplete;
+  return exitCodes.done;
+}
+
+/** The exit code that an error stands for; `reached`: whether the upstream had answered anything before. */
+export function exitCodeOfError(error: unknown, reached: boolean): ExitCode {
+  if (error instanceof Interrupted) return error.by === 'SIGINT' ? exitCodes.interrupted : exitCodes.terminated;
+  if (error instanceof OddslakeError) return error.exitCode;
+  if (!(error instanceof UpstreamError)) return exitCodes.unexpected;
+  if (error.failure === 'credential') return exitCodes.credential;
+  return error.failure === 'unreachable' && !reached ? exitCodes.unreachable : exitCodes.incomplete;
+}
+
+/** What happened, in one sentence for the person at the terminal. */
+export function sentence(error: unknown): string {
+  if (error instanceof UpstreamError && error.failure === 'credential') {
+    return `The upstream refused the key (${error.reason}). Check ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE.`;
+  }
+  if (error instanceof UpstreamError && error.failure === 'unreachable') {
+    return `The upstream could not be reached (${error.reason}). Check ODDSLAKE_BASE_URL and the network.`;
+  }
+  if (error instanceof Error) return error.message;
+  return String(error);
+}

@@ -1,0 +1,69 @@
+import { join } from 'node:path';
+import { exitCodes } from '../../core/errors.ts';
+import type { Context } from '../../app/context.ts';
+import { openConfiguredArchive } from '../../app/run.ts';
+import { size, summaryText } from '../print-summary.ts';
+import type { Shell } from '../program.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { tell } from './jobs.ts';
+
+/** `demo`: the main job against the sandbox. */
+export function addDemo(shell: Shell): void {
+  const command = shell.program
+    .command('demo')
+    .description('sandbox + nightly into output/demo, and the lines that load the result');
+  withCommonFlags(command).action(async (flags: CommonFlags) => {
+    const [{ startSandbox }, { systemClock }] = await Promise.all([
+      import('../../sandbox/sandbox.ts'),
+      import('../../system.ts'),
+    ]);
+    const sandbox = await startSandbox({ markets: 30, seed: 7, cap: 1000 }, { clock: systemClock });
+    // Whatever the user has set for the real upstream is not for the sandbox.
+    const overrides = [
+      `upstream.base_url=${sandbox.url}`,
+      'upstream.api_key=sandbox-key',
+      'upstream.requests_per_second=500',
+      'source.name=oddslake sandbox',
+    ];
+    const amend = (sources: { set: readonly string[]; output?: string }) => ({
+      set: [...sources.set, ...overrides],
+      output: sources.output ?? join('output', 'demo'),
+    });
+    try {
+      await withContext(flags, shell.version, true, async (context) => {
+        const nightly = await shell.jobs.nightly();
+        const summary = await nightly.run(context, { day: null });
+        const root = context.settings.archive.output;
+        if (flags.json === true) return tell(shell, flags, summary, root);
+        process.stdout.write(`${summaryText(summary, root)}\n`);
+        if (summary.exit_code === exitCodes.done) process.stdout.write(whatIsThere(context));
+        shell.exit(summary.exit_code);
+      }, amend);
+    } finally {
+      await sandbox.stop();
+    }
+  });
+}
+
+function whatIsThere(context: Context): string {
+  const archive = openConfiguredArchive(context);
+  try {
+    const { datasets, days } = archive.manifest();
+    const ticks = datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
+    const bytes = datasets.ticks.files.reduce((sum, file) => sum + file.bytes, 0);
+    const root = archive.layout.root;
+    return `
+${ticks.toLocaleString('en-US')} ticks of ${Object.keys(days).length} days in ${size(bytes)} of Parquet: ${root}
+
+Load them in Python:
+
+  import duckdb;       duckdb.sql("SELECT * FROM '${root}/ticks/date=*/*.parquet' LIMIT 5").show()
+  import polars as pl; print(pl.read_parquet("${root}/ticks/"))
+  import pandas as pd; print(pd.read_parquet("${root}/ticks/"))
+
+or ask here:  oddslake sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
+`;
+  } finally {
+    archive.close();
+  }
+}

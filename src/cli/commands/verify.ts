@@ -1,0 +1,34 @@
+import { openConfiguredArchive } from '../../app/run.ts';
+import { verify } from '../../archive/verify.ts';
+import { exitCodes } from '../../core/errors.ts';
+import { size } from '../print-summary.ts';
+import type { Shell } from '../program.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+
+/** `verify`: re-reads every published file. */
+export function addVerify(shell: Shell): void {
+  const command = shell.program
+    .command('verify')
+    .description('re-read and re-hash every published file against the manifest; exit 6 where one differs');
+  withCommonFlags(command).action((flags: CommonFlags) =>
+    withContext(flags, shell.version, false, async (context) => {
+      const archive = openConfiguredArchive(context);
+      const display = await context.startDisplay('verify', 1, 'files');
+      try {
+        const onProgress = (done: number, total: number): void => display.update({ done, total });
+        const found = await verify(archive, null, onProgress, context.signal);
+        display.stop();
+        if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
+        else {
+          for (const { path, what } of found.findings) process.stdout.write(`${path}: ${what}\n`);
+          const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
+          process.stdout.write(`${found.files} files, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`);
+        }
+        shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
+      } finally {
+        display.stop();
+        archive.close();
+      }
+    }),
+  );
+}

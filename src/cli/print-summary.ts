@@ -1,0 +1,87 @@
+import type { Summary } from '../app/summary.ts';
+import { isoUtc } from '../core/time.ts';
+
+const number = (value: number): string => value.toLocaleString('en-US');
+
+const minute = (ms: number): string => isoUtc(ms).replace('T', ' ').replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
+
+/** `1.2 MB`; decimal units, as disks are sold. */
+export function size(bytes: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const step = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
+  return step === 0 ? `${bytes} B` : `${(bytes / 1000 ** step).toFixed(1)} ${units[step]}`;
+}
+
+/** `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 5 min`. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1000)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+const endings: Record<Summary['outcome'], string> = {
+  done: 'done',
+  failed: 'failed',
+  usage: 'not started',
+  credential: 'stopped: the key was refused',
+  incomplete: 'done, but incomplete',
+  busy: 'not published: another run is writing',
+  damaged: 'stopped: the archive is damaged',
+  unreachable: 'failed: the upstream could not be reached',
+  interrupted: 'stopped; what was accepted is kept',
+};
+
+/** The end of a job, for a person: what came in, what was published, what is missing, what to do. */
+export function summaryText(summary: Summary, root: string): string {
+  const { ticks, symbols, published, job, outcome } = summary;
+  const head = `${job} ${endings[outcome]}, after ${duration(summary.finished_at - summary.started_at)}`;
+  const rows: [string, string][] = [];
+  if (summary.run_id !== null) {
+    const recovered = summary.recovered > 0 ? ` · ${number(summary.recovered)} recovered from an earlier run` : '';
+    rows.push([
+      'ticks',
+      `${number(ticks.accepted)} new · ${number(ticks.duplicates)} known · ${number(ticks.conflicts)} conflicting · ${number(ticks.quarantined)} set aside${recovered}`,
+    ]);
+    if (symbols.planned > 0) {
+      const retired = symbols.retired > 0 ? ` · ${number(symbols.retired)} given up` : '';
+      rows.push(['symbols', `${number(symbols.done)} of ${number(symbols.planned)} done · ${number(symbols.failed)} failed${retired}`]);
+    }
+    if (summary.requests > 0) {
+      rows.push([
+        'requests',
+        `${number(summary.requests)} (${number(summary.retries)} retries)${summary.throttled_ms > 0 ? ` · held back for ${duration(summary.throttled_ms)}` : ''}`,
+      ]);
+    }
+    rows.push(['published', publishedText(published, summary.generation)]);
+    if (summary.watermark !== null) rows.push(['covered', `every live symbol up to ${minute(summary.watermark)}`]);
+    rows.push(['archive', root]);
+  }
+  const width = Math.max(0, ...rows.map(([name]) => name.length));
+  const lines = rows.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`);
+  return [head, ...lines, ...problems(summary)].join('\n');
+}
+
+function publishedText(published: Summary['published'], generation: number): string {
+  if (published.files === 0) return `nothing new, still generation ${generation}`;
+  const { dates } = published;
+  const last = published.dates_count > dates.length ? `and ${published.dates_count - dates.length} days more` : dates.at(-1);
+  const days = published.dates_count > 1 ? `${dates[0]} … ${last}` : (dates[0] ?? 'no day');
+  return `${number(published.files)} files, ${size(published.bytes)}, ${days} (generation ${generation})`;
+}
+
+function problems({ warnings, warnings_count, failures, failures_count, error }: Summary): string[] {
+  const out: string[] = [];
+  if (error !== null) out.push('', `error: ${error}`);
+  if (warnings.length > 0) out.push('', ...warnings.map((warning) => `warning: ${warning}`));
+  if (warnings_count > warnings.length) out.push(`… and ${warnings_count - warnings.length} warnings more`);
+  if (failures.length > 0) {
+    out.push('', `${number(failures_count)} windows could not be fetched; the next run asks for them again:`);
+    for (const { symbol, from, to, reason } of failures.slice(0, 5)) {
+      out.push(symbol === null ? `  ${reason}` : `  ${symbol}  ${isoUtc(from!)} … ${isoUtc(to!)}  ${reason}`);
+    }
+    if (failures_count > 5) out.push(`  … and ${number(failures_count - 5)} more`);
+  }
+  return out;
+}

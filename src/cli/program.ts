@@ -1,0 +1,48 @@
+import { Command } from 'commander';
+import type { Jobs } from '../app/job.ts';
+import { addDemo } from './commands/demo.ts';
+import { addGaps } from './commands/gaps.ts';
+import { addJobs } from './commands/jobs.ts';
+import { addSandbox } from './commands/sandbox.ts';
+import { addStatus } from './commands/status.ts';
+import { addVerify } from './commands/verify.ts';
+
+export interface Shell {
+  readonly program: Command;
+  readonly version: string;
+  readonly jobs: Jobs;
+  /** Sets the exit code of a command that ended without an error. */
+  exit(code: number): void;
+}
+
+/** The whole command line. Commands load what they need when they run, so that help comes at once. */
+export function createProgram(version: string, jobs: Jobs, exit: (code: number) => void): Command {
+  const program = new Command('oddslake')
+    .description('Keeps prediction-market ticks for good: polls a market data service, keeps every tick exactly once,\nand leaves day-partitioned Parquet.')
+    .version(version, '--version', 'show the version')
+    .helpOption('--help', 'show help; also after a command')
+    .helpCommand('help [command]', 'show help for a command')
+    .showHelpAfterError('(add --help for what is expected)')
+    .exitOverride()
+    .addHelpText('after', examples);
+  const shell: Shell = { program, version, jobs, exit };
+  program.commandsGroup('Collect:');
+  addJobs(shell);
+  program.commandsGroup('Look:');
+  for (const add of [addStatus, addGaps, addVerify]) add(shell);
+  program.commandsGroup('Try:');
+  for (const add of [addSandbox, addDemo]) add(shell);
+  for (const command of program.commands) command.exitOverride().showHelpAfterError('(add --help for what is expected)');
+  return program;
+}
+
+const examples = `
+Examples:
+  oddslake demo                                  try it: a simulated service and one nightly run
+  ODDSLAKE_BASE_URL=https://example.org ODDSLAKE_API_KEY_FILE=key.txt \\
+    oddslake nightly --output lake               the nightly job
+  oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08 --dry-run
+  oddslake sql --output lake "SELECT date, count(*) FROM ticks GROUP BY 1 ORDER BY 1"
+
+Times are UTC. Exit codes: 0 done, 1 unexpected, 2 usage or settings, 3 key refused, 4 incomplete,
+5 another run is writing, 6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal.`;

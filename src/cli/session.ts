@@ -1,0 +1,97 @@
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { type Context, Interrupted } from '../app/context.ts';
+import type { Log } from '../core/log.ts';
+import { systemClock, systemRandom } from '../system.ts';
+
+/** The flags that every command has. */
+export interface CommonFlags {
+  readonly config?: string;
+  readonly output?: string;
+  readonly set: readonly string[];
+  readonly json?: boolean;
+  readonly quiet?: boolean;
+  readonly logLevel?: string;
+  readonly progress: boolean;
+  readonly wait: number;
+  readonly strict?: boolean;
+}
+
+const several = (value: string, before: readonly string[]): string[] => [...before, value];
+
+/** Takes a flag that may be given several times. */
+export const repeatable = (flags: string, text: string): Option => new Option(flags, text).argParser(several).default([], 'none');
+
+function seconds(text: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !Number.isFinite(value) || value < 0) throw new InvalidArgumentError('Expected seconds, 0 or more.');
+  return value;
+}
+
+/** Adds the flags that every command has, in a group of their own at the end of its help. */
+export function withCommonFlags(command: Command): Command {
+  return command
+    .optionsGroup('Common options:')
+    .option('--config <file>', 'config file (default: none, see config/default.yaml for every setting)')
+    .option('--output <dir>', "the archive's root (default: output/archive)")
+    .addOption(repeatable('--set <key=value>', 'one setting, e.g. --set poll.page_limit=1000; may be repeated'))
+    .option('--json', 'one JSON object as the last line of standard output')
+    .option('--quiet', 'no progress, and only errors on standard error')
+    .addOption(
+      new Option('--log-level <level>', 'least level of log lines').choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
+    )
+    .option('--no-progress', 'no progress bar')
+    .addOption(new Option('--wait <seconds>', 'how long to wait for another run that is writing').argParser(seconds).default(600))
+    .option('--strict', 'exit with 4 where there are warnings')
+    .helpOption('--help', 'show this help');
+}
+
+/** Opens what a command works with, runs it, and ends it: signals, settings, log. */
+export async function withContext<T>(
+  flags: CommonFlags,
+  version: string,
+  mayCreate: boolean,
+  work: (context: Context) => Promise<T>,
+  amend: (sources: { set: readonly string[]; output?: string }) => { set: readonly string[]; output?: string } = (same) => same,
+): Promise<T> {
+  const [{ loadSettings }, { processEnvironment }, { createLog }] = await Promise.all([
+    import('../settings/load.ts'),
+    import('../settings/environment.ts'),
+    import('./log.ts'),
+  ]);
+  const { set, output } = amend({ set: flags.set, ...(flags.output === undefined ? {} : { output: flags.output }) });
+  const settings = await loadSettings({
+    env: processEnvironment(),
+    cwd: process.cwd(),
+    set,
+    ...(flags.config === undefined ? {} : { config: flags.config }),
+    ...(output === undefined ? {} : { output }),
+    ...(flags.logLevel === undefined ? {} : { logLevel: flags.logLevel }),
+  });
+  const { apiKey } = settings.upstream;
+  const log: Log = await createLog({
+    level: flags.quiet === true ? 'error' : settings.log.level,
+    stream: process.stderr,
+    secrets: apiKey === null ? [] : [apiKey],
+  });
+  const stop = new AbortController();
+  const onSignal = (by: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new Interrupted(by));
+  const [onInt, onTerm] = [onSignal('SIGINT'), onSignal('SIGTERM')];
+  // Only once: the second Ctrl-C ends the process at once, as people expect.
+  process.once('SIGINT', onInt);
+  process.once('SIGTERM', onTerm);
+  try {
+    return await work({
+      ...{ settings, clock: systemClock, random: systemRandom, log, signal: stop.signal, version, mayCreate },
+      waitMs: flags.wait * 1000,
+      strict: flags.strict === true,
+      async startDisplay(label, total, unit) {
+        const { startProgress } = await import('./progress.ts');
+        const shown = flags.progress && flags.quiet !== true;
+        return startProgress({ label, total, unit, clock: systemClock, log, stream: process.stderr, shown });
+      },
+    });
+  } finally {
+    process.off('SIGINT', onInt);
+    process.off('SIGTERM', onTerm);
+  }
+}

@@ -1,0 +1,120 @@
+import type { MarketFacts } from '../core/market.ts';
+import { timeEnd, timeMin } from '../core/time.ts';
+
+/** Where a market record's symbols and facts are looked for: `a/b` goes into objects, `*` over every member. */
+export interface RecordPaths {
+  readonly symbolPaths: readonly string[];
+  readonly fieldPaths: {
+    readonly question: readonly string[];
+    readonly source: readonly string[];
+    readonly opensAt: readonly string[];
+    readonly closesAt: readonly string[];
+    readonly resolvedAt: readonly string[];
+    readonly outcome: readonly string[];
+  };
+}
+
+type MarketRecord = Readonly<Record<string, unknown>>;
+
+interface Found {
+  readonly value: unknown;
+  /** The member that each `*` stood for. */
+  readonly stars: readonly string[];
+  readonly path: string;
+}
+
+/** One market under each of its symbols; a reason where the record cannot be kept. `views` are those that named it. */
+export function readMarket(record: unknown, views: readonly string[], paths: RecordPaths): MarketFacts[] | { reason: string } {
+  if (typeof record !== 'object' || record === null || Array.isArray(record)) return { reason: 'market is not an object' };
+  const market = record as MarketRecord;
+  const canonicalId = market.canonical_id;
+  if (typeof canonicalId !== 'string' || canonicalId === '') return { reason: 'canonical_id is not a string' };
+  const symbols = symbolsOf(market, paths.symbolPaths);
+  if (symbols.size === 0) symbols.set(canonicalId, { value: canonicalId, stars: [], path: 'canonical_id' });
+  return [...symbols].map(([symbol, found]) => factsOf(market, canonicalId, symbol, found, views, paths));
+}
+
+/** Every string that the paths yield, each once, with where it was found first. */
+function symbolsOf(market: MarketRecord, paths: readonly string[]): Map<string, Found> {
+  const out = new Map<string, Found>();
+  for (const path of paths) {
+    for (const found of walk(market, path)) {
+      if (typeof found.value === 'string' && found.value !== '' && !out.has(found.value)) out.set(found.value, found);
+    }
+  }
+  return out;
+}
+
+function walk(market: MarketRecord, path: string): Found[] {
+  let level: Found[] = [{ value: market, stars: [], path }];
+  for (const name of path.split('/')) {
+    level = level.flatMap(({ value, stars }) => {
+      if (typeof value !== 'object' || value === null) return [];
+      if (name === '*') return Object.entries(value).map(([key, inner]) => ({ value: inner, stars: [...stars, key], path }));
+      return Object.hasOwn(value, name) ? [{ value: (value as MarketRecord)[name], stars, path }] : [];
+    });
+  }
+  return level;
+}
+
+function factsOf(
+  market: MarketRecord,
+  canonicalId: string,
+  symbol: string,
+  at: Found,
+  views: readonly string[],
+  { fieldPaths, symbolPaths }: RecordPaths,
+): MarketFacts {
+  // Fields that became columns; what could not be read stays in `extra`.
+  const used = new Set(['canonical_id']);
+  const pick = <T>(paths: readonly string[], read: (value: unknown) => T | null): T | null => {
+    for (const path of paths) {
+      for (const found of walk(market, path)) {
+        // A member of a list speaks for the symbol of that member only.
+        if (found.stars.length > 0 && at.stars.length > 0 && found.stars[0] !== at.stars[0]) continue;
+        const value = read(found.value);
+        if (value === null) continue;
+        used.add(path);
+        return value;
+      }
+    }
+    return null;
+  };
+  const facts = {
+    canonicalId,
+    symbol,
+    source: pick(fieldPaths.source, text),
+    views,
+    category: pick(['category'], text),
+    confidence: pick(['confidence'], finite),
+    isActive: pick(['is_active'], (value) => (typeof value === 'boolean' ? value : null)),
+    question: pick(fieldPaths.question, text),
+    closesAt: pick(fieldPaths.closesAt, instant),
+    resolvedAt: pick(fieldPaths.resolvedAt, instant),
+    outcome: pick(fieldPaths.outcome, settlement),
+  };
+  for (const path of symbolPaths) if (!path.includes('/') && market[path] === symbol) used.add(path);
+  const rest = Object.entries(market).filter(([name]) => !used.has(name));
+  const extra = rest.length === 0 ? null : JSON.stringify(Object.fromEntries(rest));
+  // Markets have no column for their opening: it stays among the extra fields too.
+  return { ...facts, opensAt: pick(fieldPaths.opensAt, instant), extra };
+}
+
+const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
+
+const finite = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
+
+/** Epoch milliseconds, or an ISO-8601 instant with a zone; anything else is not guessed at. */
+function instant(value: unknown): number | null {
+  const zoned = typeof value === 'string' && /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:?\d\d)$/.test(value);
+  const ms = zoned ? Date.parse(value) : value;
+  return typeof ms === 'number' && Number.isInteger(ms) && timeMin <= ms && ms < timeEnd ? ms : null;
+}
+
+/** A settlement between 0 and 1; yes and no are 1 and 0. */
+function settlement(value: unknown): number | null {
+  if (typeof value === 'number') return value >= 0 && value <= 1 ? value : null;
+  if (value === true || value === 'yes' || value === 'YES') return 1;
+  if (value === false || value === 'no' || value === 'NO') return 0;
+  return null;
+}

@@ -1,0 +1,118 @@
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { asked, failure, open, sendJson, serve, serveRaw, ticksBody } from './loopback.ts';
+
+const page = ticksBody();
+
+test('asks for what the interface documents, with the key as bearer credential', async () => {
+  await using server = await serve((_, response) => sendJson(response, ticksBody('A B+C/ü?')));
+  await using upstream = open(`${server.url}/data/v2/`);
+  await upstream.ticks({ ...asked, symbol: 'A B+C/ü?' });
+  const request = server.requests[0]!;
+  expect(request.method).toBe('GET');
+  expect(request.url).toBe(
+    '/data/v2/api/v1/ticks?symbol=A%20B%2BC%2F%C3%BC%3F&from=1700000000000&to=1700003600000&limit=1000',
+  );
+  expect(request.headers).toMatchObject({
+    authorization: 'Bearer key-that-nobody-may-see',
+    'accept-encoding': 'gzip',
+    'user-agent': 'oddslake/test',
+  });
+});
+
+test('gives a tick page as columns', async () => {
+  await using server = await serve((_, response) => sendJson(response, page));
+  await using upstream = open(server.url);
+  const { t, p, ...rest } = await upstream.ticks(asked);
+  expect([...t]).toEqual([1_700_000_000_000, 1_700_000_000_001]);
+  expect([...p]).toEqual([0.001, 0.002]);
+  expect(rest).toMatchObject({ from: asked.from, to: asked.to, generatedAt: asked.to + 5, gaps: [], rejected: [] });
+});
+
+test('keeps market records as received', async () => {
+  const markets = [{ canonical_id: 'm1', venues: [{ ticker: 'X' }], extra: null }, 'not an object'];
+  await using server = await serve((_, response) => sendJson(response, JSON.stringify({ markets, total: 7.5 })));
+  await using upstream = open(server.url);
+  const answer = await upstream.markets({ source: 'kalshi', limit: 5 });
+  expect(answer).toEqual({ markets, total: null, generatedAt: null });
+  expect(server.requests[0]!.url).toBe('/api/v1/markets?source=kalshi&limit=5');
+});
+
+test('uses a connection again', async () => {
+  await using server = await serve((_, response) => sendJson(response, page));
+  await using upstream = open(server.url, { concurrency: 1 });
+  for (let i = 0; i < 5; i++) await upstream.ticks(asked);
+  expect(new Set(server.requests.map((request) => request.socket.remotePort)).size).toBe(1);
+});
+
+test.each([
+  ['gzip', gzipSync],
+  ['x-gzip', gzipSync],
+  ['deflate', deflateSync],
+  ['deflate', deflateRawSync],
+  ['br', brotliCompressSync],
+  ['zstd', zstdCompressSync],
+  ['identity', (body: string) => Buffer.from(body)],
+  ['deflate, gzip', (body: string) => gzipSync(deflateSync(body))],
+])('reads %s', async (coding, compress) => {
+  await using server = await serve((_, response) => {
+    sendJson(response, compress(page), { 'content-encoding': coding });
+  });
+  await using upstream = open(server.url);
+  expect((await upstream.ticks(asked)).received).toBe(2);
+});
+
+test.each([
+  ['a truncated gzip body', gzipSync(page).subarray(0, 40), 'gzip', 'a broken gzip body'],
+  ['a coding that nobody knows', Buffer.from(page), 'constructor', 'an unknown content coding'],
+  ['codings upon codings', Buffer.from(page), 'gzip, gzip, gzip', 'more than two content codings'],
+])('takes %s for an unreadable answer', async (_, body, coding, reason) => {
+  await using server = await serve((_request, response) => sendJson(response, body, { 'content-encoding': coding }));
+  await using upstream = open(server.url, { retryAttemptsMax: 1 });
+  expect((await failure(upstream.ticks(asked))).message).toContain(`answered 200 with ${reason}`);
+});
+
+test('ends a gzip bomb at the limit', async () => {
+  const bomb = gzipSync(Buffer.alloc(50_000_000, ' '));
+  await using server = await serve((_, response) => sendJson(response, bomb, { 'content-encoding': 'gzip' }));
+  await using upstream = open(server.url, { retryAttemptsMax: 2, responseBytesMax: 1_000_000 });
+  expect((await failure(upstream.ticks(asked))).message).toContain('answered 200 with more than 1000000 bytes twice');
+});
+
+test('ends a body without end at the limit', async () => {
+  let written = 0;
+  await using server = await serveRaw((socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{"ticks":[');
+    const chunk = '{"t":1,"p":0},'.repeat(1000);
+    const more = () => {
+      while (!socket.destroyed && socket.write(chunk)) written += chunk.length;
+    };
+    socket.on('drain', more);
+    more();
+  });
+  await using upstream = open(server.url, { retryAttemptsMax: 1, responseBytesMax: 300_000 });
+  expect((await failure(upstream.ticks(asked))).message).toContain('answered 200 with more than 300000 bytes');
+  expect(written).toBeLessThan(20_000_000);
+});
+
+test('has one deadline for headers and body together', async () => {
+  await using server = await serve((_, response) => {
+    const drip = setInterval(() => response.write(' '), 100);
+    response.on('close', () => clearInterval(drip));
+  });
+  await using upstream = open(server.url, { retryAttemptsMax: 2, requestDeadlineMs: 250 });
+  const before = performance.now();
+  const error = await failure(upstream.ticks(asked));
+  expect(error.message).toContain('no whole answer within 0.25 s twice');
+  expect(error).toMatchObject({ failure: 'transient' });
+  expect(performance.now() - before).toBeLessThan(1000);
+});
+
+test('frees its slot when an error comes with a body without end', async () => {
+  await using server = await serveRaw((socket, index) => {
+    if (index > 0) socket.end(`HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n${page}`);
+    else socket.write('HTTP/1.1 500 Oops\r\n\r\nwait for it');
+  });
+  await using upstream = open(server.url, { concurrency: 1, requestDeadlineMs: 200 });
+  expect((await upstream.ticks(asked)).received).toBe(2);
+});

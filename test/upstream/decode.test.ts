@@ -1,0 +1,171 @@
+import { describe, expect, test } from 'vitest';
+import { decodeMarketsPage, decodeTickPage } from '../../src/upstream/decode.ts';
+import { decodeCompact } from '../../src/upstream/decode-compact.ts';
+import { decodePlain } from '../../src/upstream/decode-plain.ts';
+import { elementTexts } from '../../src/upstream/element-texts.ts';
+
+const bytes = (text: string) => new Uint8Array(Buffer.from(text));
+const compact = (ticks: string, count: number) =>
+  bytes(`{"symbol":"KXBTC-26","ticks":[${ticks}],"count":${count},"from":1,"to":9,"generated_at":10}`);
+
+/** Prices of a page with one tick for each number, as text, which has to be compact. */
+function prices(texts: readonly string[]): number[] {
+  const page = decodeCompact(compact(texts.map((text) => `{"t":1,"p":${text}}`).join(), texts.length));
+  return [...page!.p];
+}
+
+describe('the compact layout', () => {
+  test('is read by the fast path', () => {
+    const page = decodeCompact(compact('{"t":1699999999999,"p":0.123},{"t":1700000000000,"p":1}', 2))!;
+    expect([...page.t]).toEqual([1699999999999, 1700000000000]);
+    expect([...page.p]).toEqual([0.123, 1]);
+    const { t: _t, p: _p, ...rest } = page;
+    expect(rest).toEqual({ symbol: 'KXBTC-26', received: 2, rejected: [], from: 1, to: 9, generatedAt: 10, gaps: [] });
+  });
+
+  test('may hold no tick', () => {
+    expect(decodeCompact(compact('', 0))).toMatchObject({ received: 0 });
+  });
+
+  test('may lie anywhere in a buffer, and packs the least ticks without loss', () => {
+    const page = compact(Array(1000).fill('{"t":0,"p":0}').join(), 1000);
+    const inside = new Uint8Array(page.length + 20).fill(0x7b);
+    inside.set(page, 13);
+    expect(decodeCompact(inside.subarray(13, 13 + page.length))!.t).toHaveLength(1000);
+  });
+
+  test('gives the double that JSON.parse gives', () => {
+    const texts = [
+      ...['0', '0.0', '0.1', '0.30000000000000004', '1.7976931348623157', '9007199254740991', '9007199254740993'],
+      ...['0.9007199254740993', '123456789012345678901234567890.5', `0.${'0'.repeat(21)}1`, `0.${'0'.repeat(22)}1`],
+      ...[`0.${'0'.repeat(400)}1`, '4503599627370497.5', '0.500000000000000166533453693773481063544750213623046875'],
+    ];
+    expect(prices(texts)).toEqual(texts.map((text) => JSON.parse(text)));
+  });
+
+  test.each([
+    ['white space', compact('{"t":1, "p":2}', 1)],
+    ['a space at the end', bytes(`${Buffer.from(compact('', 0))} `)],
+    ['another order of keys', compact('{"p":2,"t":1}', 1)],
+    ['another field', compact('{"t":1,"p":2,"v":3}', 1)],
+    ['a negative number', compact('{"t":1,"p":-0.5}', 1)],
+    ['an exponent', compact('{"t":1,"p":1e-7}', 1)],
+    ['null', compact('{"t":1,"p":null}', 1)],
+    ['too great a number', compact(`{"t":1,"p":${'9'.repeat(400)}}`, 1)],
+    ['an escape in the symbol', bytes('{"symbol":"A\\u0042","ticks":[],"count":0,"from":1,"to":2,"generated_at":3}')],
+    ['another script', bytes('{"symbol":"Ä","ticks":[],"count":0,"from":1,"to":2,"generated_at":3}')],
+    ['an unsafe time', bytes('{"symbol":"A","ticks":[],"count":0,"from":1,"to":9007199254740993,"generated_at":3}')],
+  ])('is not %s, which the plain path reads', (_, page) => {
+    expect(decodeCompact(page)).toBeUndefined();
+    expect(decodeTickPage(page).received).toBeLessThan(2);
+  });
+
+  test.each([
+    ...['01', '1.', '.5', '+1', '1.5.2', '0x1', 'NaN', '1_0', '-', '', '--1', '1e', '00'].map(
+      (text) => `{"t":1,"p":${text}}`,
+    ),
+    ...['{"t":1,"p":2},', ',{"t":1,"p":2}', '{"t":1,"p":2}{"t":1,"p":2}', '{"t":1,"p":2', '{"t":1"p":2}'],
+  ])('is not %s, which nobody reads', (tick) => {
+    const page = compact(tick, 1);
+    expect(decodeCompact(page)).toBeUndefined();
+    expect(() => decodeTickPage(page)).toThrow('broken JSON');
+  });
+});
+
+describe('any layout', () => {
+  test('sets aside what is no tick, as received', () => {
+    const ticks = [
+      ...['{"t":1,"p":0.5}', '{"t":"1","p":2}', '{"t":1,"p":"2"}', '{"t":1}', '{"p":1}', 'null', '[1,2]', '7'],
+      ...['{ "t" : 1, "p":1e400 , "x":[{"a":"]}\\\\\\""}] }', '{"t":-1e999,"p":0}', '{"t":1,"p":null}', '"t"'],
+    ];
+    const page = decodeTickPage(bytes(`{"ticks":[ ${ticks.join(' ,\n')}\t]}`));
+    expect([...page.t]).toEqual([1]);
+    expect(page.received).toBe(12);
+    expect(page.rejected.map(({ raw }) => raw)).toEqual(ticks.slice(1));
+    expect(page.rejected.map(({ reason }) => reason)).toEqual([
+      ...['t is not a number', 'p is not a number', 'p is missing', 't is missing', 'is not an object'],
+      ...['is not an object', 'is not an object', 'p is not finite', 't is not finite', 'p is not a number'],
+      'is not an object',
+    ]);
+  });
+
+  test('keeps -0, fractions of a millisecond and far years for others to judge', () => {
+    const page = decodeTickPage(bytes('{"ticks":[{"t":1.5,"p":-0},{"p":-0.25,"t":-1},{"t":1e300,"p":2E-1}]}'));
+    expect([...page.t]).toEqual([1.5, -1, 1e300]);
+    expect([...page.p]).toEqual([-0, -0.25, 0.2]);
+  });
+
+  test('lets the last of repeated keys win', () => {
+    const text = '{"ticks":[7],"symbol":"X","\\u0074icks":[{"t":1,"p":2,"p":3},8],"symbol":"Y"}';
+    const page = decodeTickPage(bytes(text));
+    expect([...page.p]).toEqual([3]);
+    expect(page).toMatchObject({ symbol: 'Y', rejected: [{ raw: '8' }] });
+  });
+
+  test('takes times that are no integers for not stated', () => {
+    const page = decodeTickPage(bytes('{"ticks":[],"from":"1","to":2.5,"generated_at":1e300,"count":"7"}'));
+    expect(page).toMatchObject({ from: null, to: null, generatedAt: null, symbol: null });
+  });
+
+  test.each([
+    [
+      '[{"from":1,"to":2},{"from":5,"to":9,"why":"x"}]',
+      [
+        { from: 1, to: 2 },
+        { from: 5, to: 9 },
+      ],
+    ],
+    [
+      '[[1,2],[5.5,8.2]]',
+      [
+        { from: 1, to: 2 },
+        { from: 5, to: 9 },
+      ],
+    ],
+    ['[{"from":2,"to":2},{"from":3,"to":1},null,7,[1],{"from":"1","to":2}]', []],
+    ['{"from":1,"to":2}', []],
+    ['3', []],
+  ])('reads the gaps %s', (gaps, expected) => {
+    expect(decodeTickPage(bytes(`{"ticks":[],"gaps":${gaps}}`)).gaps).toEqual(expected);
+  });
+
+  test('tolerates a byte order mark', () => {
+    const page = decodeTickPage(Uint8Array.of(0xef, 0xbb, 0xbf, ...compact('{"t":1,"p":2}', 1)), 'KXBTC-26');
+    expect([...page.t]).toEqual([1]);
+  });
+
+  test.each([
+    ['text that is not UTF-8', Uint8Array.of(...bytes('{"ticks":[],"symbol":"'), 0xff, ...bytes('"}'))],
+    ['an empty body', bytes(' \n')],
+    ['broken JSON', bytes('{"ticks":[')],
+    ['JSON that is not an object', bytes('[]')],
+    ['JSON that is not an object', bytes('null')],
+    ['no ticks array', bytes('{"ticks":{}}')],
+    ['a count of 2 over 1 ticks', compact('{"t":1,"p":2}', 2)],
+  ])('refuses %s', (reason, page) => {
+    expect(() => decodeTickPage(page)).toThrow(reason);
+  });
+
+  test('refuses the ticks of another symbol, and takes those of none', () => {
+    expect(() => decodeTickPage(compact('', 0), 'KXETH')).toThrow('ticks of another symbol, "KXBTC-26"');
+    expect(decodeTickPage(compact('', 0), 'KXBTC-26').symbol).toBe('KXBTC-26');
+    expect(decodeTickPage(bytes('{"ticks":[],"symbol":5}'), 'KXETH').symbol).toBeNull();
+  });
+
+  test('reads a body nested deeper than any stack', () => {
+    const deep = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
+    expect(decodePlain(bytes(`{"ticks":[${deep}]}`)).rejected[0]!.raw).toBe(deep);
+  });
+});
+
+test('finds the text of each element', () => {
+  const text = ' { "a" : "[", "k" : [ 1 , "x,]\\"" , [ 2 , 3 ] , {"k":[4]} , true ] , "z" : {"k":[9]} } ';
+  expect(elementTexts(text, 'k')).toEqual(['1', '"x,]\\""', '[ 2 , 3 ]', '{"k":[4]}', 'true']);
+  expect(elementTexts('{"k":[]}', 'k')).toEqual([]);
+});
+
+test('refuses a markets answer without markets', () => {
+  expect(() => decodeMarketsPage(bytes('{"markets":null}'))).toThrow('no markets array');
+  const page = decodeMarketsPage(bytes('{"markets":[1],"total":3,"generated_at":4}'));
+  expect(page).toEqual({ markets: [1], total: 3, generatedAt: 4 });
+});

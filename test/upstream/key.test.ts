@@ -1,0 +1,97 @@
+import { inspect } from 'node:util';
+import { expect, test } from 'vitest';
+import { UsageError } from '../../src/core/errors.ts';
+import { apiKey, asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
+
+const page = ticksBody();
+
+test.each([401, 403])('ends everything at once after %i', async (status) => {
+  await using server = await serve((_, response) => setTimeout(() => response.writeHead(status).end(), 20));
+  await using upstream = open(server.url, { requestsPerSecond: 20 });
+  const waiting = Array.from({ length: 20 }, () => failure(upstream.ticks(asked)));
+  const [first, ...others] = await Promise.all(waiting);
+  expect(first!.message).toBe(`${what}: answered ${status}`);
+  expect(first).toMatchObject({ failure: 'credential', status });
+  for (const other of others) expect(other).toMatchObject({ failure: 'credential', status });
+  const later = await failure(upstream.markets({}));
+  expect(later.message).toBe(`markets: given up: the service answered ${status} to this key`);
+  expect(server.requests.length).toBeLessThan(4);
+});
+
+test('follows no redirect and says where it wanted to lead', async () => {
+  await using elsewhere = await serve((_, response) => sendJson(response, page));
+  await using server = await serve((_, response) => response.writeHead(302, { location: `${elsewhere.url}/x` }).end());
+  await using upstream = open(server.url);
+  const error = await failure(upstream.ticks(asked));
+  expect(error.message).toBe(`${what}: answered 302, a redirect to "${elsewhere.url}/x", which is not followed`);
+  expect(error).toMatchObject({ failure: 'refused', status: 302 });
+  expect(server.requests).toHaveLength(1);
+  expect(elsewhere.requests).toHaveLength(0);
+});
+
+test('shows the key in no error and no log, even when the service echoes it', async () => {
+  const logged: unknown[] = [];
+  const keep = (...line: unknown[]) => void logged.push(line);
+  await using server = await serve((request, response, index) => {
+    const echo = request.headers.authorization!;
+    if (index === 0) response.writeHead(429, { 'retry-after': '0' }).end(echo);
+    else if (index === 1) sendJson(response, `${echo} is no JSON`);
+    else if (index === 2) sendJson(response, JSON.stringify({ symbol: echo, ticks: [] }));
+    else if (index === 3) request.socket.end(`HTTP/1.1 ${echo}\r\n\r\n`);
+    else response.writeHead(307, { location: `/login?was=${apiKey}` }).end();
+  });
+  await using upstream = open(server.url, {}, { log: { debug: keep, info: keep, warn: keep } });
+  const error = await failure(upstream.ticks(asked));
+  expect(error.message).toContain('/login?was=[key]');
+  expect(logged).toHaveLength(5);
+  expect(inspect({ error, logged, stack: error.stack }, { depth: 20 })).not.toContain(apiKey);
+});
+
+test.each(['', 'two words', 'line\nbreak', 'späti'])('refuses the key %j without showing it', (key) => {
+  const opening = () => open('http://localhost', { apiKey: key });
+  expect(opening).toThrow(UsageError);
+  if (key !== '') expect(opening).not.toThrow(key);
+});
+
+test.each(['ftp://example.org', 'example.org', 'http://user:pass@example.org', 'https://example.org/?a=1'])(
+  'refuses the base URL %s',
+  (baseUrl) => {
+    expect(() => open(baseUrl)).toThrow(UsageError);
+  },
+);
+
+test('gives the reason of the signal at once, whatever a request is waiting for', async () => {
+  await using server = await serve((_, response, index) => {
+    if (index > 0) response.writeHead(503, { 'retry-after': '60' }).end();
+  });
+  await using upstream = open(server.url, { concurrency: 2 });
+  const stop = new AbortController();
+  const before = performance.now();
+  // One waits for headers, one is paused after its answer, the others stand in line.
+  const waiting = Array.from({ length: 30 }, () => failure(upstream.ticks(asked, stop.signal)));
+  const reason = new Error('enough');
+  setTimeout(() => stop.abort(reason), 100);
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set([reason]));
+  expect(await failure(upstream.ticks(asked, stop.signal))).toBe(reason);
+  expect(performance.now() - before).toBeLessThan(500);
+});
+
+test('ends what is under way when it is closed', async () => {
+  await using server = await serve(() => {});
+  const upstream = open(server.url);
+  const waiting = failure(upstream.ticks(asked));
+  setTimeout(() => upstream.close(), 50);
+  expect((await waiting).message).toBe(`${what}: the client was closed`);
+  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: the client was closed`);
+});
+
+test('reports its counters after every try', async () => {
+  const seen: number[] = [];
+  await using server = await serve((_, response, index) => {
+    if (index === 0) response.writeHead(500).end();
+    else sendJson(response, page);
+  });
+  await using upstream = open(server.url, {}, { onCounters: ({ requests }) => seen.push(requests) });
+  await upstream.ticks(asked);
+  expect(seen).toEqual([1, 2]);
+});

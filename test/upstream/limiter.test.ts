@@ -1,0 +1,107 @@
+import { expect, test } from 'vitest';
+import { createLimiter, PausedTooLong } from '../../src/upstream/limiter.ts';
+import { createVirtualClock } from './virtual-clock.ts';
+
+function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {}) {
+  const clock = createVirtualClock();
+  const limiter = createLimiter({ requestsPerSecond: 10, concurrency: 2, pauseMsMax: 60_000, ...options }, clock);
+  const starts: [string, number][] = [];
+  const { signal } = new AbortController();
+  const run = (name: string, { tookMs = 1, priority = 0 } = {}) =>
+    limiter.run(
+      async (turn) => {
+        starts.push([name, clock.monotonicMs()]);
+        turn.answered();
+        await clock.sleep(tookMs);
+        return name;
+      },
+      { priority, signal },
+    );
+  return { clock, limiter, starts, run };
+}
+
+test('starts requests in order, spaced by the rate', async () => {
+  const { clock, run, starts } = setUp();
+  const all = Promise.all(['a', 'b', 'c', 'd'].map((name) => run(name)));
+  await clock.pass(1000);
+  expect(await all).toEqual(['a', 'b', 'c', 'd']);
+  expect(starts).toEqual([
+    ['a', 0],
+    ['b', 100],
+    ['c', 200],
+    ['d', 300],
+  ]);
+});
+
+test('never has more requests under way than allowed', async () => {
+  const { clock, run, starts } = setUp({ concurrency: 2 });
+  for (const name of ['a', 'b', 'c']) void run(name, { tookMs: 700 });
+  await clock.pass(699);
+  expect(starts).toHaveLength(2);
+  await clock.pass(1);
+  expect(starts[2]).toEqual(['c', 700]);
+});
+
+test('lets retries go first', async () => {
+  const { clock, run, starts } = setUp({ concurrency: 1 });
+  void run('a', { tookMs: 50 });
+  void run('b');
+  void run('retry', { priority: 1 });
+  await clock.pass(1000);
+  expect(starts.map(([name]) => name)).toEqual(['a', 'retry', 'b']);
+});
+
+test('starts nothing in a pause, not even what already stood in line', async () => {
+  const { clock, limiter, run, starts } = setUp();
+  for (const name of ['a', 'b', 'c']) void run(name);
+  await clock.pass(50);
+  limiter.pause(2000);
+  limiter.pause(500);
+  await clock.pass(1999);
+  expect(starts.map(([name]) => name)).toEqual(['a']);
+  await clock.pass(1000);
+  expect(starts.slice(1)).toEqual([
+    ['b', 2050],
+    ['c', 2150],
+  ]);
+  expect(limiter.throttledMs()).toBe(2000);
+});
+
+test('counts each moment of overlapping pauses once', async () => {
+  const { clock, limiter } = setUp();
+  limiter.pause(1000);
+  await clock.pass(400);
+  limiter.pause(1000);
+  expect(limiter.throttledMs()).toBe(1400);
+});
+
+test('counts the wait for the pace without the pauses', async () => {
+  const { clock, limiter, run } = setUp();
+  limiter.pause(1000);
+  for (const name of ['a', 'b', 'c']) void run(name);
+  await clock.pass(3000);
+  // a goes when the pause ends, b and c 100 ms after each other.
+  expect(limiter.waitedMs()).toBe(200);
+});
+
+test('fails instead of waiting for a pause beyond the limit', async () => {
+  const { clock, limiter, run } = setUp();
+  limiter.pause(3_600_000);
+  await expect(run('a')).rejects.toThrow(PausedTooLong);
+  const waiting = run('b').catch((error: unknown) => error);
+  await clock.pass(3_600_000 - 59_000);
+  expect(await waiting).toBeInstanceOf(PausedTooLong);
+  const soon = run('c');
+  await clock.pass(60_000);
+  expect(await soon).toBe('c');
+});
+
+test('passes a task’s failure on and goes on', async () => {
+  const { clock, limiter, run } = setUp();
+  const { signal } = new AbortController();
+  const failing = limiter.run(() => Promise.reject(new Error('no')), { priority: 0, signal });
+  await expect(failing).rejects.toThrow('no');
+  const next = run('b');
+  await clock.pass(300);
+  expect(await next).toBe('b');
+});

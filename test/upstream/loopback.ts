@@ -1,0 +1,90 @@
+import http from 'node:http';
+import net, { type AddressInfo } from 'node:net';
+import { systemClock, systemRandom } from '../../src/system.ts';
+import { openUpstream } from '../../src/upstream/client.ts';
+import type { UpstreamDeps, UpstreamOptions } from '../../src/upstream/options.ts';
+import type { Upstream } from '../../src/upstream/upstream.ts';
+
+export interface Served extends AsyncDisposable {
+  readonly url: string;
+  /** Requests seen so far. */
+  readonly requests: http.IncomingMessage[];
+}
+
+type Handler = (request: http.IncomingMessage, response: http.ServerResponse, index: number) => void;
+
+/** A real HTTP server on loopback; `index` counts its requests from 0. */
+export async function serve(handler: Handler): Promise<Served> {
+  const requests: http.IncomingMessage[] = [];
+  const server = http.createServer((request, response) => {
+    requests.push(request);
+    handler(request, response, requests.length - 1);
+  });
+  await listen(server);
+  const close = async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { url: address(server), requests, [Symbol.asyncDispose]: close };
+}
+
+/** A real TCP server for answers that node:http refuses to write; called once a connection got a request. */
+export async function serveRaw(onRequest: (socket: net.Socket, index: number) => void) {
+  let index = 0;
+  const sockets = new Set<net.Socket>();
+  const server = net.createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => {});
+    socket.on('data', () => onRequest(socket, index++));
+  });
+  await listen(server);
+  const close = async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  };
+  return { url: address(server), connections: () => sockets.size, [Symbol.asyncDispose]: close };
+}
+
+async function listen(server: net.Server): Promise<void> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+}
+
+const address = (server: net.Server): string => `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+export const apiKey = 'key-that-nobody-may-see';
+export const asked = { symbol: 'KXBTC', from: 1_700_000_000_000, to: 1_700_003_600_000, limit: 1000 };
+export const what = 'ticks of KXBTC [2023-11-14T22:13:20.000Z, 2023-11-14T23:13:20.000Z)';
+
+/** A client with retries so quick that tests need not wait. */
+export function open(
+  baseUrl: string,
+  options: Partial<UpstreamOptions> = {},
+  deps: Partial<UpstreamDeps> = {},
+): Upstream & AsyncDisposable {
+  const quick = { requestsPerSecond: 1000, retryDelayMsMin: 2, retryDelayMsMax: 5, requestDeadlineMs: 2000 };
+  const upstream = openUpstream(
+    { baseUrl, apiKey, userAgent: 'oddslake/test', ...quick, ...options },
+    { clock: systemClock, random: systemRandom, ...deps },
+  );
+  return { ...upstream, [Symbol.asyncDispose]: () => upstream.close() };
+}
+
+export function ticksBody(symbol = 'KXBTC', count = 2): string {
+  const ticks = Array.from({ length: count }, (_, i) => ({ t: 1_700_000_000_000 + i, p: (i + 1) / 1000 }));
+  const { from, to } = asked;
+  return JSON.stringify({ symbol, ticks, count, from, to, generated_at: to + 5 });
+}
+
+export function sendJson(response: http.ServerResponse, body: string | Buffer, headers: http.OutgoingHttpHeaders = {}) {
+  response.writeHead(200, { 'content-type': 'application/json', ...headers }).end(body);
+}
+
+/** The error of a promise that must fail. */
+export async function failure(promise: Promise<unknown>): Promise<Error> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('should have failed');
+}

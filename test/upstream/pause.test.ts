@@ -1,0 +1,106 @@
+import type http from 'node:http';
+import { expect, test } from 'vitest';
+import { backoffMs, createRetryBudget } from '../../src/upstream/retry.ts';
+import { retryAfterMs } from '../../src/upstream/retry-after.ts';
+import { asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
+
+const page = ticksBody();
+
+/** Answers the third request with `headers`; gives the moments of that answer and of later arrivals. */
+async function serveOnePause(status: number, headers: () => http.OutgoingHttpHeaders) {
+  const seen = { pausedAt: Number.NaN, later: [] as number[] };
+  const server = await serve((_, response, index) => {
+    if (index === 2) {
+      response.sendDate = false;
+      response.writeHead(status, headers()).end();
+      seen.pausedAt = performance.now();
+      return;
+    }
+    if (index > 2) seen.later.push(performance.now());
+    sendJson(response, page);
+  });
+  return { server, seen };
+}
+
+test.concurrent.each<[string, number, () => http.OutgoingHttpHeaders]>([
+  ['seconds', 429, () => ({ 'retry-after': '1' })],
+  ['seconds on 503', 503, () => ({ 'retry-after': '1' })],
+  ['a date', 429, () => ({ 'retry-after': new Date(Math.ceil(Date.now() / 1000) * 1000 + 1000).toUTCString() })],
+  [
+    "a date by the server's own clock, which is years behind",
+    503,
+    () => ({ date: 'Mon, 03 Feb 2003 09:00:00 GMT', 'retry-after': 'Mon, 03 Feb 2003 09:00:01 GMT' }),
+  ],
+])('pauses the whole key until Retry-After has passed: %s', async (_, status, headers) => {
+  const { server, seen } = await serveOnePause(status, headers);
+  await using _server = server;
+  await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 });
+  await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
+  const pause = Math.min(...seen.later) - seen.pausedAt;
+  expect(pause).toBeGreaterThanOrEqual(1000);
+  expect(pause).toBeLessThan(2300);
+  expect(seen.later).toHaveLength(8);
+  expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(1025);
+});
+
+test('backs the key off for a while after a 429 that names no time', async () => {
+  const { server, seen } = await serveOnePause(429, () => ({}));
+  await using _server = server;
+  await using upstream = open(server.url, { retryDelayMsMin: 150, retryDelayMsMax: 200, requestsPerSecond: 50 });
+  await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
+  // Requests that were under way at that moment still arrive.
+  const after = seen.later.filter((at) => at - seen.pausedAt > 40);
+  expect(Math.min(...after) - seen.pausedAt).toBeGreaterThanOrEqual(145);
+});
+
+test('gives up instead of waiting for an absurd time, and sends nothing in it', async () => {
+  await using server = await serve((_, response) => response.writeHead(429, { 'retry-after': '86400' }).end());
+  await using upstream = open(server.url);
+  const reason = 'the service asked for a pause of 86400 s, longer than is waited';
+  const first = await failure(upstream.ticks(asked));
+  expect(first.message).toBe(`${what}: answered 429; ${reason}`);
+  expect(first).toMatchObject({ failure: 'transient', status: 429 });
+  const second = await failure(upstream.ticks(asked));
+  expect(second.message).toBe(`${what}: ${reason}`);
+  expect(second).toMatchObject({ failure: 'transient' });
+  expect(server.requests).toHaveLength(1);
+});
+
+const now = Date.UTC(2026, 10, 19, 12);
+
+test.each([
+  ['0', undefined, 0],
+  ['120', undefined, 120_000],
+  [' 1.0001 ', undefined, 1001],
+  ['Thu, 19 Nov 2026 12:00:30 GMT', undefined, 30_000],
+  ['Thu, 19 Nov 2026 11:00:00 GMT', undefined, 0],
+  ['Thu, 19 Nov 2026 12:00:30 GMT', 'Thu, 19 Nov 2026 12:00:10 GMT', 20_000],
+  ['Thu, 19 Nov 2026 12:00:30 GMT', 'rubbish', 30_000],
+  ['Thursday, 19-Nov-26 12:00:05 GMT', undefined, 5000],
+  ['Thu Nov 19 12:00:05 2026', undefined, 5000],
+])('reads Retry-After %j with Date %j as %i ms', (value, date, ms) => {
+  expect(retryAfterMs(value, date, now)).toBe(ms);
+});
+
+test.each([undefined, '', '-1', 'soon', '1e3', 'Thu, 99 Nov 2026 12:00:30 GMT', '2026-11-19T12:00:30Z'])(
+  'reads nothing into Retry-After %j',
+  (value) => {
+    expect(retryAfterMs(value, undefined, now)).toBeUndefined();
+  },
+);
+
+test('waits anything up to a bound that doubles up to its own', () => {
+  expect([0, 1, 2, 3, 50].map((attempt) => backoffMs(attempt, 500, 3000, () => 0.5))).toEqual([
+    250, 500, 1000, 1500, 1500,
+  ]);
+  expect(backoffMs(3, 500, 3000, () => 0)).toBe(0);
+});
+
+test('gives half a retry back for a success, up to what there was', () => {
+  const budget = createRetryBudget(2, 0.5);
+  expect([budget.take(), budget.take(), budget.take()]).toEqual([true, true, false]);
+  budget.succeeded();
+  expect(budget.take()).toBe(false);
+  for (let i = 0; i < 50; i++) budget.succeeded();
+  expect([budget.take(), budget.take(), budget.take()]).toEqual([true, true, false]);
+});

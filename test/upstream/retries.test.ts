@@ -1,0 +1,139 @@
+import { expect, test } from 'vitest';
+import { UpstreamError } from '../../src/core/errors.ts';
+import { asked, failure, open, sendJson, serve, serveRaw, ticksBody, what } from './loopback.ts';
+import { seeded } from './seeded.ts';
+
+const page = ticksBody();
+
+test.each([408, 425, 429, 500, 502, 503, 504, 599])('asks again after %i', async (status) => {
+  await using server = await serve((_, response, index) => {
+    if (index < 2) response.writeHead(status).end('busy');
+    else sendJson(response, page);
+  });
+  await using upstream = open(server.url);
+  expect((await upstream.ticks(asked)).received).toBe(2);
+  expect(upstream.counters()).toMatchObject({ requests: 3, retries: 2, bytes: page.length });
+});
+
+test('says what happened, to what and how often when the tries are used up', async () => {
+  await using server = await serve((_, response) => response.writeHead(503).end());
+  await using upstream = open(server.url);
+  const error = await failure(upstream.ticks(asked));
+  expect(error).toBeInstanceOf(UpstreamError);
+  expect(error.message).toBe(`${what}: answered 503 six times`);
+  const window = { from: asked.from, to: asked.to };
+  expect(error).toMatchObject({ failure: 'transient', status: 503, symbol: 'KXBTC', window });
+  expect(server.requests).toHaveLength(6);
+});
+
+test('names different reasons with their counts', async () => {
+  await using server = await serve((request, response, index) => {
+    if (index === 1) request.socket.resetAndDestroy();
+    else if (index === 2) sendJson(response, '{"ticks":[');
+    else response.writeHead(500).end();
+  });
+  await using upstream = open(server.url, { retryAttemptsMax: 4 });
+  const { message } = await failure(upstream.ticks(asked));
+  expect(message).toBe(`${what}: answered 500 twice, connection reset once, answered 200 with broken JSON once`);
+});
+
+test('asks again after a reset connection, before and in the middle of an answer', async () => {
+  await using server = await serve((request, response, index) => {
+    if (index === 0) return request.socket.resetAndDestroy();
+    if (index > 1) return sendJson(response, page);
+    response.writeHead(200, { 'content-length': page.length }).write(page.slice(0, 40));
+    setTimeout(() => request.socket.resetAndDestroy(), 20);
+  });
+  await using upstream = open(server.url);
+  expect((await upstream.ticks(asked)).received).toBe(2);
+  expect(server.requests).toHaveLength(3);
+});
+
+test('asks again after half a body, with and without a stated length', async () => {
+  await using server = await serveRaw((socket, index) => {
+    const length = index === 1 ? '' : `content-length: ${page.length}\r\n`;
+    const body = index < 2 ? page.slice(0, 50) : page;
+    socket.end(`HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${length}connection: close\r\n\r\n${body}`);
+  });
+  await using upstream = open(server.url);
+  expect((await upstream.ticks(asked)).received).toBe(2);
+  expect(upstream.counters().requests).toBe(3);
+});
+
+test('asks again after an answer that is not HTTP', async () => {
+  await using server = await serveRaw((socket) => socket.end('220 smtp.example.org ESMTP\r\n'));
+  await using upstream = open(server.url, { retryAttemptsMax: 2 });
+  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: no HTTP in the answer twice`);
+});
+
+test.each([
+  ['HTML with a good status', '<!doctype html><p>Please wait', 'text/html', 'HTML where JSON was due'],
+  ['HTML that claims to be JSON', '\n <html></html>', 'application/json', 'HTML where JSON was due'],
+  ['an empty body', '', 'application/json', 'an empty body'],
+  ['an array', '[]', 'application/json', 'JSON that is not an object'],
+  ['no ticks', '{"symbol":"KXBTC"}', 'application/json', 'no ticks array'],
+  ['another symbol', ticksBody('KXETH'), 'application/json', 'ticks of another symbol, "KXETH"'],
+  ['a count that is off', '{"ticks":[],"count":3}', 'application/json', 'a count of 3 over 0 ticks'],
+])('takes %s for an unreadable answer', async (_, body, type, reason) => {
+  await using server = await serve((_request, response, index) => {
+    if (index < 3) sendJson(response, body, { 'content-type': type });
+    else sendJson(response, page);
+  });
+  await using hasty = open(server.url, { retryAttemptsMax: 2 });
+  const error = await failure(hasty.ticks(asked));
+  expect(error.message).toBe(`${what}: answered 200 with ${reason} twice`);
+  expect(error).toMatchObject({ failure: 'transient', status: 200 });
+  await using patient = open(server.url);
+  expect((await patient.ticks(asked)).received).toBe(2);
+});
+
+test('takes JSON whatever its content type says', async () => {
+  await using server = await serve((_, response) => sendJson(response, page, { 'content-type': 'text/html' }));
+  await using upstream = open(server.url);
+  expect((await upstream.ticks(asked)).received).toBe(2);
+});
+
+test('gets every page through 40 % of faults', async () => {
+  const random = seeded(7);
+  await using server = await serve((request, response) => {
+    const dice = random();
+    if (dice < 0.1) response.writeHead(503).end();
+    else if (dice < 0.2) request.socket.resetAndDestroy();
+    else if (dice < 0.3) sendJson(response, page.slice(0, 60));
+    else if (dice < 0.4) sendJson(response, '<html>', { 'content-type': 'text/html' });
+    else sendJson(response, page);
+  });
+  await using upstream = open(server.url, { retryAttemptsMax: 12, concurrency: 8 });
+  const pages = await Promise.all(Array.from({ length: 60 }, () => upstream.ticks(asked)));
+  expect(pages.every((each) => each.received === 2)).toBe(true);
+});
+
+test('stops retrying when the budget shared by all requests is empty', async () => {
+  await using server = await serve((_, response) => response.writeHead(500).end());
+  await using upstream = open(server.url, { retryBudget: 3 });
+  expect((await failure(upstream.ticks(asked))).message).toBe(
+    `${what}: answered 500 four times; no retries left in the budget`,
+  );
+  expect((await failure(upstream.ticks(asked))).message).toBe(`${what}: answered 500; no retries left in the budget`);
+  expect(server.requests).toHaveLength(5);
+});
+
+test.each([400, 404, 405, 410, 422])('does not ask again after %i', async (status) => {
+  await using server = await serve((_, response) => response.writeHead(status).end('{"error":"no"}'));
+  await using upstream = open(server.url);
+  const error = await failure(upstream.markets({ view: 'matched' }));
+  expect(error.message).toBe(`markets of view matched: answered ${status}`);
+  expect(error).toMatchObject({ failure: 'refused', status });
+  expect(server.requests).toHaveLength(1);
+});
+
+test('calls a port without a server and a name without an address unreachable', async () => {
+  const server = await serve(() => {});
+  await server[Symbol.asyncDispose]();
+  await using closed = open(server.url, { retryAttemptsMax: 2 });
+  const refused = await failure(closed.ticks(asked));
+  expect(refused.message).toBe(`${what}: connection refused twice`);
+  expect(refused).toMatchObject({ failure: 'unreachable' });
+  await using nowhere = open('http://no-such-host.invalid', { retryAttemptsMax: 2 });
+  expect(await failure(nowhere.ticks(asked))).toMatchObject({ failure: 'unreachable' });
+});

@@ -1,0 +1,11 @@
+/** Most of these moments that any span of `spanMs` holds, its end excluded. */
+export function mostWithin(moments: readonly number[], spanMs: number): number {
+  const sorted = [...moments].sort((a, b) => a - b);
+  let most = 0;
+  let first = 0;
+  for (const [index, moment] of sorted.entries()) {
+    while (moment - sorted[first]! >= spanMs) first++;
+    most = Math.max(most, index - first + 1);
+  }
+  return most;
+}
