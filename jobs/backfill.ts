@@ -15,7 +15,10 @@ export const job: Job<BackfillFlags> = {
       const { plans, facts } = backfillPlans(run, until, symbols, how);
       if (showPlan !== null) {
         const { pageLimit } = context.settings.poll;
-        const requests = plans.reduce((sum, plan) => sum + expectedRequests(plan, facts.get(plan.symbol)!, pageLimit), 0);
+        const requests = plans.reduce(
+          (sum, plan) => sum + expectedRequests(plan, facts.get(plan.symbol)!, pageLimit),
+          0,
+        );
         const windows = plans.reduce((sum, plan) => sum + plan.windows.length, 0);
         const expectedSeconds = requests / context.settings.upstream.requestsPerSecond;
         showPlan({ plans, windows, expectedRequests: requests, expectedSeconds });

@@ -61,7 +61,13 @@ export async function runJob(
   try {
     summary = ended(parts.run);
     if (parts.run !== undefined) {
-      finishRun(parts.run.archive.state.db, parts.run.id, summary.finished_at, summary.exit_code, JSON.stringify(summary));
+      finishRun(
+        parts.run.archive.state.db,
+        parts.run.id,
+        summary.finished_at,
+        summary.exit_code,
+        JSON.stringify(summary),
+      );
     }
   } catch (error) {
     // The state can be read or written no more (a full disk): what was first to go wrong is what is said.
@@ -108,7 +114,18 @@ function startedRun(
   const id = runIdOf(startedAt, context.random());
   startRun(archive.state.db, id, job, process.pid, startedAt);
   const symbols = { planned: 0, done: 0, failed: 0, retired: 0 };
-  return { context, id, archive, upstream, warnings: [], failures: [], files: new Map(), symbols, pages: 0, reached: false };
+  return {
+    context,
+    id,
+    archive,
+    upstream,
+    warnings: [],
+    failures: [],
+    files: new Map(),
+    symbols,
+    pages: 0,
+    reached: false,
+  };
 }
 
 /** Sorts by time; the rest tells runs of one moment apart. */

@@ -34,12 +34,17 @@ export async function marketsStep(run: Run): Promise<void> {
       observeMarkets(archive.state.db, markets, observedAt, poll.complete);
     });
     run.warnings.push(...poll.shortfalls);
-    if (rejected.length > 0) run.warnings.push(`${rejected.length} market records were set aside: ${rejected[0]!.reason}.`);
+    if (rejected.length > 0)
+      run.warnings.push(`${rejected.length} market records were set aside: ${rejected[0]!.reason}.`);
     context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');
   } catch (error) {
-    if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable') throw error;
+    if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable')
+      throw error;
     run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${error.reason}` });
-    context.log.warn({ reason: error.reason }, 'the market lists could not be had; known symbols are polled all the same');
+    context.log.warn(
+      { reason: error.reason },
+      'the market lists could not be had; known symbols are polled all the same',
+    );
   }
 }
 
@@ -59,7 +64,8 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   const plans: SymbolPlan[] = [];
   for (const facts of symbols) {
     const coverage = coverageOf(db, facts.symbol);
-    const wanted = named.length === 0 ? isWanted(facts, coverage, nowMs, rules) : chosen.length > 0 || facts.retiredAt === null;
+    const wanted =
+      named.length === 0 ? isWanted(facts, coverage, nowMs, rules) : chosen.length > 0 || facts.retiredAt === null;
     if (!wanted) continue;
     const plan = planPoll(facts, coverage, end, rules);
     if (plan.windows.length > 0) plans.push(plan);
@@ -149,7 +155,9 @@ function account(run: Run, collected: Collected): void {
   );
   run.symbols.retired += retired.length;
   if (retired.length > 0) {
-    run.warnings.push(`Given up on ${count(retired, 'symbol')} after ${context.settings.source.retireAfterRuns} failed runs in a row.`);
+    run.warnings.push(
+      `Given up on ${count(retired, 'symbol')} after ${context.settings.source.retireAfterRuns} failed runs in a row.`,
+    );
   }
 }
 
@@ -188,7 +196,9 @@ export async function verifyStep(run: Run): Promise<void> {
   if (changed.length === 0) return;
   const { findings } = await verify(run.archive, changed, undefined, run.context.signal);
   if (findings.length > 0) {
-    throw new DamageError(`${findings.map((f) => `${f.path} ${f.what}`).join(', ')} right after it was published: check the disk.`);
+    throw new DamageError(
+      `${findings.map((f) => `${f.path} ${f.what}`).join(', ')} right after it was published: check the disk.`,
+    );
   }
 }
 

@@ -1,5 +1,5 @@
-import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
+import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import { Interrupted } from './context.ts';
 
 /** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
@@ -33,7 +33,12 @@ export interface Summary {
     readonly quarantined: number;
   };
   readonly recovered: number;
-  readonly symbols: { readonly planned: number; readonly done: number; readonly failed: number; readonly retired: number };
+  readonly symbols: {
+    readonly planned: number;
+    readonly done: number;
+    readonly failed: number;
+    readonly retired: number;
+  };
   readonly published: {
     readonly files: number;
     readonly rows: number;

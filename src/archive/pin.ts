@@ -26,7 +26,8 @@ export function pin(archive: Archive, names: readonly DatasetName[], id: string)
     const paths = (name: DatasetName): string[] => manifest.datasets[name].files.map((file) => join(root, file.path));
     if (linkAll(archive, manifest, names, root)) return { manifest, paths, release: () => disk.remove(root) };
     disk.remove(root);
-    if (attempt === attemptsMax) throw new DamageError(`${layout.root} lacks files that its manifest lists. Run oddslake verify.`);
+    if (attempt === attemptsMax)
+      throw new DamageError(`${layout.root} lacks files that its manifest lists. Run oddslake verify.`);
   }
 }
 

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { CommanderError } from 'commander';
 import type { Jobs } from '../app/job.ts';
-import { exitCodes } from '../core/errors.ts';
 import { exitCodeOfError, sentence } from '../app/summary.ts';
+import { exitCodes } from '../core/errors.ts';
 import { createProgram } from './program.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */

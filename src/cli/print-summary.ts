@@ -3,7 +3,10 @@ import { isoUtc } from '../core/time.ts';
 
 const number = (value: number): string => value.toLocaleString('en-US');
 
-const minute = (ms: number): string => isoUtc(ms).replace('T', ' ').replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
+const minute = (ms: number): string =>
+  isoUtc(ms)
+    .replace('T', ' ')
+    .replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
 
 /** `1.2 MB`; decimal units, as disks are sold. */
 export function size(bytes: number): string {
@@ -46,7 +49,10 @@ export function summaryText(summary: Summary, root: string): string {
     ]);
     if (symbols.planned > 0) {
       const retired = symbols.retired > 0 ? ` · ${number(symbols.retired)} given up` : '';
-      rows.push(['symbols', `${number(symbols.done)} of ${number(symbols.planned)} done · ${number(symbols.failed)} failed${retired}`]);
+      rows.push([
+        'symbols',
+        `${number(symbols.done)} of ${number(symbols.planned)} done · ${number(symbols.failed)} failed${retired}`,
+      ]);
     }
     if (summary.requests > 0) {
       rows.push([
@@ -66,7 +72,8 @@ export function summaryText(summary: Summary, root: string): string {
 function publishedText(published: Summary['published'], generation: number): string {
   if (published.files === 0) return `nothing new, still generation ${generation}`;
   const { dates } = published;
-  const last = published.dates_count > dates.length ? `and ${published.dates_count - dates.length} days more` : dates.at(-1);
+  const last =
+    published.dates_count > dates.length ? `and ${published.dates_count - dates.length} days more` : dates.at(-1);
   const days = published.dates_count > 1 ? `${dates[0]} … ${last}` : (dates[0] ?? 'no day');
   return `${number(published.files)} files, ${size(published.bytes)}, ${days} (generation ${generation})`;
 }

@@ -18,7 +18,9 @@ export interface Shell {
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
 export function createProgram(version: string, jobs: Jobs, exit: (code: number) => void): Command {
   const program = new Command('oddslake')
-    .description('Keeps prediction-market ticks for good: polls a market data service, keeps every tick exactly once,\nand leaves day-partitioned Parquet.')
+    .description(
+      'Keeps prediction-market ticks for good: polls a market data service, keeps every tick exactly once,\nand leaves day-partitioned Parquet.',
+    )
     .version(version, '--version', 'show the version')
     .helpOption('--help', 'show help; also after a command')
     .helpCommand('help [command]', 'show help for a command')
@@ -32,7 +34,8 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   for (const add of [addStatus, addGaps, addVerify]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
-  for (const command of program.commands) command.exitOverride().showHelpAfterError('(add --help for what is expected)');
+  for (const command of program.commands)
+    command.exitOverride().showHelpAfterError('(add --help for what is expected)');
   return program;
 }
 

@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Context, Interrupted } from '../app/context.ts';
 import type { Log } from '../core/log.ts';
 import { systemClock, systemRandom } from '../system.ts';
@@ -19,11 +19,13 @@ export interface CommonFlags {
 const several = (value: string, before: readonly string[]): string[] => [...before, value];
 
 /** Takes a flag that may be given several times. */
-export const repeatable = (flags: string, text: string): Option => new Option(flags, text).argParser(several).default([], 'none');
+export const repeatable = (flags: string, text: string): Option =>
+  new Option(flags, text).argParser(several).default([], 'none');
 
 function seconds(text: string): number {
   const value = Number(text);
-  if (text.trim() === '' || !Number.isFinite(value) || value < 0) throw new InvalidArgumentError('Expected seconds, 0 or more.');
+  if (text.trim() === '' || !Number.isFinite(value) || value < 0)
+    throw new InvalidArgumentError('Expected seconds, 0 or more.');
   return value;
 }
 
@@ -37,10 +39,22 @@ export function withCommonFlags(command: Command): Command {
     .option('--json', 'one JSON object as the last line of standard output')
     .option('--quiet', 'no progress, and only errors on standard error')
     .addOption(
-      new Option('--log-level <level>', 'least level of log lines').choices(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']),
+      new Option('--log-level <level>', 'least level of log lines').choices([
+        'trace',
+        'debug',
+        'info',
+        'warn',
+        'error',
+        'fatal',
+        'silent',
+      ]),
     )
     .option('--no-progress', 'no progress bar')
-    .addOption(new Option('--wait <seconds>', 'how long to wait for another run that is writing').argParser(seconds).default(600))
+    .addOption(
+      new Option('--wait <seconds>', 'how long to wait for another run that is writing')
+        .argParser(seconds)
+        .default(600),
+    )
     .option('--strict', 'exit with 4 where there are warnings')
     .helpOption('--help', 'show this help');
 }
@@ -51,7 +65,9 @@ export async function withContext<T>(
   version: string,
   mayCreate: boolean,
   work: (context: Context) => Promise<T>,
-  amend: (sources: { set: readonly string[]; output?: string }) => { set: readonly string[]; output?: string } = (same) => same,
+  amend: (sources: { set: readonly string[]; output?: string }) => { set: readonly string[]; output?: string } = (
+    same,
+  ) => same,
 ): Promise<T> {
   const [{ loadSettings }, { processEnvironment }, { createLog }] = await Promise.all([
     import('../settings/load.ts'),

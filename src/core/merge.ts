@@ -201,7 +201,10 @@ function settleKey(
   // A plain duplicate needs no look-up of the standing that the published price had.
   const asked = differs || !plain;
   let best: (Standing & { p: number }) | undefined;
-  if (held !== undefined) best = { p: held, ...(known ?? (asked ? out.known.standIn(symbol, t) : first)) };
+  if (held !== undefined) {
+    const { rank, observedAt }: Standing = known ?? (asked ? out.known.standIn(symbol, t) : first);
+    best = { p: held, rank, observedAt };
+  }
   for (let k = i; k < end; k++) {
     const { rank, observedAt } = fresh.chunk[fresh.source[k]!]!;
     const candidate = { p: fresh.p[k]!, rank, observedAt };

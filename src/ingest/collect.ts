@@ -1,6 +1,6 @@
 import { UpstreamError } from '../core/errors.ts';
 import { subtract, type Window } from '../core/window.ts';
-import { cover, type CoverContext, type CoverOutcome, settle, type Waiting } from './cover.ts';
+import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from './cover.ts';
 import type { SymbolPlan } from './plan.ts';
 
 export interface Failure extends Window {
@@ -96,7 +96,11 @@ const remaining = (context: CollectContext, plan: SymbolPlan, reason: string): F
   }));
 
 /** At most `concurrency` at a time; the first error stops the rest and is thrown once those under way are over. */
-async function inParallel<T>(concurrency: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+async function inParallel<T>(
+  concurrency: number,
+  items: readonly T[],
+  work: (item: T) => Promise<void>,
+): Promise<void> {
   let next = 0;
   let broken = false;
   const worker = async (): Promise<void> => {

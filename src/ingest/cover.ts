@@ -1,26 +1,25 @@
 import type { Clock } from '../core/clock.ts';
 import type { Covered, Origin } from '../core/coverage.ts';
+import { UpstreamError } from '../core/errors.ts';
 import { ranks } from '../core/merge.ts';
+import { timeMin } from '../core/time.ts';
 import { intersect, union, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
-import type { TickPage, Upstream } from '../upstream/upstream.ts';
+import type { Upstream } from '../upstream/upstream.ts';
 import { judge } from './judge.ts';
 import {
-  type Answer,
-  type Ask,
+  canProbe,
   isFull,
-  isNeedless,
   type Learned,
   learnCount,
   learnEdges,
-  newTicks,
-  readClaims,
+  learnFromChild,
+  mustWait,
+  probeWindow,
   requestWindow,
-  restOfPartial,
   sideOfProbe,
-  spanOf,
-  turnOfFull,
-} from './paging.ts';
+} from './learned.ts';
+import { type Answer, type Ask, isIdle, isNeedless, readClaims, spanOf, turnOf, turnOfNeedless } from './paging.ts';
 
 /** What covering windows needs from outside. */
 export interface CoverContext {
@@ -48,111 +47,120 @@ export interface Waiting {
 export interface CoverOutcome {
   readonly waiting: readonly Waiting[];
   /** Windows that the service does not bring, with the reason. */
-  readonly lost: readonly (Window & { readonly reason: string })[];
+  readonly lost: readonly Lost[];
 }
 
-/** Answers in a row that may bring nothing new and claim hardly anything, before a window is given up. */
+type Lost = Window & { readonly reason: string };
+
+/** Answers that may bring hardly anything, with none between them that does, before a window is given up. */
 const idleAnswersMax = 20;
 
 /** Asks until the windows are covered, or the service brings no more of them. Rejects with UpstreamError. */
 export async function cover(context: CoverContext, symbol: string, windows: readonly Window[]): Promise<CoverOutcome> {
-  const asks = windows.map((w): Ask => ({ ...w, kind: 'whole' }));
-  return work(context, symbol, asks);
-}
-
-/** Settles an answer that waited: complete where a fuller one came, else by asking on. */
-export async function settle(context: CoverContext, { symbol, ask, answer }: Waiting): Promise<CoverOutcome> {
-  if (!isFull(context.learned, answer.count)) {
-    await claim(context, symbol, ask, answer.answered, answer.observedAt);
-    const { next, stuck } = restOfPartial(ask, answer);
-    const outcome = await work(
-      context,
-      symbol,
-      next.map((w): Ask => ({ ...w, kind: 'whole' })),
-    );
-    return { waiting: outcome.waiting, lost: [...outcome.lost, ...stuck.map(unanswered)] };
+  const outcomes: CoverOutcome[] = [];
+  for (const w of windows) {
+    outcomes.push(await work(context, symbol, [{ from: w.from, to: w.to, kind: 'whole' }], mustWait));
   }
-  const turn = turnOfFull(context.learned, ask, answer);
-  await claim(context, symbol, ask, turn.claim, answer.observedAt);
-  const outcome = await work(context, symbol, [...turn.next], true);
-  return { waiting: outcome.waiting, lost: [...outcome.lost, ...turn.stuck.map(unanswered)] };
+  return joined(outcomes);
 }
 
-const unanswered = (w: Window): Window & { reason: string } => ({
-  from: w.from,
-  to: w.to,
-  reason: 'the service does not answer for this window',
-});
+/** Settles an answer that waited: complete where a fuller one came, else by asking on. Leaves nothing waiting. */
+export async function settle(context: CoverContext, { symbol, ask, answer }: Waiting): Promise<CoverOutcome> {
+  const { learned } = context;
+  if (isFull(learned, answer.count)) await learnSide(context, symbol, answer);
+  const turn = turnOf(learned, ask, answer);
+  await claim(context, symbol, ask, turn.claim, answer.observedAt);
+  const rest = await work(context, symbol, [...turn.next], () => false);
+  return joined([{ waiting: [], lost: turn.stuck.map(unanswered) }, rest]);
+}
 
-const named = (w: Window): Window & { reason: string } => ({
-  ...w,
-  reason: 'the service says that it lacks this window',
-});
-
-async function work(context: CoverContext, symbol: string, asks: Ask[], last = false): Promise<CoverOutcome> {
+/** Works off the asks and those that come of them. `waits` decides which full answers are left for later. */
+async function work(
+  context: CoverContext,
+  symbol: string,
+  asks: Ask[],
+  waits: (learned: Learned, count: number) => boolean,
+): Promise<CoverOutcome> {
   const { learned } = context;
   const waiting: Waiting[] = [];
-  const lost: (Window & { reason: string })[] = [];
+  const lost: Lost[] = [];
   let idle = 0;
   while (asks.length > 0) {
     const ask = asks.shift()!;
-    if (isNeedless(learned, ask)) {
-      await claim(context, symbol, ask, intersect(ask.answered ?? [], [ask]), ask.answeredAt!);
-      continue;
-    }
-    const { answer, record, gaps } = await askFor(context, symbol, ask);
-    lost.push(...gaps.map(named));
-    if (ask.parent !== undefined) await learnSide(context, symbol, ask, answer, newTicks(ask, record.ticks));
-    if (!isFull(learned, answer.count)) {
-      await context.append({ ...record, covered: stamped(answer.answered, answer) });
-      const { next, stuck } = restOfPartial(ask, answer);
-      idle = next.length > 0 && answer.span === null ? idle + 1 : 0;
-      if (idle > idleAnswersMax) stuck.push(...next.splice(0));
-      asks.unshift(...next.map((w): Ask => ({ ...w, kind: 'whole' })));
-      lost.push(...stuck.map(unanswered));
-    } else if (!learned.capProved && !learned.capWaits && !last && ask.kind === 'whole') {
-      learned.capWaits = true;
-      await context.append(record);
-      waiting.push({ symbol, ask, answer });
-    } else {
-      const turn = turnOfFull(learned, ask, answer);
-      await context.append({ ...record, covered: stamped(turn.claim, answer) });
+    if (ask.parent !== undefined && isNeedless(learned, ask)) {
+      const turn = turnOfNeedless(learned, ask, ask.parent);
+      await claim(context, symbol, ask, turn.claim, ask.parent.observedAt);
       asks.unshift(...turn.next);
       lost.push(...turn.stuck.map(unanswered));
+      continue;
     }
+    const asked = await askFor(context, symbol, ask);
+    if (asked === null) {
+      lost.push(unanswered(ask));
+      continue;
+    }
+    const { answer, record, gaps } = asked;
+    lost.push(...gaps.map(named));
+    const full = isFull(learned, answer.count);
+    if (full && (ask.kind === 'whole' || ask.kind === 'earlier') && waits(learned, answer.count)) {
+      await context.append(record);
+      waiting.push({ symbol, ask, answer });
+      continue;
+    }
+    if (full) await learnSide(context, symbol, answer);
+    const turn = turnOf(learned, ask, answer);
+    await context.append({ ...record, covered: stamped(turn.claim, answer.observedAt) });
+    lost.push(...turn.stuck.map(unanswered));
+    const idles = isIdle(learned, answer, turn);
+    if (idles !== null) idle = idles ? idle + 1 : 0;
+    if (idle <= idleAnswersMax) asks.unshift(...turn.next);
+    else lost.push(...[...turn.next, ...asks.splice(0)].map(unanswered));
   }
-  return { waiting, lost: trim(lost) };
+  return { waiting, lost: joinLost(lost) };
 }
 
-const stamped = (windows: readonly Window[], answer: Answer): Omit<Covered, 'origin'>[] =>
-  union(windows).map((w) => ({ ...w, fetchedAt: answer.observedAt }));
-
-/** Joins what was lost piecemeal. */
-function trim(lost: readonly (Window & { reason: string })[]): (Window & { reason: string })[] {
-  return [...Map.groupBy(lost, (w) => w.reason)].flatMap(([reason, list]) =>
-    union(list).map((w) => ({ ...w, reason })),
-  );
-}
-
-/** Asks once. The record holds the ticks and covers nothing yet: what the answer speaks for is still to be decided. */
+/**
+ * Asks once; null where the service refuses what lies before its own start. The record holds the ticks and covers
+ * nothing yet: what the answer speaks for is still to be decided.
+ */
 async function askFor(
   context: CoverContext,
   symbol: string,
   ask: Ask,
-): Promise<{ answer: Answer; record: TickRecord; gaps: Window[] }> {
-  const { learned, clock } = context;
+): Promise<{ answer: Answer; record: TickRecord; gaps: Window[] } | null> {
+  const { learned, clock, signal } = context;
   const requested = requestWindow(ask, learned);
-  const page = await context.upstream.ticks({ symbol, ...requested, limit: context.pageLimit }, context.signal);
-  const observedAt = page.generatedAt ?? clock.nowMs();
+  const sentAt = clock.nowMs();
+  const query = { symbol, ...requested, limit: context.pageLimit };
+  const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
+    if (ask.kind === 'earlier' && error instanceof UpstreamError && error.failure === 'refused') return null;
+    throw error;
+  });
+  if (page === null) {
+    learned.refusesEarlier = true;
+    return null;
+  }
+  const futureMs = clock.nowMs() + context.futureSkewMs;
+  const observedAt = momentOf(page.generatedAt, sentAt, futureMs);
   learnEdges(learned, requested, page.t);
   learnCount(learned, page.received);
-  const { ticks, rejected } = judge(page, ask, clock.nowMs() + context.futureSkewMs);
+  const { ticks, rejected } = judge(page, ask, futureMs);
   context.onPage(ticks.t.length);
-  const claims = readClaims(ask, page, observedAt, learned);
-  const answer = { count: page.received, span: spanOf(ticks), observedAt, ...claims };
+  const span = spanOf(ticks);
+  const claims = readClaims(ask, page, span, observedAt, learned);
+  const answer = { count: page.received, span, observedAt, requested, ...claims };
+  learnFromChild(learned, ask, answer, ticks.t);
+  if (ask.kind === 'earlier' && !answer.spoke) learned.refusesEarlier = true;
   const record = { ...recordOf(context, symbol, ask, observedAt), ticks, rejected };
   return { answer, record, gaps: intersect(page.gaps, [ask]) };
 }
+
+/**
+ * When an answer was generated. Where it does not say, or names a time that cannot be, it is not before the request
+ * was sent; taking the time of its arrival would claim ticks that came in between.
+ */
+const momentOf = (generatedAt: number | null, sentAt: number, futureMs: number): number =>
+  generatedAt !== null && generatedAt >= timeMin && generatedAt <= futureMs ? generatedAt : sentAt;
 
 const recordOf = (context: CoverContext, symbol: string, ask: Window, observedAt: number): TickRecord => ({
   runId: context.runId,
@@ -166,6 +174,9 @@ const recordOf = (context: CoverContext, symbol: string, ask: Window, observedAt
   covered: [],
 });
 
+const stamped = (windows: readonly Window[], fetchedAt: number): Omit<Covered, 'origin'>[] =>
+  union(windows).map((w) => ({ ...w, fetchedAt }));
+
 /** Makes the coverage of an earlier answer durable. It comes after its ticks, so it never claims what is not there. */
 async function claim(
   context: CoverContext,
@@ -174,32 +185,52 @@ async function claim(
   windows: readonly Window[],
   fetchedAt: number,
 ): Promise<void> {
-  const covered: Omit<Covered, 'origin'>[] = union(windows).map((w) => ({ ...w, fetchedAt }));
+  const covered = stamped(windows, fetchedAt);
   if (covered.length > 0) await context.append({ ...recordOf(context, symbol, ask, fetchedAt), covered });
 }
 
 /**
- * Learns which side the service keeps. Much that was left out on one side proves it; a few ticks may just be late, and
- * none may mean that nothing was left out: then one request with limit 1 over the parent's span tells.
+ * Learns which side the service keeps, by one request with limit 1 over the span of an answer. It saves every symbol
+ * of the run a request in the wrong direction, so all of them wait for it.
  */
-async function learnSide(
-  context: CoverContext,
-  symbol: string,
-  ask: Ask,
-  answer: Answer,
-  brought: number,
-): Promise<void> {
+async function learnSide(context: CoverContext, symbol: string, { span }: Answer): Promise<void> {
   const { learned } = context;
-  if (brought > 0 && ask.parent?.count === learned.cap) learned.capProved = true;
-  if (learned.side !== null) return;
-  if (brought > 1 && isFull(learned, answer.count)) {
-    learned.side = ask.kind === 'high' ? 'earliest' : 'latest';
-    return;
+  if (learned.side !== null || !canProbe(span)) return;
+  if (learned.probe === null) {
+    if (learned.probesLeft === 0) return;
+    learned.probesLeft--;
+    const query = { symbol, ...probeWindow(span), limit: 1 };
+    learned.probe = context.upstream
+      .ticks(query, context.signal)
+      .then(
+        (page) => {
+          learned.side ??= page.received === 1 ? sideOfProbe(span, page.t) : null;
+        },
+        (error: unknown) => {
+          // A probe is no part of the work: without it both directions are asked, and fail by themselves.
+          if (!(error instanceof UpstreamError)) throw error;
+        },
+      )
+      .finally(() => {
+        learned.probe = null;
+      });
   }
-  if (learned.probed || ask.parent === undefined) return;
-  learned.probed = true;
-  const { first, last } = ask.parent;
-  const requested = { from: first, to: last + 1 };
-  const page: TickPage = await context.upstream.ticks({ symbol, ...requested, limit: 1 }, context.signal);
-  learned.side = sideOfProbe(ask.parent, page.t);
+  await learned.probe;
 }
+
+const unanswered = (w: Window): Lost => ({
+  from: w.from,
+  to: w.to,
+  reason: 'the service does not answer for this window',
+});
+
+const named = (w: Window): Lost => ({ ...w, reason: 'the service says that it lacks this window' });
+
+const joined = (outcomes: readonly CoverOutcome[]): CoverOutcome => ({
+  waiting: outcomes.flatMap((outcome) => outcome.waiting),
+  lost: joinLost(outcomes.flatMap((outcome) => outcome.lost)),
+});
+
+/** Joins what was lost piecemeal. */
+const joinLost = (lost: readonly Lost[]): Lost[] =>
+  [...Map.groupBy(lost, (w) => w.reason)].flatMap(([reason, list]) => union(list).map((w) => ({ ...w, reason })));

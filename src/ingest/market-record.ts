@@ -24,8 +24,13 @@ interface Found {
 }
 
 /** One market under each of its symbols; a reason where the record cannot be kept. `views` are those that named it. */
-export function readMarket(record: unknown, views: readonly string[], paths: RecordPaths): MarketFacts[] | { reason: string } {
-  if (typeof record !== 'object' || record === null || Array.isArray(record)) return { reason: 'market is not an object' };
+export function readMarket(
+  record: unknown,
+  views: readonly string[],
+  paths: RecordPaths,
+): MarketFacts[] | { reason: string } {
+  if (typeof record !== 'object' || record === null || Array.isArray(record))
+    return { reason: 'market is not an object' };
   const market = record as MarketRecord;
   const canonicalId = market.canonical_id;
   if (typeof canonicalId !== 'string' || canonicalId === '') return { reason: 'canonical_id is not a string' };
@@ -50,7 +55,8 @@ function walk(market: MarketRecord, path: string): Found[] {
   for (const name of path.split('/')) {
     level = level.flatMap(({ value, stars }) => {
       if (typeof value !== 'object' || value === null) return [];
-      if (name === '*') return Object.entries(value).map(([key, inner]) => ({ value: inner, stars: [...stars, key], path }));
+      if (name === '*')
+        return Object.entries(value).map(([key, inner]) => ({ value: inner, stars: [...stars, key], path }));
       return Object.hasOwn(value, name) ? [{ value: (value as MarketRecord)[name], stars, path }] : [];
     });
   }

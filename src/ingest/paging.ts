@@ -1,41 +1,19 @@
 import type { TickColumns } from '../core/tick.ts';
 import { intersect, intersection, isEmpty, subtract, type Window } from '../core/window.ts';
+import { isFull, type Learned, requestWindow } from './learned.ts';
+
+export { type Learned, nothingLearned } from './learned.ts';
 
 /**
- * What a run has learned of how the service pages; shared by all symbols, since one service answers them.
- * - `cap`: the largest count of an answer in this run; an answer that full may be cut off
- * - `capProved`: asking on has shown that answers of that count are cut off
- * - `side`: which ticks of a window too full it gives; null until proved
+ * A window to be asked for, and why.
+ * - `whole`: nothing is known of it
+ * - `low`, `high`: what the answer of its parent may have left out before its first or after its last tick
+ * - `earlier`: what lies before the start that the answer of its parent stated
  */
-export interface Learned {
-  cap: number;
-  capProved: boolean;
-  /** An answer of `cap` ticks waits until the end of the run: a fuller one would prove it complete for nothing. */
-  capWaits: boolean;
-  side: 'earliest' | 'latest' | null;
-  probed: boolean;
-  fromInclusive: boolean;
-  toInclusive: boolean;
-}
-
-export const nothingLearned = (): Learned => ({
-  cap: 0,
-  capProved: false,
-  capWaits: false,
-  side: null,
-  probed: false,
-  fromInclusive: false,
-  toInclusive: false,
-});
-
-/** A window to be asked for, and why: `low` and `high` are what an answer of its parent may have left out. */
 export interface Ask extends Window {
-  readonly kind: 'whole' | 'low' | 'high';
-  /** For low and high: what the parent's answer spoke for, and when; claimed where the side makes asking needless. */
-  readonly answered?: readonly Window[];
-  readonly answeredAt?: number;
-  /** For low and high: the parent's first and last tick, and how many elements it had. */
-  readonly parent?: Span & { readonly count: number };
+  readonly kind: 'whole' | 'low' | 'high' | 'earlier';
+  /** For low and high: claimed from it where the side makes asking needless. */
+  readonly parent?: Answer;
 }
 
 export interface Span {
@@ -44,42 +22,31 @@ export interface Span {
 }
 
 /** What matters of an answer for paging. Times in epoch ms. */
-export interface Answer {
+export interface Answer extends Claims {
   /** Elements received, usable or not. */
   readonly count: number;
   /** First and last usable tick inside the ask; null where there is none. */
   readonly span: Span | null;
+  readonly observedAt: number;
+  /** The window that stood in the request. */
+  readonly requested: Window;
+}
+
+export interface Claims {
   /** What the answer speaks for: asked, claimed by the service, before it was generated, without the gaps it names. */
   readonly answered: readonly Window[];
   /** What was asked and lies before the answer's generation, but the service did not claim. */
   readonly unclaimed: readonly Window[];
-  readonly observedAt: number;
+  /** Whether it claimed anything of what was asked, if only to say that it lacks it. */
+  readonly spoke: boolean;
 }
 
-/** The window to put into a request: one millisecond early, until an answer has shown that the start is included. */
-export const requestWindow = (ask: Window, learned: Learned): Window => ({
-  from: learned.fromInclusive ? ask.from : ask.from - 1,
-  to: ask.to,
-});
-
-/** Learns from the edges: a tick at the very end asked for shows that the end is included; so with the start. */
-export function learnEdges(learned: Learned, requested: Window, t: Float64Array): void {
-  if (learned.fromInclusive && learned.toInclusive) return;
-  for (const time of t) {
-    if (time === requested.from) learned.fromInclusive = true;
-    if (time === requested.to) learned.toInclusive = true;
-  }
+/** What to claim of an answer, what to ask next, the most promising first, and what the service brings nothing of. */
+export interface Turn {
+  readonly claim: readonly Window[];
+  readonly next: readonly Ask[];
+  readonly stuck: readonly Window[];
 }
-
-/** Notes the size of an answer. */
-export function learnCount(learned: Learned, count: number): void {
-  if (count <= learned.cap) return;
-  learned.cap = count;
-  learned.capProved = false;
-  learned.capWaits = false;
-}
-
-export const isFull = (learned: Learned, count: number): boolean => count > 0 && count >= learned.cap;
 
 export function spanOf(ticks: TickColumns): Span | null {
   if (ticks.t.length === 0) return null;
@@ -92,94 +59,84 @@ export function spanOf(ticks: TickColumns): Span | null {
   return { first, last };
 }
 
-/** What to claim of a full answer and what to ask next, the most promising first. */
-export interface Turn {
-  readonly claim: readonly Window[];
-  readonly next: readonly Ask[];
-  /** Windows that cannot be had: the service brings nothing of them. */
-  readonly stuck: readonly Window[];
+/** Splits what was asked into what the answer speaks for and what it does not claim. */
+export function readClaims(
+  ask: Window,
+  page: { readonly from: number | null; readonly to: number | null; readonly gaps: readonly Window[] },
+  span: Span | null,
+  observedAt: number,
+  learned: Learned,
+): Claims {
+  const until = { from: ask.from, to: Math.min(ask.to, observedAt) };
+  // An end that names a tick of the answer includes it; any other only where ends are known to be included.
+  const fromIncluded = learned.fromInclusive || page.from === span?.first;
+  const toIncluded = learned.toInclusive || page.to === span?.last;
+  const from = page.from === null ? Number.NEGATIVE_INFINITY : page.from + (fromIncluded ? 0 : 1);
+  const to = page.to === null ? Number.POSITIVE_INFINITY : page.to + (toIncluded ? 1 : 0);
+  const spoken = intersection(until, { from, to });
+  return {
+    answered: subtract([spoken], page.gaps),
+    unclaimed: subtract([until], [spoken]),
+    spoke: !isEmpty(spoken),
+  };
 }
+
+/** Reads an answer: what it settles, and what is left to ask. */
+export const turnOf = (learned: Learned, ask: Ask, answer: Answer): Turn =>
+  isFull(learned, answer.count) ? turnOfFull(learned, ask, answer) : keep(learned, ask, answer, ask, []);
 
 /**
  * Reads an answer that may be cut off. Whichever side the service keeps, the answer is whole between its first and its
- * last tick; these two are asked for again, since another price at the same moment may have been cut off.
+ * last tick; these two are asked for again, since another price at the same moment may have been cut off. Where all of
+ * a page is at one moment, no request can bring more of that moment.
  */
-export function turnOfFull(learned: Learned, ask: Ask, answer: Answer): Turn {
-  const { span, answered, observedAt } = answer;
-  if (span === null) return { claim: [], next: [], stuck: [ask] };
-  const spans = { answered, answeredAt: observedAt, parent: { ...span, count: answer.count } };
-  // Where the answer has not moved on from the edge, its one moment is all there is to hold on to: step over it.
-  const highFrom = span.last > ask.from ? span.last : span.last + 1;
-  const lowTo = span.first < ask.to - 1 ? span.first + 1 : span.first;
-  const low: Ask = { from: ask.from, to: lowTo, kind: 'low', ...spans };
-  const high: Ask = { from: highFrom, to: ask.to, kind: 'high', ...spans };
-  if (learned.side === 'earliest') return keep(answer, { from: ask.from, to: highFrom }, [high]);
-  if (learned.side === 'latest') return keep(answer, { from: lowTo, to: ask.to }, [low]);
-  if (lowTo >= highFrom) {
-    // All at one moment: the two sides meet there.
-    return keep(answer, { from: span.first, to: span.last + 1 }, [
-      { ...low, to: span.first },
-      { ...high, from: span.last + 1 },
-    ]);
+function turnOfFull(learned: Learned, ask: Ask, answer: Answer): Turn {
+  const { span } = answer;
+  if (span === null) {
+    // A page full of ticks beyond the edges: worth another try where the edges have been learned since.
+    const again = requestWindow(ask, learned);
+    const moved = again.from !== answer.requested.from || again.to !== answer.requested.to;
+    return { claim: [], next: moved ? [ask] : [], stuck: moved ? [] : [ask] };
   }
+  if (!answer.spoke) return { claim: [], next: [], stuck: answer.unclaimed };
+  const single = span.first === span.last;
+  const low: Ask = { from: ask.from, to: single ? span.first : span.first + 1, kind: 'low', parent: answer };
+  const high: Ask = { from: single ? span.last + 1 : span.last, to: ask.to, kind: 'high', parent: answer };
+  if (learned.side === 'earliest') return keep(learned, ask, answer, { from: ask.from, to: high.from }, [high]);
+  if (learned.side === 'latest') return keep(learned, ask, answer, { from: low.to, to: ask.to }, [low]);
   const wider = high.to - high.from >= low.to - low.from ? [high, low] : [low, high];
-  return keep(answer, { from: lowTo, to: highFrom }, wider);
+  return keep(learned, ask, answer, { from: low.to, to: high.from }, wider);
 }
-
-const keep = (answer: Answer, sure: Window, next: readonly Ask[]): Turn => ({
-  claim: intersect(answer.answered, [sure]),
-  next: next.filter((w) => !isEmpty(w)),
-  stuck: intersect(answer.unclaimed, [sure]),
-});
 
 /** Whether the side makes it needless to ask: a service that keeps the earliest has left out nothing before them. */
 export const isNeedless = (learned: Learned, ask: Ask): boolean =>
   (ask.kind === 'low' && learned.side === 'earliest') || (ask.kind === 'high' && learned.side === 'latest');
 
-/** Ticks that the parent's answer had left out: strictly beyond its first or last tick. */
-export function newTicks(ask: Ask, ticks: TickColumns): number {
-  if (ask.parent === undefined) return 0;
-  let count = 0;
-  for (const t of ticks.t) if (ask.kind === 'high' ? t > ask.parent.last : t < ask.parent.first) count++;
-  return count;
-}
+/** A needless ask is settled by its parent's answer. */
+export const turnOfNeedless = (learned: Learned, ask: Ask, parent: Answer): Turn => keep(learned, ask, parent, ask, []);
 
-/** The side that one tick tells, asked for with limit 1 out of a stretch with ticks at both ends. */
-export function sideOfProbe(span: Span, t: Float64Array): 'earliest' | 'latest' | null {
-  if (t.length !== 1 || span.last - span.first < 4) return null;
-  if (Math.abs(t[0]! - span.first) <= 1) return 'earliest';
-  if (Math.abs(t[0]! - span.last) <= 1) return 'latest';
-  return null;
+/**
+ * Claims what the answer speaks for of `sure`, where it left out nothing. What it does not claim there is asked on: a
+ * service may claim just the span of its ticks, or answer for so much time at once. Only one that states a later start
+ * than asked, time and again, has nothing before it.
+ */
+function keep(learned: Learned, ask: Ask, answer: Answer, sure: Window, next: readonly Ask[]): Turn {
+  const asks: Ask[] = [];
+  const stuck: Window[] = [];
+  for (const w of intersect(answer.unclaimed, [sure])) {
+    const earlier = w.from === ask.from && w.to !== answer.span?.first;
+    if (!answer.spoke || (earlier && learned.refusesEarlier)) stuck.push(w);
+    else asks.push({ ...w, kind: earlier ? 'earlier' : 'whole' });
+  }
+  return { claim: intersect(answer.answered, [sure]), next: [...next.filter((w) => !isEmpty(w)), ...asks], stuck };
 }
 
 /**
- * What is left to ask after an answer that was not full. A service that claims just the span of its ticks is asked
- * on for the rest; one that says it begins later has nothing before.
+ * Whether an answer that leaves more to ask brings so little that a service which goes on so must be given up: a page
+ * full of one moment, or one that was not full and speaks for less than a minute. Null where nothing is left to ask.
  */
-export function restOfPartial(ask: Window, answer: Answer): { readonly next: Window[]; readonly stuck: Window[] } {
-  const next: Window[] = [];
-  const stuck: Window[] = [];
-  for (const w of answer.unclaimed) {
-    const hugsTicks =
-      answer.span !== null &&
-      (w.to === answer.span.first || w.from === answer.span.last || w.from === answer.span.last + 1);
-    const movedOn = answer.answered.length > 0 && w.from > ask.from;
-    if (hugsTicks || movedOn) next.push(w);
-    else stuck.push(w);
-  }
-  return { next, stuck };
-}
-
-/** Splits what was asked into what the answer speaks for and what it does not claim. */
-export function readClaims(
-  ask: Window,
-  page: { readonly from: number | null; readonly to: number | null; readonly gaps: readonly Window[] },
-  observedAt: number,
-  learned: Learned,
-): Pick<Answer, 'answered' | 'unclaimed'> {
-  const until = { from: ask.from, to: Math.min(ask.to, observedAt) };
-  const to = page.to === null ? Number.POSITIVE_INFINITY : page.to + (learned.toInclusive ? 1 : 0);
-  const claimed = { from: page.from ?? Number.NEGATIVE_INFINITY, to };
-  const spoken = intersection(until, claimed);
-  return { answered: subtract([spoken], page.gaps), unclaimed: subtract([until], [spoken]) };
+export function isIdle(learned: Learned, answer: Answer, turn: Turn): boolean | null {
+  if (turn.next.length === 0) return null;
+  if (isFull(learned, answer.count)) return answer.count >= 10 && answer.span?.first === answer.span?.last;
+  return turn.claim.reduce((sum, w) => sum + w.to - w.from, 0) < 60_000;
 }

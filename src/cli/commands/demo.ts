@@ -1,7 +1,7 @@
 import { join } from 'node:path';
-import { exitCodes } from '../../core/errors.ts';
 import type { Context } from '../../app/context.ts';
 import { openConfiguredArchive } from '../../app/run.ts';
+import { exitCodes } from '../../core/errors.ts';
 import { size, summaryText } from '../print-summary.ts';
 import type { Shell } from '../program.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
@@ -30,15 +30,21 @@ export function addDemo(shell: Shell): void {
       output: sources.output ?? join('output', 'demo'),
     });
     try {
-      await withContext(flags, shell.version, true, async (context) => {
-        const nightly = await shell.jobs.nightly();
-        const summary = await nightly.run(context, { day: null });
-        const root = context.settings.archive.output;
-        if (flags.json === true) return tell(shell, flags, summary, root);
-        process.stdout.write(`${summaryText(summary, root)}\n`);
-        if (summary.exit_code === exitCodes.done) process.stdout.write(whatIsThere(context));
-        shell.exit(summary.exit_code);
-      }, amend);
+      await withContext(
+        flags,
+        shell.version,
+        true,
+        async (context) => {
+          const nightly = await shell.jobs.nightly();
+          const summary = await nightly.run(context, { day: null });
+          const root = context.settings.archive.output;
+          if (flags.json === true) return tell(shell, flags, summary, root);
+          process.stdout.write(`${summaryText(summary, root)}\n`);
+          if (summary.exit_code === exitCodes.done) process.stdout.write(whatIsThere(context));
+          shell.exit(summary.exit_code);
+        },
+        amend,
+      );
     } finally {
       await sandbox.stop();
     }

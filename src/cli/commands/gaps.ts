@@ -1,5 +1,5 @@
-import type { Archive } from '../../archive/archive.ts';
 import { openConfiguredArchive } from '../../app/run.ts';
+import type { Archive } from '../../archive/archive.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { isoUtc, parseTime } from '../../core/time.ts';
@@ -34,7 +34,9 @@ export function addGaps(shell: Shell): void {
       const archive = openConfiguredArchive(context);
       try {
         const gaps = listGaps(archive, flags);
-        process.stdout.write(flags.json === true ? `${JSON.stringify({ count: gaps.length, gaps })}\n` : gapsText(gaps));
+        process.stdout.write(
+          flags.json === true ? `${JSON.stringify({ count: gaps.length, gaps })}\n` : gapsText(gaps),
+        );
       } finally {
         archive.close();
       }
@@ -49,7 +51,8 @@ function listGaps(archive: Archive, flags: GapsFlags): Gap[] {
     from: flags.from === undefined ? (span?.from ?? 0) : parseTime(flags.from, '--from'),
     to: flags.to === undefined ? (span?.to ?? 0) : parseTime(flags.to, '--to'),
   };
-  if (flags.from !== undefined && flags.to !== undefined && asked.from >= asked.to) throw new UsageError('--from must be before --to.');
+  if (flags.from !== undefined && flags.to !== undefined && asked.from >= asked.to)
+    throw new UsageError('--from must be before --to.');
   const symbols = flags.symbol.length === 0 ? allSymbols(db) : flags.symbol.map((symbol) => known(archive, symbol));
   return gapsAmong(archive, symbols, asked);
 }
@@ -62,7 +65,11 @@ function known(archive: Archive, symbol: string): SymbolFacts {
 
 const gapsAmong = (archive: Archive, symbols: readonly SymbolFacts[], asked: Window): Gap[] =>
   symbols.flatMap((facts) =>
-    gapsOf(facts, coverageOf(archive.state.db, facts.symbol), asked).map(({ from, to }) => ({ symbol: facts.symbol, from, to })),
+    gapsOf(facts, coverageOf(archive.state.db, facts.symbol), asked).map(({ from, to }) => ({
+      symbol: facts.symbol,
+      from,
+      to,
+    })),
   );
 
 /** Gaps between the first and the last covered moment of the archive. */
@@ -74,6 +81,8 @@ export function countGaps(archive: Archive, symbols: readonly SymbolFacts[]): { 
 
 function gapsText(gaps: readonly Gap[]): string {
   if (gaps.length === 0) return 'no gaps\n';
-  const lines = gaps.map(({ symbol, from, to }) => `${isoUtc(from)} … ${isoUtc(to)}  ${duration(to - from).padStart(12)}  ${symbol}\n`);
+  const lines = gaps.map(
+    ({ symbol, from, to }) => `${isoUtc(from)} … ${isoUtc(to)}  ${duration(to - from).padStart(12)}  ${symbol}\n`,
+  );
   return `${lines.join('')}${gaps.length} gaps of ${new Set(gaps.map((gap) => gap.symbol)).size} symbols\n`;
 }

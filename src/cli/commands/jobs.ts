@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
-import type { BackfillPlan, Job } from '../../app/job.ts';
 import type { Context } from '../../app/context.ts';
+import type { BackfillPlan, Job } from '../../app/job.ts';
 import { type Summary, summarize } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
-import { dayStart, parseDay, parseTime } from '../../core/time.ts';
-import { isoUtc } from '../../core/time.ts';
+import { dayStart, isoUtc, parseDay, parseTime } from '../../core/time.ts';
 import { duration, summaryText } from '../print-summary.ts';
 import type { Shell } from '../program.ts';
 import { type CommonFlags, repeatable, withCommonFlags, withContext } from '../session.ts';
@@ -15,14 +14,19 @@ export function addJobs(shell: Shell): void {
   const nightly = program
     .command('nightly')
     .description('the main job: market lists, ticks of every live symbol from its cursor on, publish, verify')
-    .option('--date <day>', 'up to the end of that UTC day, YYYY-MM-DD; may be repeated without changing a byte (default: up to now)');
+    .option(
+      '--date <day>',
+      'up to the end of that UTC day, YYYY-MM-DD; may be repeated without changing a byte (default: up to now)',
+    );
   withCommonFlags(nightly).action(async (flags: CommonFlags & { date?: string }) =>
     runAndTell(shell, 'nightly', flags, jobs.nightly, () => ({
       day: flags.date === undefined ? null : dayStart(parseDay(flags.date, '--date')),
     })),
   );
   const markets = program.command('markets').description('one poll of the market lists, published');
-  withCommonFlags(markets).action((flags: CommonFlags) => runAndTell(shell, 'markets', flags, jobs.markets, () => undefined));
+  withCommonFlags(markets).action((flags: CommonFlags) =>
+    runAndTell(shell, 'markets', flags, jobs.markets, () => undefined),
+  );
   const ticks = program
     .command('ticks')
     .description('one poll of ticks up to now, published')
@@ -32,7 +36,9 @@ export function addJobs(shell: Shell): void {
   );
   addBackfill(shell);
   const publish = program.command('publish').description('merge what is journaled into the day partitions');
-  withCommonFlags(publish).action((flags: CommonFlags) => runAndTell(shell, 'publish', flags, jobs.publish, () => undefined));
+  withCommonFlags(publish).action((flags: CommonFlags) =>
+    runAndTell(shell, 'publish', flags, jobs.publish, () => undefined),
+  );
 }
 
 const symbolOption = () => repeatable('--symbol <symbol>', 'only this symbol; may be repeated');
@@ -62,8 +68,12 @@ function addBackfill(shell: Shell): void {
     runAndTell(shell, 'backfill', flags, shell.jobs.backfill, async () => {
       const window = { from: parseTime(flags.from, '--from'), to: parseTime(flags.to, '--to') };
       if (window.from >= window.to) throw new UsageError('--from must be before --to.');
-      const symbols = [...flags.symbol, ...(flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile))];
-      const showPlan = flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(planText(plan, flags)) : null;
+      const symbols = [
+        ...flags.symbol,
+        ...(flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile)),
+      ];
+      const showPlan =
+        flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(planText(plan, flags)) : null;
       return { window, symbols, force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
     }),
   );
@@ -129,7 +139,13 @@ export function tell(shell: Shell, flags: Pick<CommonFlags, 'json'>, summary: Su
 
 const notStarted = (job: string, version: string, startedAt: number, thrown: unknown): Summary =>
   summarize({
-    ...{ version, job, run_id: null, started_at: Math.round(startedAt), finished_at: Math.round(startedAt + performance.now()) },
+    ...{
+      version,
+      job,
+      run_id: null,
+      started_at: Math.round(startedAt),
+      finished_at: Math.round(startedAt + performance.now()),
+    },
     ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null, gaps: 0 },
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, retired: 0 },

@@ -28,39 +28,90 @@ const span = (name: string) => (text: string) => parseDuration(text, name);
 const rules: readonly FlagRule[] = [
   { flags: '--port <n>', text: 'TCP port on 127.0.0.1 (default: a free one)', option: 'port', parse: Number },
   { flags: '--key <key>', text: 'the market data key it asks for', option: 'key', parse: same },
-  { flags: '--now <time>', text: 'what time it is there, standing still (default: the clock)', option: 'nowMs', parse: (text) => parseTime(text, '--now') },
+  {
+    flags: '--now <time>',
+    text: 'what time it is there, standing still (default: the clock)',
+    option: 'nowMs',
+    parse: (text) => parseTime(text, '--now'),
+  },
   { flags: '--seed <n>', text: 'everything made up comes from this number', option: 'seed', parse: Number },
   { flags: '--market-count <n>', text: 'simulated markets side by side', option: 'markets', parse: Number },
   { flags: '--ticks-per-day <n>', text: 'mean ticks a day of a symbol', option: 'ticksPerDay', parse: Number },
-  { flags: '--epoch <time>', text: 'nothing is known from before', option: 'epochMs', parse: (text) => parseTime(text, '--epoch') },
+  {
+    flags: '--epoch <time>',
+    text: 'nothing is known from before',
+    option: 'epochMs',
+    parse: (text) => parseTime(text, '--epoch'),
+  },
   { flags: '--cap <n>', text: 'most ticks in an answer, whatever was asked', option: 'cap', parse: Number },
-  { flags: '--truncate <side>', text: 'which ticks of a full window are kept: earliest or latest', option: 'truncate', parse: same },
+  {
+    flags: '--truncate <side>',
+    text: 'which ticks of a full window are kept: earliest or latest',
+    option: 'truncate',
+    parse: same,
+  },
   { flags: '--order <order>', text: 'ascending, newest-first or shuffled', option: 'order', parse: same },
   { flags: '--repeat-share <share>', text: 'ticks sent twice', option: 'repeatShare', parse: Number },
   { flags: '--from-exclusive', text: 'a tick at from is not answered', option: 'fromInclusive', parse: () => false },
   { flags: '--to-inclusive', text: 'a tick at to is answered', option: 'toInclusive', parse: flag },
   { flags: '--echo-window <how>', text: 'asked, tightened or none', option: 'echoWindow', parse: same },
-  { flags: '--layout <layout>', text: 'how pages are written: compact, spaced, reordered, extra, exponent or mixed', option: 'layout', parse: same },
-  { flags: '--retention <duration>', text: 'nothing older is answered, e.g. 3d', option: 'retentionMs', parse: span('--retention') },
-  { flags: '--rate <n>', text: 'requests allowed in a second, more are answered 429', option: 'requestsPerSecond', parse: Number },
+  {
+    flags: '--layout <layout>',
+    text: 'how pages are written: compact, spaced, reordered, extra, exponent or mixed',
+    option: 'layout',
+    parse: same,
+  },
+  {
+    flags: '--retention <duration>',
+    text: 'nothing older is answered, e.g. 3d',
+    option: 'retentionMs',
+    parse: span('--retention'),
+  },
+  {
+    flags: '--rate <n>',
+    text: 'requests allowed in a second, more are answered 429',
+    option: 'requestsPerSecond',
+    parse: Number,
+  },
   { flags: '--retry-after <how>', text: 'on a 429: seconds, date or none', option: 'retryAfter', parse: same },
   { flags: '--latency <duration>', text: 'wait before each answer', option: 'latencyMs', parse: span('--latency') },
   { flags: '--fault-share <share>', text: 'share of requests that meet a fault', option: 'faultShare', parse: Number },
   { flags: '--faults <kinds>', text: 'which, with commas between (default: all)', option: 'faults', parse: list },
-  { flags: '--late-share <share>', text: 'share of ticks that become visible late', option: 'lateShare', parse: Number },
-  { flags: '--late-delay <duration>', text: 'by at most so much', option: 'lateDelayMsMax', parse: span('--late-delay') },
+  {
+    flags: '--late-share <share>',
+    text: 'share of ticks that become visible late',
+    option: 'lateShare',
+    parse: Number,
+  },
+  {
+    flags: '--late-delay <duration>',
+    text: 'by at most so much',
+    option: 'lateDelayMsMax',
+    parse: span('--late-delay'),
+  },
   { flags: '--revise-share <share>', text: 'share of ticks whose price changes', option: 'reviseShare', parse: Number },
-  { flags: '--revise-after <duration>', text: 'so long after their time', option: 'reviseAfterMs', parse: span('--revise-after') },
+  {
+    flags: '--revise-after <duration>',
+    text: 'so long after their time',
+    option: 'reviseAfterMs',
+    parse: span('--revise-after'),
+  },
 ];
 
 /** `sandbox`: a simulated upstream service on loopback, until it is stopped. */
 export function addSandbox(shell: Shell): void {
   const command = shell.program
     .command('sandbox')
-    .description('a simulated upstream service on loopback: same interface, deterministic from a seed, faults on request')
+    .description(
+      'a simulated upstream service on loopback: same interface, deterministic from a seed, faults on request',
+    )
     .option('--ticks <file>', 'replay a recording in place of simulating: Parquet with symbol, t, p')
     .option('--markets <file>', 'its markets: Parquet with symbol, question, category, resolved_yes')
-    .addOption(new Option('--shift <how>', 'a recording at its own dates, or shifted to end now').choices(['own', 'end-now']).default('own'));
+    .addOption(
+      new Option('--shift <how>', 'a recording at its own dates, or shifted to end now')
+        .choices(['own', 'end-now'])
+        .default('own'),
+    );
   for (const { flags, text } of rules) command.option(flags, text);
   withCommonFlags(command).action((flags: SandboxFlags) =>
     withContext(flags, shell.version, false, async (context) => {
@@ -78,7 +129,9 @@ export function addSandbox(shell: Shell): void {
         `  export ODDSLAKE_BASE_URL=${url} ODDSLAKE_API_KEY=${options.key}`,
         '  oddslake nightly --output output/try --set upstream.requests_per_second=100',
       ];
-      process.stdout.write(flags.json === true ? `${JSON.stringify({ url, key: options.key })}\n` : `${lines.join('\n')}\n`);
+      process.stdout.write(
+        flags.json === true ? `${JSON.stringify({ url, key: options.key })}\n` : `${lines.join('\n')}\n`,
+      );
       if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
       const { requests, tickRows, perSecondMost } = sandbox.stats();
       await sandbox.stop();
@@ -90,7 +143,10 @@ export function addSandbox(shell: Shell): void {
 function optionsOf(given: Readonly<Record<string, unknown>>): Partial<SandboxOptions> {
   const out: Record<string, unknown> = {};
   for (const { flags, option, parse } of rules) {
-    const name = flags.split(' ')[0]!.slice(2).replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    const name = flags
+      .split(' ')[0]!
+      .slice(2)
+      .replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
     const value = given[name];
     if (value !== undefined) out[option] = parse(String(value));
   }
@@ -99,7 +155,8 @@ function optionsOf(given: Readonly<Record<string, unknown>>): Partial<SandboxOpt
 
 async function feedOf({ ticks, markets, shift }: SandboxFlags, nowMs: number) {
   if (ticks === undefined && markets === undefined) return undefined;
-  if (ticks === undefined || markets === undefined) throw new UsageError('A recording needs both --ticks and --markets.');
+  if (ticks === undefined || markets === undefined)
+    throw new UsageError('A recording needs both --ticks and --markets.');
   const [{ readRecording }, { recordedFeed }] = await Promise.all([
     import('../../query/recording.ts'),
     import('../../sandbox/recorded-feed.ts'),

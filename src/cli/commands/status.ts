@@ -1,13 +1,12 @@
-import { openConfiguredArchive } from '../../app/run.ts';
+import type { Context } from '../../app/context.ts';
+import { lingerRules, openConfiguredArchive } from '../../app/run.ts';
 import { exitCodes } from '../../core/errors.ts';
 import { cursorOf, isLive } from '../../core/life.ts';
 import { isoUtc, parseDuration } from '../../core/time.ts';
-import { lingerRules } from '../../app/run.ts';
 import { coverageOf } from '../../state/coverage.ts';
 import { journaledTicks } from '../../state/journal.ts';
 import { lastRun } from '../../state/runs.ts';
 import { allSymbols } from '../../state/symbols.ts';
-import type { Context } from '../../app/context.ts';
 import { duration, size } from '../print-summary.ts';
 import type { Shell } from '../program.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
@@ -48,7 +47,9 @@ function readStatus(context: Context) {
     const cursors = symbols
       .map((facts) => ({ facts, cursor: cursorOf(facts, coverageOf(db, facts.symbol)) }))
       .filter(({ facts, cursor }) =>
-        named.size > 0 ? named.has(facts.symbol) && facts.retiredAt === null : isLive(facts, cursor, nowMs, lingerRules(context)),
+        named.size > 0
+          ? named.has(facts.symbol) && facts.retiredAt === null
+          : isLive(facts, cursor, nowMs, lingerRules(context)),
       )
       .map(({ facts, cursor }) => ({ symbol: facts.symbol, cursor }))
       .sort((a, b) => a.cursor - b.cursor);
@@ -60,7 +61,11 @@ function readStatus(context: Context) {
       generation: manifest.generation,
       watermark,
       lag_ms: watermark === null ? null : Math.max(0, nowMs - watermark),
-      symbols: { known: symbols.length, live: cursors.length, retired: symbols.filter((s) => s.retiredAt !== null).length },
+      symbols: {
+        known: symbols.length,
+        live: cursors.length,
+        retired: symbols.filter((s) => s.retiredAt !== null).length,
+      },
       published: {
         ticks: manifest.datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0),
         bytes: Object.values(manifest.datasets).reduce((sum, d) => sum + d.files.reduce((s, f) => s + f.bytes, 0), 0),
@@ -72,7 +77,13 @@ function readStatus(context: Context) {
       last_run:
         run === undefined
           ? null
-          : { run_id: run.runId, job: run.job, started_at: run.startedAt, finished_at: run.finishedAt, exit_code: run.exitCode },
+          : {
+              run_id: run.runId,
+              job: run.job,
+              started_at: run.startedAt,
+              finished_at: run.finishedAt,
+              exit_code: run.exitCode,
+            },
       cursors: cursors.slice(0, cursorsMax),
       cursors_count: cursors.length,
     };
@@ -86,7 +97,10 @@ function statusText(status: ReturnType<typeof readStatus>): string {
   const many = (n: number): string => n.toLocaleString('en-US');
   const lines = [
     ['archive', `${status.archive} (upstream ${status.upstream}, generation ${status.generation})`],
-    ['published', `${many(published.ticks)} ticks, ${size(published.bytes)}, ${published.days} days (${published.days_complete} complete)`],
+    [
+      'published',
+      `${many(published.ticks)} ticks, ${size(published.bytes)}, ${published.days} days (${published.days_complete} complete)`,
+    ],
     ['journaled', `${many(status.journaled_ticks)} ticks not yet published`],
     ['symbols', `${many(symbols.live)} live of ${many(symbols.known)} known, ${many(symbols.retired)} given up`],
     [

@@ -21,8 +21,11 @@ export function addVerify(shell: Shell): void {
         if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
         else {
           for (const { path, what } of found.findings) process.stdout.write(`${path}: ${what}\n`);
-          const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
-          process.stdout.write(`${found.files} files, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`);
+          const verdict =
+            found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
+          process.stdout.write(
+            `${found.files} files, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
+          );
         }
         shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
       } finally {
