@@ -1,8 +1,11 @@
 import { type Archive, openArchive } from '../archive/archive.ts';
 import { systemDisk } from '../archive/disk.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
+import { recover } from '../archive/publish.ts';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { dayMs } from '../core/window.ts';
 import { requireUpstream } from '../settings/settings.ts';
+import { openIntent } from '../state/intent.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
@@ -42,7 +45,8 @@ export async function runJob(
   let thrown: unknown;
   try {
     if (needs.upstream) requireUpstream(context.settings);
-    parts.archive = openConfiguredArchive(context);
+    parts.archive = openConfiguredArchive(context, needs.upstream);
+    await finishBroken(parts.archive, context);
     parts.run = startedRun(context, job, parts.archive, startedAt, async () => {
       parts.client ??= await connect(context);
       return parts.client;
@@ -134,14 +138,28 @@ const runIdOf = (startedAt: number, random: number): string =>
     .toString(36)
     .padStart(6, '0')}`;
 
-/** The archive that the settings name. */
-export function openConfiguredArchive(context: Context): Archive {
+/** A publish that was broken after its commit point is finished first, unless its holder is still at it. */
+async function finishBroken(archive: Archive, { clock, signal, log }: Context): Promise<void> {
+  if (openIntent(archive.state.db) === undefined) return;
+  try {
+    await recover(archive, 0, clock, signal);
+    log.info({}, 'finished the publish of a broken run');
+  } catch (error) {
+    if (!(error instanceof OddslakeError) || error.exitCode !== exitCodes.busy) throw error;
+  }
+}
+
+/**
+ * The archive that the settings name. Only a run that `collects` may start one, and only there it matters which
+ * upstream the settings name; a mistyped --output of a reader is an error.
+ */
+export function openConfiguredArchive(context: Context, collects: boolean): Archive {
   const { archive, source, upstream, poll } = context.settings;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const options = {
     root: archive.output,
-    create: archive.outputNamed || context.mayCreate,
-    upstream: source.name ?? origin,
+    create: collects && (archive.outputNamed || context.mayCreate),
+    upstream: collects ? (source.name ?? origin) : null,
     parts: archive.parts,
     writer: `oddslake ${context.version}`,
     settleMs: Math.min(archive.settleMinutes, poll.overlapMinutes) * minuteMs,

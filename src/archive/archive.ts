@@ -39,7 +39,7 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
   if (published === undefined && !known) {
     if (!options.create) {
       throw new UsageError(
-        `There is no archive at ${root}. Name the folder with --output or ODDSLAKE_OUTPUT to start one there.`,
+        `There is no archive at ${root}. Name its folder with --output or ODDSLAKE_OUTPUT; a job that collects starts a new one in the folder named so.`,
       );
     }
     if (upstream === null) {

@@ -148,7 +148,14 @@ async function askFor(
   context.onPage(ticks.t.length);
   const span = spanOf(ticks);
   const claims = readClaims(ask, page, span, observedAt, learned);
-  const answer = { count: page.received, span, observedAt, requested, ...claims };
+  const answer = {
+    count: page.received,
+    span,
+    observedAt,
+    asked: { from: ask.from, to: ask.to },
+    requested,
+    ...claims,
+  };
   learnFromChild(learned, ask, answer, ticks.t);
   if (ask.kind === 'earlier' && !answer.spoke) learned.refusesEarlier = true;
   const record = { ...recordOf(context, symbol, ask, observedAt), ticks, rejected };

@@ -28,7 +28,8 @@ export interface Answer extends Claims {
   /** First and last usable tick inside the ask; null where there is none. */
   readonly span: Span | null;
   readonly observedAt: number;
-  /** The window that stood in the request. */
+  /** The window that was to be answered, and the one that stood in the request for it. */
+  readonly asked: Window;
   readonly requested: Window;
 }
 
@@ -82,8 +83,16 @@ export function readClaims(
 }
 
 /** Reads an answer: what it settles, and what is left to ask. */
-export const turnOf = (learned: Learned, ask: Ask, answer: Answer): Turn =>
-  isFull(learned, answer.count) ? turnOfFull(learned, ask, answer) : keep(learned, ask, answer, ask, []);
+export function turnOf(learned: Learned, ask: Ask, answer: Answer): Turn {
+  const full = isFull(learned, answer.count);
+  if (answer.span === null && (full || !answer.spoke)) {
+    // Ticks beyond the edges are all it brought: worth another try where the edges have been learned since.
+    const again = requestWindow(ask, learned);
+    const moved = again.from !== answer.requested.from || again.to !== answer.requested.to;
+    if (moved) return { claim: [], next: [ask], stuck: [] };
+  }
+  return full ? turnOfFull(learned, ask, answer) : keep(learned, answer, ask, []);
+}
 
 /**
  * Reads an answer that may be cut off. Whichever side the service keeps, the answer is whole between its first and its
@@ -92,20 +101,14 @@ export const turnOf = (learned: Learned, ask: Ask, answer: Answer): Turn =>
  */
 function turnOfFull(learned: Learned, ask: Ask, answer: Answer): Turn {
   const { span } = answer;
-  if (span === null) {
-    // A page full of ticks beyond the edges: worth another try where the edges have been learned since.
-    const again = requestWindow(ask, learned);
-    const moved = again.from !== answer.requested.from || again.to !== answer.requested.to;
-    return { claim: [], next: moved ? [ask] : [], stuck: moved ? [] : [ask] };
-  }
-  if (!answer.spoke) return { claim: [], next: [], stuck: answer.unclaimed };
+  if (span === null || !answer.spoke) return { claim: [], next: [], stuck: [ask] };
   const single = span.first === span.last;
   const low: Ask = { from: ask.from, to: single ? span.first : span.first + 1, kind: 'low', parent: answer };
   const high: Ask = { from: single ? span.last + 1 : span.last, to: ask.to, kind: 'high', parent: answer };
-  if (learned.side === 'earliest') return keep(learned, ask, answer, { from: ask.from, to: high.from }, [high]);
-  if (learned.side === 'latest') return keep(learned, ask, answer, { from: low.to, to: ask.to }, [low]);
+  if (learned.side === 'earliest') return keep(learned, answer, { from: ask.from, to: high.from }, [high]);
+  if (learned.side === 'latest') return keep(learned, answer, { from: low.to, to: ask.to }, [low]);
   const wider = high.to - high.from >= low.to - low.from ? [high, low] : [low, high];
-  return keep(learned, ask, answer, { from: low.to, to: high.from }, wider);
+  return keep(learned, answer, { from: low.to, to: high.from }, wider);
 }
 
 /** Whether the side makes it needless to ask: a service that keeps the earliest has left out nothing before them. */
@@ -113,18 +116,18 @@ export const isNeedless = (learned: Learned, ask: Ask): boolean =>
   (ask.kind === 'low' && learned.side === 'earliest') || (ask.kind === 'high' && learned.side === 'latest');
 
 /** A needless ask is settled by its parent's answer. */
-export const turnOfNeedless = (learned: Learned, ask: Ask, parent: Answer): Turn => keep(learned, ask, parent, ask, []);
+export const turnOfNeedless = (learned: Learned, ask: Ask, parent: Answer): Turn => keep(learned, parent, ask, []);
 
 /**
  * Claims what the answer speaks for of `sure`, where it left out nothing. What it does not claim there is asked on: a
  * service may claim just the span of its ticks, or answer for so much time at once. Only one that states a later start
  * than asked, time and again, has nothing before it.
  */
-function keep(learned: Learned, ask: Ask, answer: Answer, sure: Window, next: readonly Ask[]): Turn {
+function keep(learned: Learned, answer: Answer, sure: Window, next: readonly Ask[]): Turn {
   const asks: Ask[] = [];
   const stuck: Window[] = [];
   for (const w of intersect(answer.unclaimed, [sure])) {
-    const earlier = w.from === ask.from && w.to !== answer.span?.first;
+    const earlier = w.from === answer.asked.from && w.to !== answer.span?.first;
     if (!answer.spoke || (earlier && learned.refusesEarlier)) stuck.push(w);
     else asks.push({ ...w, kind: earlier ? 'earlier' : 'whole' });
   }

@@ -56,11 +56,12 @@ export function planBackfill(
   window: Window,
   rules: BackfillRules,
 ): SymbolPlan {
-  const life = lifeOf(facts);
+  // The margin is around what the lists say: were it around ticks too, those found in it would move it on each time.
+  const told = lifeOf({ ...facts, firstTick: null, lastTick: null });
   const span = {
     // An unknown opening bounds nothing: the past was asked for by name.
-    from: facts.opensAt === null ? Number.NEGATIVE_INFINITY : life.from - rules.lifeMarginMs,
-    to: life.to + rules.lifeMarginMs,
+    from: facts.opensAt === null ? Number.NEGATIVE_INFINITY : told.from - rules.lifeMarginMs,
+    to: Math.max(told.to + rules.lifeMarginMs, lifeOf(facts).to),
   };
   const asked = rules.allKnown ? window : intersection(window, span);
   const wanted = isEmpty(asked) ? [] : [asked];

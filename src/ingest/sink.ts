@@ -15,7 +15,7 @@ const batchMax = 64;
  */
 export function openSink(state: State, journalTicksMax: number, publish: () => Promise<void>): Sink {
   const batch: { record: TickRecord; done: () => void; failed: (error: unknown) => void }[] = [];
-  let flushing: Promise<void> | undefined;
+  let flushing = false;
   let journaled = journaledTicks(state.db);
   async function flush(): Promise<void> {
     // The answers that arrived in the same turn of the event loop come along.
@@ -37,13 +37,15 @@ export function openSink(state: State, journalTicksMax: number, publish: () => P
         for (const entry of [...taken, ...batch.splice(0)]) entry.failed(error);
       }
     }
-    flushing = undefined;
+    flushing = false;
   }
   return {
     append: (record) =>
       new Promise((done, failed) => {
         batch.push({ record, done, failed });
-        flushing ??= flush();
+        if (flushing) return;
+        flushing = true;
+        void flush();
       }),
   };
 }

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
-import { openConfiguredArchive } from '../../app/run.ts';
 import { exitCodes } from '../../core/errors.ts';
 import { size, summaryText } from '../print-summary.ts';
 import type { Shell } from '../program.ts';
@@ -40,7 +39,7 @@ export function addDemo(shell: Shell): void {
           const root = context.settings.archive.output;
           if (flags.json === true) return tell(shell, flags, summary, root);
           process.stdout.write(`${summaryText(summary, root)}\n`);
-          if (summary.exit_code === exitCodes.done) process.stdout.write(whatIsThere(context));
+          if (summary.exit_code === exitCodes.done) process.stdout.write(await whatIsThere(context));
           shell.exit(summary.exit_code);
         },
         amend,
@@ -51,8 +50,9 @@ export function addDemo(shell: Shell): void {
   });
 }
 
-function whatIsThere(context: Context): string {
-  const archive = openConfiguredArchive(context);
+async function whatIsThere(context: Context): Promise<string> {
+  const { openConfiguredArchive } = await import('../../app/run.ts');
+  const archive = openConfiguredArchive(context, false);
   try {
     const { datasets, days } = archive.manifest();
     const ticks = datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);

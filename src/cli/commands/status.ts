@@ -1,16 +1,7 @@
-import type { Context } from '../../app/context.ts';
-import { lingerRules, openConfiguredArchive } from '../../app/run.ts';
 import { exitCodes } from '../../core/errors.ts';
-import { cursorOf, isLive } from '../../core/life.ts';
-import { isoUtc, parseDuration } from '../../core/time.ts';
-import { coverageOf } from '../../state/coverage.ts';
-import { journaledTicks } from '../../state/journal.ts';
-import { lastRun } from '../../state/runs.ts';
-import { allSymbols } from '../../state/symbols.ts';
-import { duration, size } from '../print-summary.ts';
+import { parseDuration } from '../../core/time.ts';
 import type { Shell } from '../program.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import { countGaps } from './gaps.ts';
 
 interface StatusFlags extends CommonFlags {
   readonly maxLag?: string;
@@ -25,6 +16,7 @@ export function addStatus(shell: Shell): void {
   withCommonFlags(command).action((flags: StatusFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
+      const { readStatus, statusText } = await import('../read-status.ts');
       const status = readStatus(context);
       process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : statusText(status));
       const late = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
@@ -32,92 +24,4 @@ export function addStatus(shell: Shell): void {
       shell.exit(late ? exitCodes.incomplete : exitCodes.done);
     }),
   );
-}
-
-const cursorsMax = 20;
-
-function readStatus(context: Context) {
-  const archive = openConfiguredArchive(context);
-  try {
-    const { db } = archive.state;
-    const nowMs = context.clock.nowMs();
-    const manifest = archive.manifest();
-    const symbols = allSymbols(db);
-    const named = new Set(context.settings.symbols);
-    const cursors = symbols
-      .map((facts) => ({ facts, cursor: cursorOf(facts, coverageOf(db, facts.symbol)) }))
-      .filter(({ facts, cursor }) =>
-        named.size > 0
-          ? named.has(facts.symbol) && facts.retiredAt === null
-          : isLive(facts, cursor, nowMs, lingerRules(context)),
-      )
-      .map(({ facts, cursor }) => ({ symbol: facts.symbol, cursor }))
-      .sort((a, b) => a.cursor - b.cursor);
-    const watermark = cursors[0]?.cursor ?? null;
-    const run = lastRun(db);
-    return {
-      archive: archive.layout.root,
-      upstream: archive.state.identity.upstream,
-      generation: manifest.generation,
-      watermark,
-      lag_ms: watermark === null ? null : Math.max(0, nowMs - watermark),
-      symbols: {
-        known: symbols.length,
-        live: cursors.length,
-        retired: symbols.filter((s) => s.retiredAt !== null).length,
-      },
-      published: {
-        ticks: manifest.datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0),
-        bytes: Object.values(manifest.datasets).reduce((sum, d) => sum + d.files.reduce((s, f) => s + f.bytes, 0), 0),
-        days: Object.keys(manifest.days).length,
-        days_complete: Object.values(manifest.days).filter((day) => day.complete).length,
-      },
-      journaled_ticks: journaledTicks(db),
-      gaps: countGaps(archive, symbols),
-      last_run:
-        run === undefined
-          ? null
-          : {
-              run_id: run.runId,
-              job: run.job,
-              started_at: run.startedAt,
-              finished_at: run.finishedAt,
-              exit_code: run.exitCode,
-            },
-      cursors: cursors.slice(0, cursorsMax),
-      cursors_count: cursors.length,
-    };
-  } finally {
-    archive.close();
-  }
-}
-
-function statusText(status: ReturnType<typeof readStatus>): string {
-  const { published, symbols, last_run: run } = status;
-  const many = (n: number): string => n.toLocaleString('en-US');
-  const lines = [
-    ['archive', `${status.archive} (upstream ${status.upstream}, generation ${status.generation})`],
-    [
-      'published',
-      `${many(published.ticks)} ticks, ${size(published.bytes)}, ${published.days} days (${published.days_complete} complete)`,
-    ],
-    ['journaled', `${many(status.journaled_ticks)} ticks not yet published`],
-    ['symbols', `${many(symbols.live)} live of ${many(symbols.known)} known, ${many(symbols.retired)} given up`],
-    [
-      'covered',
-      status.watermark === null
-        ? 'no live symbol'
-        : `every live symbol up to ${isoUtc(status.watermark)}, ${duration(status.lag_ms!)} ago`,
-    ],
-    ['gaps', `${many(status.gaps.windows)} windows of ${many(status.gaps.symbols)} symbols`],
-    [
-      'last run',
-      run === null
-        ? 'none'
-        : `${run.job}, started ${isoUtc(run.started_at)}, ${run.finished_at === null ? 'not finished' : `exit code ${run.exit_code}`}`,
-    ],
-  ];
-  const behind = status.cursors.slice(0, 5).map(({ symbol, cursor }) => `    ${isoUtc(cursor)}  ${symbol}`);
-  const tail = behind.length === 0 ? '' : `  furthest behind\n${behind.join('\n')}\n`;
-  return `${lines.map(([name, value]) => `  ${name!.padEnd(9)}  ${value}`).join('\n')}\n${tail}`;
 }

@@ -1,5 +1,3 @@
-import { openConfiguredArchive } from '../../app/run.ts';
-import { verify } from '../../archive/verify.ts';
 import { exitCodes } from '../../core/errors.ts';
 import { size } from '../print-summary.ts';
 import type { Shell } from '../program.ts';
@@ -12,7 +10,11 @@ export function addVerify(shell: Shell): void {
     .description('re-read and re-hash every published file against the manifest; exit 6 where one differs');
   withCommonFlags(command).action((flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
-      const archive = openConfiguredArchive(context);
+      const [{ openConfiguredArchive }, { verify }] = await Promise.all([
+        import('../../app/run.ts'),
+        import('../../archive/verify.ts'),
+      ]);
+      const archive = openConfiguredArchive(context, false);
       const display = await context.startDisplay('verify', 1, 'files');
       try {
         const onProgress = (done: number, total: number): void => display.update({ done, total });
