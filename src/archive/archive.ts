@@ -108,11 +108,24 @@ export function locate(archive: Archive, path: string): string {
   return join(archive.layout.root, path);
 }
 
+/** The bytes of a published file as it is now; null where it is missing. */
+export function readNow(archive: Archive, path: string): Uint8Array | null {
+  for (;;) {
+    const at = locate(archive, path);
+    try {
+      return archive.disk.read(at);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+    // A publish may have moved it from the stage to its place just now: only there can it be missing.
+    if (at === join(archive.layout.root, path)) return null;
+  }
+}
+
 /** Reads a published file and checks it against the manifest; a bad one is refused and stays where it is. */
 export function readPublished(archive: Archive, file: PublishedFile): Uint8Array {
-  const path = locate(archive, file.path);
-  if (archive.disk.size(path) === null) throw new DamageError(`${file.path} is missing, though the manifest lists it.`);
-  const bytes = archive.disk.read(path);
+  const bytes = readNow(archive, file.path);
+  if (bytes === null) throw new DamageError(`${file.path} is missing, though the manifest lists it.`);
   if (sha256(bytes) !== file.sha256) {
     throw new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's.`);
   }

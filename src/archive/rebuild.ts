@@ -3,8 +3,9 @@ import type { Origin } from '../core/coverage.ts';
 import { addSegments } from '../state/coverage.ts';
 import { type State, setMeta } from '../state/state.ts';
 import { restoreSymbol } from '../state/symbols.ts';
+import { manifestHashKey } from './commit.ts';
 import { datasets } from './datasets.ts';
-import type { Disk } from './disk.ts';
+import { type Disk, sha256 } from './disk.ts';
 import type { Layout } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 import { decodeRows } from './parquet.ts';
@@ -16,28 +17,37 @@ import { decodeRows } from './parquet.ts';
 export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk): void {
   const { db } = state;
   db.transaction(() => {
-    for (const file of manifest.datasets.symbols.files) {
-      for (const row of decodeRows(datasets.symbols, disk.read(join(layout.root, file.path)))) restoreSymbol(db, row);
-    }
+    // Another process may have been quicker.
+    if (state.generation() > 0) return;
+    for (const row of intactRows('symbols', manifest, layout, disk)) restoreSymbol(db, row);
     const polledFrom = new Map<string, number>();
-    for (const file of manifest.datasets.coverage.files) {
-      for (const row of decodeRows(datasets.coverage, disk.read(join(layout.root, file.path)))) {
-        const [dataset, symbol, from, to, , fetchedAt, origin] = row as [
-          string,
-          string,
-          number,
-          number,
-          number,
-          number,
-          Origin,
-        ];
-        if (dataset !== 'ticks') continue;
-        addSegments(db, symbol, [{ from, to, fetchedAt, origin }]);
-        if (origin === 'poll') polledFrom.set(symbol, Math.min(from, polledFrom.get(symbol) ?? from));
-      }
+    for (const row of intactRows('coverage', manifest, layout, disk)) {
+      const [dataset, symbol, from, to, , fetchedAt, origin] = row as [
+        string,
+        string,
+        number,
+        number,
+        number,
+        number,
+        Origin,
+      ];
+      if (dataset !== 'ticks') continue;
+      addSegments(db, symbol, [{ from, to, fetchedAt, origin }]);
+      if (origin === 'poll') polledFrom.set(symbol, Math.min(from, polledFrom.get(symbol) ?? from));
     }
     for (const [symbol, from] of polledFrom)
       db.run('update symbols set polled_from = ? where symbol = ?', from, symbol);
     setMeta(db, 'generation', String(manifest.generation));
+    setMeta(db, manifestHashKey, sha256(disk.read(layout.manifest)));
   });
+}
+
+/** The rows of a dataset's files, damaged ones left out: what they said is asked for again, and a publish names them. */
+function* intactRows(dataset: 'symbols' | 'coverage', manifest: Manifest, layout: Layout, disk: Disk) {
+  for (const file of manifest.datasets[dataset].files) {
+    const path = join(layout.root, file.path);
+    if (disk.size(path) === null) continue;
+    const bytes = disk.read(path);
+    if (sha256(bytes) === file.sha256) yield* decodeRows(datasets[dataset], bytes);
+  }
 }

@@ -1,8 +1,11 @@
 import { join } from 'node:path';
-import { type Archive, locate } from './archive.ts';
+import { openIntent } from '../state/intent.ts';
+import { getMeta } from '../state/state.ts';
+import { type Archive, readNow } from './archive.ts';
+import { manifestHashKey } from './commit.ts';
 import { datasetNames } from './datasets.ts';
 import { sha256 } from './disk.ts';
-import { allFiles, checksumsText, type Manifest, manifestText, type PublishedFile } from './manifest.ts';
+import { allFiles, checksumsText, type Manifest, type PublishedFile } from './manifest.ts';
 
 export interface Finding {
   readonly path: string;
@@ -36,6 +39,7 @@ export async function verify(
     // Signals and the progress bar get their turn.
     if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
   }
+  if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
   // A publish that went on meanwhile replaced files rightly: what it names now is looked at instead.
   const current = archive.manifest();
   if (current.generation !== manifest.generation) {
@@ -43,14 +47,13 @@ export async function verify(
     const again = only?.map((file) => byPath.get(file.path) ?? file) ?? null;
     return verify(archive, again, onProgress, signal);
   }
-  if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
   return { generation: manifest.generation, files: files.length, bytes, findings };
 }
 
 function check(archive: Archive, file: PublishedFile): Finding | undefined {
-  const path = locate(archive, file.path);
-  if (archive.disk.size(path) === null) return { path: file.path, what: 'missing' };
-  return sha256(archive.disk.read(path)) === file.sha256 ? undefined : { path: file.path, what: 'differs' };
+  const bytes = readNow(archive, file.path);
+  if (bytes === null) return { path: file.path, what: 'missing' };
+  return sha256(bytes) === file.sha256 ? undefined : { path: file.path, what: 'differs' };
 }
 
 /** Parquet files that a glob over a dataset would read and no manifest names. */
@@ -72,11 +75,16 @@ function strangers(archive: Archive, files: readonly PublishedFile[]): Finding[]
 
 /** The two texts at the root that readers check files against. */
 function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
-  if (manifest.generation === 0) return [];
-  const expected = { 'manifest.json': manifestText(manifest), SHA256SUMS: checksumsText(manifest) };
-  return Object.entries(expected).flatMap(([path, text]): Finding[] => {
+  // They are the last that a publish puts into place: until it is through they speak of the generation before.
+  if (manifest.generation === 0 || openIntent(archive.state.db) !== undefined) return [];
+  const expected = {
+    // What manifest.json says of itself proves nothing: the state knows its hash.
+    'manifest.json': getMeta(archive.state.db, manifestHashKey),
+    SHA256SUMS: sha256(Buffer.from(checksumsText(manifest))),
+  };
+  return Object.entries(expected).flatMap(([path, hash]): Finding[] => {
     const at = join(archive.layout.root, path);
     if (archive.disk.size(at) === null) return [{ path, what: 'missing' }];
-    return Buffer.from(archive.disk.read(at)).toString('utf8') === text ? [] : [{ path, what: 'differs' }];
+    return hash === undefined || sha256(archive.disk.read(at)) === hash ? [] : [{ path, what: 'differs' }];
   });
 }
