@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), 'oddslake-memory-'));
-const peak = 'process.on("exit", () => console.error(`peak ${process.resourceUsage().maxRSS}`))';
+const peak = 'process.on("exit", () => console.error("peak", process.resourceUsage().maxRSS))';
 
 for (const ticksPerDay of [2000, 8000, 32_000]) {
   const sandboxArgs = [

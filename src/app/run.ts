@@ -154,7 +154,7 @@ async function finishBroken(archive: Archive, { clock, signal, log }: Context): 
  * upstream the settings name; a mistyped --output of a reader is an error.
  */
 export function openConfiguredArchive(context: Context, collects: boolean): Archive {
-  const { archive, source, upstream, poll } = context.settings;
+  const { archive, source, upstream } = context.settings;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const options = {
     root: archive.output,
@@ -162,7 +162,6 @@ export function openConfiguredArchive(context: Context, collects: boolean): Arch
     upstream: collects ? (source.name ?? origin) : null,
     parts: archive.parts,
     writer: `oddslake ${context.version}`,
-    settleMs: Math.min(archive.settleMinutes, poll.overlapMinutes) * minuteMs,
   };
   return openArchive(options, systemDisk);
 }

@@ -27,7 +27,6 @@ export interface OpenOptions {
   /** Files of a day, for a new archive. */
   readonly parts: number;
   readonly writer: string;
-  readonly settleMs: number;
 }
 
 /** Opens the archive at `root`. Refuses a missing one (unless `create`), another upstream's and a newer format. */
