@@ -4,6 +4,7 @@ import { addDemo } from './commands/demo.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addJobs } from './commands/jobs.ts';
 import { addSandbox } from './commands/sandbox.ts';
+import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addVerify } from './commands/verify.ts';
 
@@ -31,7 +32,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   program.commandsGroup('Collect:');
   addJobs(shell);
   program.commandsGroup('Look:');
-  for (const add of [addStatus, addGaps, addVerify]) add(shell);
+  for (const add of [addStatus, addGaps, addVerify, addSql]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
   for (const command of program.commands)

@@ -59,17 +59,31 @@ export function mergeMarkets(
   return [...byKey.values()].flat();
 }
 
+/** Lays one observation over a market's rows, which are sorted and disjoint; neighbours never share a state. */
 function observe(list: readonly MarketRow[], facts: MarketFacts, observedAt: number): MarketRow[] {
   const fresh = { ...facts, firstSeen: observedAt, lastSeen: observedAt };
   // Polls of two processes may be published out of order: each goes to the row that was valid at its time.
   const at = list.findLastIndex((row) => row.firstSeen <= observedAt);
   const row = list[at];
-  if (row === undefined || !sameState(row, facts)) {
-    const kept = list.filter((other) => other.firstSeen !== observedAt);
-    return [...kept, fresh].sort((a, b) => a.firstSeen - b.firstSeen);
+  if (row !== undefined && sameState(row, facts)) {
+    return observedAt <= row.lastSeen ? [...list] : list.with(at, { ...fresh, firstSeen: row.firstSeen });
   }
-  if (observedAt <= row.lastSeen) return [...list];
-  return list.with(at, { ...fresh, firstSeen: row.firstSeen });
+  const around = row === undefined ? [fresh] : cutBy(row, fresh);
+  const out: MarketRow[] = [];
+  for (const next of [...list.slice(0, Math.max(at, 0)), ...around, ...list.slice(at + 1)]) {
+    const last = out.at(-1);
+    if (last !== undefined && sameState(last, next)) out[out.length - 1] = { ...next, firstSeen: last.firstSeen };
+    else out.push(next);
+  }
+  return out;
+}
+
+/** A row that another state turns up in the midst of: of the polls that showed it, only the ends are known. */
+function cutBy(row: MarketRow, fresh: MarketRow): MarketRow[] {
+  const at = fresh.firstSeen;
+  const before = { ...row, lastSeen: row.lastSeen < at ? row.lastSeen : row.firstSeen };
+  const after = { ...row, firstSeen: row.lastSeen };
+  return [...(row.firstSeen < at ? [before] : []), fresh, ...(row.lastSeen > at ? [after] : [])];
 }
 
 /** What is known of a symbol, over all polls. Times are epoch milliseconds. */

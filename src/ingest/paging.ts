@@ -28,8 +28,8 @@ export interface Answer extends Claims {
   /** First and last usable tick inside the ask; null where there is none. */
   readonly span: Span | null;
   readonly observedAt: number;
-  /** The window that was to be answered, and the one that stood in the request for it. */
   readonly asked: Window;
+  /** The window that stood in the request for it. */
   readonly requested: Window;
 }
 
@@ -85,8 +85,10 @@ export function readClaims(
 /** Reads an answer: what it settles, and what is left to ask. */
 export function turnOf(learned: Learned, ask: Ask, answer: Answer): Turn {
   const full = isFull(learned, answer.count);
-  if (answer.span === null && (full || !answer.spoke)) {
-    // Ticks beyond the edges are all it brought: worth another try where the edges have been learned since.
+  const { span } = answer;
+  const hardlyAnything = span === null ? full || !answer.spoke : full && span.first === span.last;
+  if (hardlyAnything) {
+    // Ticks beyond the edges took the room: worth another try where the edges have been learned since.
     const again = requestWindow(ask, learned);
     const moved = again.from !== answer.requested.from || again.to !== answer.requested.to;
     if (moved) return { claim: [], next: [ask], stuck: [] };

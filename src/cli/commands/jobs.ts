@@ -100,7 +100,12 @@ function planText({ plans, windows, expectedRequests, expectedSeconds }: Backfil
     .map((plan) => `  ${plan.symbol}  ${plan.windows.map((w) => `${isoUtc(w.from)} … ${isoUtc(w.to)}`).join(', ')}\n`);
   const more = plans.length > linesMax ? `  … and ${plans.length - linesMax} symbols more\n` : '';
   const head = `${plans.length} symbols, ${windows} windows, at least ${expectedRequests} requests, about ${duration(expectedSeconds * 1000)} at the configured rate\n`;
-  const plan = { symbols: plans.length, windows, expected_requests: expectedRequests, expected_seconds: expectedSeconds };
+  const plan = {
+    symbols: plans.length,
+    windows,
+    expected_requests: expectedRequests,
+    expected_seconds: expectedSeconds,
+  };
   return flags.json === true ? `${JSON.stringify({ plan })}\n` : head + lines.join('') + more;
 }
 

@@ -1,0 +1,56 @@
+import { Option } from 'commander';
+import { UsageError } from '../../core/errors.ts';
+import type { Shell } from '../program.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+
+interface SqlFlags extends CommonFlags {
+  readonly format: 'table' | 'csv' | 'json' | 'parquet';
+  readonly rows: number;
+}
+
+/** `sql`: read-only DuckDB SQL over the published datasets. */
+export function addSql(shell: Shell): void {
+  const command = shell.program
+    .command('sql')
+    .description('read-only DuckDB SQL, times in UTC, over views named as the datasets: ticks, symbols, markets, …')
+    .argument('<statement>', 'one SELECT, e.g. "SELECT symbol, count(*) FROM ticks GROUP BY 1"')
+    .addOption(
+      new Option('--format <format>', 'how the result is written; a table shows the first rows only')
+        .choices(['table', 'csv', 'json', 'parquet'])
+        .default('table'),
+    )
+    .option('--rows <n>', 'most rows of a table', Number, 100)
+    .addHelpText('after', examples);
+  withCommonFlags(command).action((statement: string, flags: SqlFlags) =>
+    withContext(flags, shell.version, false, async (context) => {
+      if (!Number.isInteger(flags.rows) || flags.rows < 1)
+        throw new UsageError('--rows: expected a whole number, 1 or more.');
+      const format = flags.json === true ? 'json' : flags.format;
+      if (format === 'parquet' && process.stdout.isTTY) {
+        throw new UsageError('--format parquet writes bytes: send them to a file, e.g. > result.parquet');
+      }
+      const { openArchiveQuery } = await import('../archive-query.ts');
+      const { query, close } = await openArchiveQuery(context, statement);
+      try {
+        if (format !== 'table') return await query.write(statement, format, process.stdout, context.signal);
+        const { renderTable } = await import('../table.ts');
+        const table = await query.table(statement, flags.rows, context.signal);
+        process.stdout.write(renderTable(table, styleOf(process.stdout)));
+      } finally {
+        await close();
+      }
+    }),
+  );
+}
+
+/** Off a terminal nothing is cut or coloured: the text goes to a file or another program. NO_COLOR is Node's to know. */
+const styleOf = (stream: NodeJS.WriteStream) => ({
+  width: stream.isTTY ? stream.columns : null,
+  colour: stream.isTTY && stream.hasColors(),
+});
+
+const examples = `
+Examples:
+  oddslake sql "SELECT date, count(*) AS ticks, count(DISTINCT symbol) AS symbols FROM ticks GROUP BY 1 ORDER BY 1"
+  oddslake sql "SELECT t, p FROM ticks WHERE date = '2026-11-19' AND symbol = 'KXBTC'" --format csv > btc.csv
+  oddslake sql "SELECT t.*, m.is_active FROM ticks t ASOF JOIN markets m ON t.symbol = m.symbol AND t.t >= m.first_seen"`;

@@ -1,0 +1,48 @@
+import { join } from 'node:path';
+import type { Context } from '../app/context.ts';
+import { openConfiguredArchive } from '../app/run.ts';
+import { datasetNames, datasets } from '../archive/datasets.ts';
+import { pin } from '../archive/pin.ts';
+import { openQuery, type Query } from '../query/query.ts';
+
+const memoryBytesMax = 4 * 1024 ** 3;
+
+/** SQL over one generation of the archive: the datasets that the statement names are pinned while it runs. */
+export async function openArchiveQuery(
+  context: Context,
+  statement: string,
+): Promise<{ query: Query; close(): Promise<void> }> {
+  const archive = openConfiguredArchive(context, false);
+  const id = Math.floor(context.random() * 36 ** 8).toString(36);
+  const scratch = join(archive.layout.private, 'pins', `${process.pid}-${id}-scratch`);
+  const text = statement.toLowerCase();
+  const wanted = datasetNames.filter((name) => text.includes(name));
+  const pinned = pin(archive, wanted, id);
+  const sources = datasetNames.map((name) => ({
+    dataset: name,
+    columns: datasets[name],
+    dated: name !== 'symbols',
+    // A view that is not named is not read: its files need no pin.
+    paths: wanted.includes(name)
+      ? pinned.paths(name)
+      : pinned.manifest.datasets[name].files.map((file) => join(archive.layout.root, file.path)),
+  }));
+  const release = (): void => {
+    pinned.release();
+    archive.disk.remove(scratch);
+    archive.close();
+  };
+  try {
+    const query = await openQuery(sources, { threads: 2, memoryBytesMax, scratch });
+    return {
+      query,
+      async close() {
+        await query.close();
+        release();
+      },
+    };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}

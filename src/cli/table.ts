@@ -1,0 +1,98 @@
+import stringWidth from 'string-width';
+import type { ResultTable } from '../query/query.ts';
+
+export interface TableStyle {
+  /** Columns of the terminal; null where there is none: then nothing is cut or left out. */
+  readonly width: number | null;
+  readonly colour: boolean;
+}
+
+const gap = 2;
+/** No text column is made narrower than this to let others in, in terminal columns. */
+const textWidthMin = 12;
+
+/** The table as lines, aligned by what a terminal shows, with the number of rows below. Ends with a newline. */
+export function renderTable(table: ResultTable, style: TableStyle): string {
+  if (table.plan !== null) return `${table.plan.trimEnd()}\n`;
+  const [bold, faint] = style.colour ? [sgr(1), sgr(2)] : [asIs, asIs];
+  const names = table.columns.map(({ name }) => visible(name));
+  const rows = table.rows.map((row) => row.map((cell) => (cell === null ? null : visible(cell))));
+  const natural = names.map((name, c) => Math.max(...[name, ...rows.map((row) => row[c]!)].map(widthOf)));
+  const widths = style.width === null ? natural : fitted(table, natural, style.width);
+  const line = (cell: (c: number, width: number) => string): string =>
+    widths
+      .map((width, c) => cell(c, width))
+      .join(' '.repeat(gap))
+      .trimEnd();
+  const aligned = (c: number, width: number, text: string, paint: Paint): string => {
+    const shown = cut(text, width);
+    const space = ' '.repeat(Math.max(0, width - stringWidth(shown)));
+    return table.columns[c]!.kind === 'number' ? space + paint(shown) : paint(shown) + space;
+  };
+  return [
+    line((c, width) => aligned(c, width, names[c]!, bold)),
+    line((_, width) => faint('─'.repeat(width))),
+    ...rows.map((row) => line((c, width) => aligned(c, width, row[c] ?? 'NULL', row[c] === null ? faint : asIs))),
+    `${faint(footer(table, widths.length))}\n`,
+  ].join('\n');
+}
+
+type Paint = (text: string) => string;
+
+const asIs: Paint = (text) => text;
+const sgr =
+  (code: number): Paint =>
+  (text) =>
+    `\u001b[${code}m${text}\u001b[0m`;
+
+const widthOf = (cell: string | null): number => (cell === null ? 'NULL'.length : stringWidth(cell));
+
+/**
+ * Widths that fit into `width`, of as many columns as do: the widest texts give way first; where that is not enough,
+ * the last columns are left out.
+ */
+function fitted({ columns }: ResultTable, natural: readonly number[], width: number): number[] {
+  const narrowest = natural.map((n, c) => (columns[c]!.kind === 'text' ? Math.min(n, textWidthMin) : n));
+  let shown = 1;
+  while (shown < natural.length && total(narrowest.slice(0, shown + 1)) <= width) shown++;
+  const widths = natural.slice(0, shown).map((n, c) => (columns[c]!.kind === 'text' ? Math.min(n, width) : n));
+  while (total(widths) > width) {
+    const spare = widths.map((w, c) => (w > narrowest[c]! ? w : 0));
+    const widest = spare.indexOf(Math.max(...spare));
+    if (spare[widest] === 0) break;
+    widths[widest]!--;
+  }
+  return widths;
+}
+
+const total = (widths: readonly number[]): number => widths.reduce((sum, w) => sum + w + gap, -gap);
+
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
+
+function cut(text: string, width: number): string {
+  if (stringWidth(text) <= width) return text;
+  let out = '';
+  let used = 1;
+  for (const { segment } of graphemes.segment(text)) {
+    used += stringWidth(segment);
+    if (used > width) break;
+    out += segment;
+  }
+  return `${out}…`;
+}
+
+const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+
+/** What came from outside may not move the cursor, turn the direction of writing or break the line. */
+const visible = (text: string): string =>
+  text.replace(
+    /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu,
+    (c) => escapes[c] ?? `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+
+function footer({ columns, rows, complete }: ResultTable, shown: number): string {
+  const counted = rows.length === 0 ? 'no rows' : rows.length === 1 ? '1 row' : `${rows.length} rows`;
+  const part = complete ? counted : `first ${rows.length} of more rows`;
+  const left = columns.length - shown;
+  return left === 0 ? part : `${part}, ${shown} of ${columns.length} columns: name fewer, or widen the terminal`;
+}

@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto';
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { failureOf } from './failure.ts';
+import { type Query, type QueryOptions, rowsMax, type Source } from './query.ts';
+import { prepareRead } from './statement.ts';
+import { firstRows } from './table.ts';
+import { cellOf } from './values.ts';
+import { setup, startSettings } from './views.ts';
+import { writeParquet, writeText } from './write.ts';
+
+/** Time between two attempts to interrupt, in milliseconds. */
+const interruptEveryMs = 50;
+
+/** See `openQuery`; in a file of its own, as it and those it imports load DuckDB. */
+export async function openDatabase(sources: readonly Source[], options: QueryOptions): Promise<Query> {
+  const ownFolder = join(options.scratch, `query-${randomUUID()}`);
+  const published = new Set(sources.flatMap((source) => source.paths));
+  // DuckDB makes no more than its own folder in it. An archive that is mounted read-only can still be queried.
+  await mkdir(options.scratch, { recursive: true }).catch(() => undefined);
+  const instance = await DuckDBInstance.create(':memory:', startSettings(options));
+
+  /** Every call has a connection of its own: none ends another's result, or leaves anything set. */
+  async function connected<T>(signal: AbortSignal, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    signal.throwIfAborted();
+    const connection = await instance.connect();
+    const stopInterrupting = interruptOn(signal, connection);
+    try {
+      return await work(connection);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw failureOf(error, published);
+    } finally {
+      stopInterrupting();
+      connection.closeSync();
+    }
+  }
+
+  try {
+    await connected(never, async (connection) => {
+      for (const statement of setup(sources, ownFolder)) await connection.run(statement);
+    });
+  } catch (error) {
+    instance.closeSync();
+    throw error;
+  }
+  return {
+    table: (sql, rowsMax, signal = never) => connected(signal, (connection) => firstRows(connection, sql, rowsMax)),
+    write: (sql, format, out, signal = never) =>
+      connected(signal, (connection) =>
+        format === 'parquet'
+          ? writeParquet(connection, sql, ownFolder, out, signal)
+          : writeText(connection, sql, format, out, signal),
+      ),
+    rows: (sql, values = [], signal = never) =>
+      connected(signal, async (connection) => {
+        const { prepared } = await prepareRead(connection, sql);
+        if (values.length > 0) prepared.bind([...values]);
+        const reader = await prepared.streamAndReadUntil(rowsMax + 1);
+        if (reader.currentRowCount > rowsMax) throw new RangeError(`more than ${rowsMax} rows: ${sql}`);
+        const names = reader.deduplicatedColumnNames();
+        return reader.getRows().map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, cellOf(value)])));
+      }),
+    async close() {
+      instance.closeSync();
+      await rm(ownFolder, { recursive: true, force: true });
+    },
+  };
+}
+
+const never = new AbortController().signal;
+
+/** Interrupts the connection once aborted, again and again: a query that is only about to start does not hear it. */
+function interruptOn(signal: AbortSignal, connection: DuckDBConnection): () => void {
+  let timer: NodeJS.Timeout | undefined;
+  const begin = (): void => {
+    connection.interrupt();
+    timer = setInterval(() => connection.interrupt(), interruptEveryMs);
+  };
+  signal.addEventListener('abort', begin, { once: true });
+  return () => {
+    signal.removeEventListener('abort', begin);
+    clearInterval(timer);
+  };
+}

@@ -1,0 +1,75 @@
+import type { DuckDBResult, DuckDBValue } from '@duckdb/node-api';
+import { jsonOf, textOf } from './values.ts';
+
+export type TextFormat = 'csv' | 'json' | 'ndjson';
+
+interface Shape {
+  readonly head: string;
+  before(isFirst: boolean): string;
+  row(values: readonly DuckDBValue[]): string;
+  tail(isEmpty: boolean): string;
+}
+
+/** The whole result as text, a piece for each of DuckDB's chunks of about 2,048 rows. */
+export async function* textPieces(result: DuckDBResult, format: TextFormat): AsyncGenerator<string, void, undefined> {
+  const names = result.deduplicatedColumnNames();
+  const shape = format === 'csv' ? csv(names) : json(names, format === 'json');
+  let isEmpty = true;
+  let text = shape.head;
+  for await (const rows of chunksOf(result)) {
+    for (const values of rows) {
+      text += shape.before(isEmpty) + shape.row(values);
+      isEmpty = false;
+    }
+    yield text;
+    text = '';
+  }
+  yield text + shape.tail(isEmpty);
+}
+
+/** The rows of a result, a chunk at a time. The array of a row is used again for the next. */
+async function* chunksOf(result: DuckDBResult): AsyncGenerator<Iterable<readonly DuckDBValue[]>, void, undefined> {
+  const columns = result.columnCount;
+  for (;;) {
+    const chunk = await result.fetchChunk();
+    if (chunk === null || chunk.rowCount === 0) return;
+    const vectors = Array.from({ length: columns }, (_, c) => chunk.getColumnVector(c));
+    const values = new Array<DuckDBValue>(columns);
+    yield (function* () {
+      for (let r = 0; r < chunk.rowCount; r++) {
+        for (let c = 0; c < columns; c++) values[c] = vectors[c]!.getItem(r);
+        yield values;
+      }
+    })();
+  }
+}
+
+/** RFC 4180 with bare newlines: NULL is empty, an empty string is `""`. */
+function csv(names: readonly string[]): Shape {
+  const line = (texts: readonly (string | null)[]): string => `${texts.map(csvField).join(',')}\n`;
+  return {
+    head: line(names),
+    before: () => '',
+    row: (values) => line(values.map(textOf)),
+    tail: () => '',
+  };
+}
+
+function csvField(text: string | null): string {
+  if (text === null) return '';
+  return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function json(names: readonly string[], isArray: boolean): Shape {
+  const keys = names.map((name) => `${JSON.stringify(name)}:`);
+  const object = (values: readonly DuckDBValue[]): string =>
+    `{${values.map((value, c) => keys[c] + jsonOf(value)).join(',')}}`;
+  return isArray
+    ? {
+        head: '',
+        before: (isFirst) => (isFirst ? '[\n' : ',\n'),
+        row: object,
+        tail: (isEmpty) => (isEmpty ? '[]\n' : '\n]\n'),
+      }
+    : { head: '', before: () => '', row: (values) => `${object(values)}\n`, tail: () => '' };
+}

@@ -1,0 +1,101 @@
+import { stripVTControlCharacters } from 'node:util';
+import stringWidth from 'string-width';
+import { describe, expect, test } from 'vitest';
+import { renderTable } from '../../src/cli/table.ts';
+import type { ResultTable } from '../../src/query/query.ts';
+
+const ticks: ResultTable = {
+  columns: [
+    { name: 'symbol', kind: 'text' },
+    { name: 't', kind: 'fixed' },
+    { name: 'p', kind: 'number' },
+  ],
+  rows: [
+    ['KXFED-26SEP', '2026-07-01T12:00:00Z', '0.5'],
+    ['😀漢字', '2026-07-01T12:02:00Z', '0.125'],
+    [null, '2026-07-01T12:04:00Z', null],
+  ],
+  complete: true,
+  plan: null,
+};
+
+const one = (text: string, name = 'question'): ResultTable => ({
+  columns: [{ name, kind: 'text' }],
+  rows: [[text]],
+  complete: true,
+  plan: null,
+});
+
+const away = { width: null, colour: false };
+
+test('stands in columns, numbers right, wide characters counted as wide', () => {
+  expect(renderTable(ticks, away)).toBe(`symbol       t                         p
+───────────  ────────────────────  ─────
+KXFED-26SEP  2026-07-01T12:00:00Z    0.5
+😀漢字       2026-07-01T12:02:00Z  0.125
+NULL         2026-07-01T12:04:00Z   NULL
+3 rows
+`);
+});
+
+test('the last line says how much there is', () => {
+  const lastLine = (table: ResultTable): string => renderTable(table, away).trimEnd().split('\n').at(-1)!;
+  expect(lastLine({ ...ticks, rows: [] })).toBe('no rows');
+  expect(lastLine({ ...ticks, rows: ticks.rows.slice(0, 1) })).toBe('1 row');
+  expect(lastLine({ ...ticks, complete: false })).toBe('first 3 of more rows');
+});
+
+test('only colour brings escape codes: the head bold, rules and NULL faint', () => {
+  expect(renderTable(ticks, away)).not.toContain('\u001b');
+  const coloured = renderTable(ticks, { width: 80, colour: true });
+  expect(coloured).toContain('\u001b[1msymbol\u001b[0m');
+  expect(coloured).toContain('\u001b[2mNULL\u001b[0m');
+  expect(stripVTControlCharacters(coloured)).toBe(renderTable(ticks, away));
+});
+
+describe('on a narrow terminal', () => {
+  const widest = (text: string): number =>
+    Math.max(
+      ...text
+        .split('\n')
+        .slice(0, -2)
+        .map((line) => stringWidth(line)),
+    );
+  const wide: ResultTable = {
+    ...ticks,
+    columns: [...ticks.columns, { name: 'question', kind: 'text' }],
+    rows: [
+      ['KXFED-26SEP', '2026-07-01T12:00:00Z', '0.123456789', 'Will 漢字 漢字 漢字 漢字 漢字 漢字 漢字 漢字 漢字 be?'],
+    ],
+  };
+
+  test('long text is cut, numbers and times never', () => {
+    const text = renderTable(wide, { width: 70, colour: false });
+    expect(widest(text)).toBeLessThanOrEqual(70);
+    expect(text).toContain('2026-07-01T12:00:00Z  0.123456789  Will 漢字');
+    expect(text).toContain('…');
+  });
+
+  test('columns that cannot fit are left out, and the last line says so', () => {
+    const text = renderTable(wide, { width: 50, colour: false });
+    expect(widest(text)).toBeLessThanOrEqual(50);
+    expect(text).toContain('1 row, 3 of 4 columns');
+  });
+
+  test('one column is always shown, however narrow', () => {
+    expect(renderTable(one('x'.repeat(100)), { width: 5, colour: false })).toContain('…');
+  });
+});
+
+test('away from a terminal nothing is cut', () => {
+  expect(renderTable(one('x'.repeat(500)), away)).toContain('x'.repeat(500));
+});
+
+test('text from outside cannot move the cursor or break a line', () => {
+  const text = renderTable(one('a\nb\tc\u001b[2J\u202ed\u009b'), away);
+  expect(text.split('\n')[2]).toBe('a\\nb\\tc\\u001b[2J\\u202ed\\u009b');
+});
+
+test('a plan is printed as it was drawn', () => {
+  expect(renderTable({ ...one('x'), plan: '┌──┐\n└──┘\n' }, { width: 2, colour: true })).toBe('┌──┐\n└──┘\n');
+});
