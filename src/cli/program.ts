@@ -7,14 +7,7 @@ import { addSandbox } from './commands/sandbox.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addVerify } from './commands/verify.ts';
-
-export interface Shell {
-  readonly program: Command;
-  readonly version: string;
-  readonly jobs: Jobs;
-  /** Sets the exit code of a command that ended without an error. */
-  exit(code: number): void;
-}
+import type { Shell } from './shell.ts';
 
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
 export function createProgram(version: string, jobs: Jobs, exit: (code: number) => void): Command {

@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
 import { size, summaryText } from '../print-summary.ts';
-import type { Shell } from '../program.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import { tell } from './jobs.ts';
+import type { Shell } from '../shell.ts';
+import { tell } from '../tell.ts';
 
 /** `demo`: the main job against the sandbox. */
 export function addDemo(shell: Shell): void {

@@ -1,6 +1,6 @@
-import type { Shell } from '../program.ts';
 import type { GapsAsked } from '../read-gaps.ts';
 import { type CommonFlags, repeatable, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
 
 /** `gaps`: what no successful request has covered. */
 export function addGaps(shell: Shell): void {

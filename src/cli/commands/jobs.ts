@@ -4,9 +4,10 @@ import type { BackfillPlan, Job } from '../../app/job.ts';
 import { type Summary, summarize } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import { dayStart, isoUtc, parseDay, parseTime } from '../../core/time.ts';
-import { duration, summaryText } from '../print-summary.ts';
-import type { Shell } from '../program.ts';
+import { duration } from '../print-summary.ts';
 import { type CommonFlags, repeatable, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+import { tell } from '../tell.ts';
 
 /** The commands that collect or publish. */
 export function addJobs(shell: Shell): void {
@@ -131,16 +132,6 @@ async function runAndTell<F>(
     summary = notStarted(name, shell.version, startedAt, thrown);
   }
   tell(shell, flags, summary, root);
-}
-
-/** Prints a summary and sets the exit code by it. */
-export function tell(shell: Shell, flags: Pick<CommonFlags, 'json'>, summary: Summary, root: string): void {
-  if (flags.json === true) {
-    if (summary.error !== null) process.stderr.write(`oddslake: ${summary.error}\n`);
-    process.stdout.write(`${JSON.stringify(summary)}\n`);
-  } else if (summary.run_id === null) process.stderr.write(`oddslake: ${summary.error}\n`);
-  else process.stdout.write(`${summaryText(summary, root)}\n`);
-  shell.exit(summary.exit_code);
 }
 
 const notStarted = (job: string, version: string, startedAt: number, thrown: unknown): Summary =>

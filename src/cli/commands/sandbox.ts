@@ -2,8 +2,8 @@ import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { parseDuration, parseTime } from '../../core/time.ts';
 import type { SandboxOptions } from '../../sandbox/options.ts';
-import type { Shell } from '../program.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
 
 interface SandboxFlags extends CommonFlags {
   readonly ticks?: string;

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import type { Shell } from '../program.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
 
 interface SqlFlags extends CommonFlags {
   readonly format: 'table' | 'csv' | 'json' | 'parquet';

@@ -1,7 +1,7 @@
 import { exitCodes } from '../../core/errors.ts';
 import { size } from '../print-summary.ts';
-import type { Shell } from '../program.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
 
 /** `verify`: re-reads every published file. */
 export function addVerify(shell: Shell): void {
