@@ -1,13 +1,10 @@
 import { dirname, join } from 'node:path';
 import { closeIntent, declareIntent, type Intent, openIntent } from '../state/intent.ts';
-import { setMeta } from '../state/state.ts';
+import { manifestHashKey, setMeta } from '../state/state.ts';
 import type { Archive } from './archive.ts';
 import { sha256 } from './disk.ts';
 import { checksumsText, type Manifest, manifestText, parseManifest } from './manifest.ts';
 import { readmeText } from './readme.ts';
-
-/** Under this key the state keeps the sha256 of manifest.json. */
-export const manifestHashKey = 'manifest_sha256';
 
 /**
  * Commits a stage. The transaction is the commit point: from it on the generation is this one, whatever happens.

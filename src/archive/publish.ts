@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { completeness } from '../core/completeness.ts';
 import { type Covered, overlay } from '../core/coverage.ts';
+import { DamageError } from '../core/errors.ts';
 import type { LingerRules } from '../core/life.ts';
 import { mergeMarkets, type SymbolFacts } from '../core/market.ts';
 import { compareUtf8 } from '../core/order.ts';
@@ -80,27 +81,34 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
     done += ofDay.length;
     options.onProgress?.(done, bins.length);
   }
-  const polled = stageMarkets(archive, stage, end);
+  const polls = stageMarkets(archive, stage, end, refused);
   const rejected = stageQuarantine(archive, stage, end);
-  if (taken.length === 0 && !polled && !rejected) return { manifest: base, files: [], refused };
+  if (taken.length === 0 && polls.length === 0 && !rejected) return { manifest: base, files: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
   stageSymbols(archive, stage, symbols);
   const manifest = nextManifest(archive, stage, symbols, taken, options);
   const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
-  commit(archive, manifest, moves, () => record(archive, options, taken, end, polled));
+  commit(archive, manifest, moves, () => record(archive, options, taken, end, polls));
   return { manifest, files: [...stage.files.values()].map((staged) => staged.file), refused };
 }
 
 const moveOrder = (path: string): number => (path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1);
 
-/** Returns whether there was a poll to take in. */
-function stageMarkets(archive: Archive, stage: Stage, end: number): boolean {
+/** The market polls that were taken in, by record; a day whose published file is damaged takes in none. */
+function stageMarkets(archive: Archive, stage: Stage, end: number, refused: string[]): number[] {
   const polls = [...readMarkets(archive.state.db, end)];
+  const taken: number[] = [];
   for (const [day, ofDay] of Map.groupBy(polls, (poll) => dayFloor(poll.observedAt))) {
-    const rows = mergeMarkets(readMarketRows(archive, stage.base, day), ofDay);
-    encodeDay(archive, stage, 'markets', day, marketRows(rows));
+    try {
+      const rows = mergeMarkets(readMarketRows(archive, stage.base, day), ofDay);
+      encodeDay(archive, stage, 'markets', day, marketRows(rows));
+      taken.push(...ofDay.map((poll) => poll.recordId));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+    }
   }
-  return polls.length > 0;
+  return taken;
 }
 
 /** Writes what was set aside, as received, one JSON object a line. */
@@ -183,7 +191,7 @@ function record(
   options: PublishOptions,
   taken: readonly BinOutcome[],
   end: number,
-  polled: boolean,
+  polls: readonly number[],
 ): void {
   const { db } = archive.state;
   const bins: Bin[] = [];
@@ -197,5 +205,5 @@ function record(
       if (run_id !== options.runId && isOver(db, run_id)) addRecovered(db, options.runId, n);
     }
   }
-  consume(db, bins, end, polled);
+  consume(db, bins, end, polls);
 }

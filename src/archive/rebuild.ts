@@ -1,9 +1,8 @@
 import { join } from 'node:path';
 import type { Origin } from '../core/coverage.ts';
 import { addSegments } from '../state/coverage.ts';
-import { type State, setMeta } from '../state/state.ts';
+import { manifestHashKey, rebuiltKey, type State, setMeta } from '../state/state.ts';
 import { restoreSymbol } from '../state/symbols.ts';
-import { manifestHashKey } from './commit.ts';
 import { datasets } from './datasets.ts';
 import { type Disk, sha256 } from './disk.ts';
 import type { Layout } from './layout.ts';
@@ -38,6 +37,7 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
     for (const [symbol, from] of polledFrom)
       db.run('update symbols set polled_from = ? where symbol = ?', from, symbol);
     setMeta(db, 'generation', String(manifest.generation));
+    setMeta(db, rebuiltKey, String(manifest.generation));
     setMeta(db, manifestHashKey, sha256(disk.read(layout.manifest)));
   });
 }

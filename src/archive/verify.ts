@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { openIntent } from '../state/intent.ts';
-import { getMeta } from '../state/state.ts';
+import { getMeta, manifestHashKey } from '../state/state.ts';
 import { type Archive, readNow } from './archive.ts';
-import { manifestHashKey } from './commit.ts';
 import { datasetNames } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { allFiles, checksumsText, type Manifest, type PublishedFile } from './manifest.ts';

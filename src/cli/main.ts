@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { CommanderError } from 'commander';
 import type { Jobs } from '../app/job.ts';
 import { exitCodeOfError, sentence } from '../app/summary.ts';
-import { exitCodes } from '../core/errors.ts';
+import { exitCodes, UsageError } from '../core/errors.ts';
 import { createProgram } from './program.ts';
 
 /** Runs the command line and resolves to its exit code. `jobs` come from outside: src imports nothing from jobs. */
@@ -21,10 +21,23 @@ export async function main(argv: readonly string[], jobs: Jobs): Promise<number>
     return exitCode;
   } catch (error) {
     // Commander has said already what was wrong.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return exitCodes.done;
+      await tellInJson(argv, jobs, error);
+      return exitCodes.usage;
+    }
     process.stderr.write(`oddslake: ${sentence(error)}\n`);
     return exitCodeOfError(error, false);
   }
+}
+
+/** A job's last line of `--json` is a summary, whatever the exit code: bad usage included. */
+async function tellInJson(argv: readonly string[], jobs: Jobs, { message }: CommanderError): Promise<void> {
+  const job = argv[2];
+  if (job === undefined || !Object.hasOwn(jobs, job) || !argv.includes('--json')) return;
+  const { notStarted } = await import('./commands/jobs.ts');
+  const error = new UsageError(message.replace(/^error: /, ''));
+  process.stdout.write(`${JSON.stringify(notStarted(job, version(), performance.timeOrigin, error))}\n`);
 }
 
 /** From package.json, which is one folder further up in the built package. */

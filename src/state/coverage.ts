@@ -2,6 +2,7 @@ import { type Covered, type Origin, overlay } from '../core/coverage.ts';
 import { ranks, type Standing } from '../core/merge.ts';
 import { union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
+import { getMeta, rebuiltKey } from './state.ts';
 
 interface SegmentRow {
   symbol: string;
@@ -74,14 +75,17 @@ export function contestedStanding(db: Database, symbol: string, t: number): Stan
   return row === undefined ? undefined : { rank: row.rank, observedAt: row.observed_at };
 }
 
-/** A stand-in for the standing of a published price that was never contested: the answer that covers its moment. */
+/**
+ * A stand-in for the standing of a published price that was never contested: the answer that covers its moment. Imported
+ * ticks are entered as contested, so it is a poll's; only a state rebuilt from the published tree has to ask the origin.
+ */
 export function standInStanding(db: Database, symbol: string, t: number): Standing {
   const row = db.one<SegmentRow & Record<string, number>>(
     'select * from segments where symbol = ?1 and t_from <= ?2 and t_to > ?2',
     ...[symbol, t],
   );
-  if (row === undefined) return { rank: ranks.import, observedAt: Number.NEGATIVE_INFINITY };
-  return { rank: row.origin === 'import' ? ranks.import : ranks.poll, observedAt: row.fetched_at };
+  const imported = row?.origin === 'import' && getMeta(db, rebuiltKey) !== undefined;
+  return { rank: imported ? ranks.import : ranks.poll, observedAt: row?.fetched_at ?? Number.NEGATIVE_INFINITY };
 }
 
 export function setContested(db: Database, symbol: string, t: number, standing: Standing): void {

@@ -191,8 +191,14 @@ export function readBinCoverage(db: Database, bin: Bin, end: number): Map<string
   return bySymbol;
 }
 
+export interface MarketsPoll {
+  readonly recordId: number;
+  readonly observedAt: number;
+  readonly markets: readonly MarketFacts[];
+}
+
 /** Market polls up to `end`, oldest first. */
-export function* readMarkets(db: Database, end: number): Generator<{ observedAt: number; markets: MarketFacts[] }> {
+export function* readMarkets(db: Database, end: number): Generator<MarketsPoll> {
   const ids = db.all<{ record_id: number }>(
     'select record_id from journal_markets where record_id <= ? order by observed_at, record_id',
     end,
@@ -203,6 +209,7 @@ export function* readMarkets(db: Database, end: number): Generator<{ observedAt:
       record_id,
     )!;
     yield {
+      recordId: record_id,
       observedAt: row.observed_at,
       markets: JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[],
     };
@@ -231,13 +238,13 @@ export const binTicksByRun = (db: Database, bin: Bin, end: number): { run_id: st
     ...[bin.day, bin.part, end],
   );
 
-/** Drops what a publish took in: these bins, and the markets and rejected input, up to `end`. Inside its transaction. */
-export function consume(db: Database, bins: readonly Bin[], end: number, withMarkets: boolean): void {
+/** Drops what a publish took in: these bins and rejected input up to `end`, and these market polls. In its transaction. */
+export function consume(db: Database, bins: readonly Bin[], end: number, polls: readonly number[]): void {
   for (const { day, part } of bins) {
     db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
     db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
   }
-  if (withMarkets) db.run('delete from journal_markets where record_id <= ?', end);
+  for (const recordId of polls) db.run('delete from journal_markets where record_id = ?', recordId);
   db.run('delete from journal_rejected where record_id <= ?', end);
   db.run(
     `delete from journal where id <= ?

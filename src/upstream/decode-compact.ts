@@ -1,6 +1,6 @@
 import type { TickColumns } from '../core/tick.ts';
-import type { DecodedTickPage } from './decode.ts';
 import { readNumber } from './json-number.ts';
+import type { DecodedTickPage } from './upstream.ts';
 
 const ascii = (text: string): Buffer => Buffer.from(text, 'latin1');
 

@@ -1,8 +1,8 @@
 import type { Rejected } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
-import type { DecodedTickPage } from './decode.ts';
 import { elementTexts } from './element-texts.ts';
 import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from './json-answer.ts';
+import type { DecodedTickPage } from './upstream.ts';
 
 /**
  * A tick page in any layout, by JSON.parse. This is what a page means; decodeCompact only gets there sooner.

@@ -1,12 +1,7 @@
 import { decodeCompact } from './decode-compact.ts';
 import { decodePlain } from './decode-plain.ts';
 import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from './json-answer.ts';
-import type { MarketsPage, TickPage } from './upstream.ts';
-
-/** A tick page and the symbol it names; null where it names none. */
-export interface DecodedTickPage extends TickPage {
-  readonly symbol: string | null;
-}
+import type { DecodedTickPage, MarketsPage } from './upstream.ts';
 
 /**
  * Decodes one answer to GET /api/v1/ticks from its bytes (UTF-8 JSON, already decompressed).

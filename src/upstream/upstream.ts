@@ -16,6 +16,11 @@ export interface TickPage extends TickColumns {
   readonly gaps: readonly Window[];
 }
 
+/** A tick page and the symbol it names; null where it names none. */
+export interface DecodedTickPage extends TickPage {
+  readonly symbol: string | null;
+}
+
 /** One answer to GET /api/v1/markets. Records are kept as received. */
 export interface MarketsPage {
   readonly markets: readonly unknown[];

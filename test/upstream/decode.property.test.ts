@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { DecodedTickPage } from '../../src/upstream/decode.ts';
+import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
 import { decodeCompact } from '../../src/upstream/decode-compact.ts';
 import { decodePlain } from '../../src/upstream/decode-plain.ts';

@@ -134,7 +134,8 @@ async function runAndTell<F>(
   tell(shell, flags, summary, root);
 }
 
-const notStarted = (job: string, version: string, startedAt: number, thrown: unknown): Summary =>
+/** The summary of a job that ended before it was begun; `startedAt` in epoch ms. */
+export const notStarted = (job: string, version: string, startedAt: number, thrown: unknown): Summary =>
   summarize({
     ...{
       version,

@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto';
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { type Archive, openArchive } from '../../src/archive/archive.ts';
+import { datasets } from '../../src/archive/datasets.ts';
+import { type Disk, systemDisk } from '../../src/archive/disk.ts';
+import { decodeRows } from '../../src/archive/parquet.ts';
+import { type Published, publish } from '../../src/archive/publish.ts';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import type { MarketFacts } from '../../src/core/market.ts';
+import { ranks } from '../../src/core/merge.ts';
+import type { Window } from '../../src/core/window.ts';
+import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
+import { startRun } from '../../src/state/runs.ts';
+import { systemClock } from '../../src/system.ts';
+
+// The wiring of the tests of state and archive: real files in a folder that goes with the test, a clock that stands.
+
+export const dayMs = 86_400_000;
+export const hourMs = 3_600_000;
+/** UTC midnight of the days that these tests speak of. */
+export const day0 = Date.UTC(2026, 5, 1);
+/** The moment it is, unless a test says otherwise: noon, three days later. */
+export const now = day0 + 3 * dayMs + 12 * hourMs;
+export const upstreamName = 'https://box.test';
+
+export function scratchFolder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'oddslake-archive-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** A wall clock that stands; sleeping is real. */
+export const clockAt = (nowMs: number): Clock => ({ ...systemClock, nowMs: () => nowMs });
+
+export interface Opening {
+  readonly root?: string;
+  readonly disk?: Disk;
+  readonly upstream?: string | null;
+  readonly parts?: number;
+  readonly create?: boolean;
+}
+
+/** Opens (or starts) an archive that is closed with the test. */
+export function opened({ root = scratchFolder(), disk = systemDisk, ...rest }: Opening = {}): Archive {
+  const options = { root, create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test', settleMs: hourMs };
+  const archive = openArchive({ ...options, ...rest }, disk);
+  let open = true;
+  const close = (): void => {
+    if (open) archive.close();
+    open = false;
+  };
+  onTestFinished(close);
+  return { ...archive, close };
+}
+
+export type Pairs = readonly (readonly [t: number, p: number])[];
+
+/** An answer with these ticks that covers `covered`, by default from the first to the last of them. */
+export function answer(symbol: string, pairs: Pairs, rest: Partial<TickRecord> & { windows?: readonly Window[] } = {}) {
+  const { windows, ...given } = rest;
+  const times = pairs.map(([t]) => t);
+  const span = { from: Math.min(...times), to: Math.max(...times) + 1 };
+  const observedAt = given.observedAt ?? now;
+  const record: TickRecord = {
+    ...{ runId: 'run', symbol, asked: span, observedAt, origin: 'poll', rank: ranks.poll, rejected: [] },
+    ticks: { t: Float64Array.from(times), p: Float64Array.from(pairs, ([, p]) => p) },
+    covered: (windows ?? (pairs.length === 0 ? [] : [span])).map((w) => ({ ...w, fetchedAt: observedAt })),
+    ...given,
+  };
+  return record;
+}
+
+/** Makes answers durable, in one transaction, for runs that are then known. */
+export function append(archive: Archive, ...records: TickRecord[]): void {
+  for (const runId of new Set(records.map((record) => record.runId))) {
+    if (archive.state.db.one('select 1 from runs where run_id = ?', runId) === undefined)
+      startRun(archive.state.db, runId, 'test', process.pid, now);
+  }
+  appendTicks(archive.state, records);
+}
+
+export const publishNow = (archive: Archive, nowMs = now, runId = 'run'): Promise<Published> =>
+  publish(archive, {
+    ...{ runId, clock: clockAt(nowMs), waitMs: 0, named: null },
+    rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
+  });
+
+/** sha256 of the files that a glob finds, by path. */
+export const hashes = (root: string, pattern: string): Record<string, string> =>
+  Object.fromEntries(
+    globSync(pattern, { cwd: root })
+      .filter((path) => statSync(join(root, path)).isFile())
+      .sort()
+      .map((path) => [
+        path,
+        createHash('sha256')
+          .update(readFileSync(join(root, path)))
+          .digest('hex'),
+      ]),
+  );
+
+/** Every published tick as `symbol t p`, in the order of the files. */
+export const publishedTicks = (root: string): string[] =>
+  globSync('ticks/date=*/*.parquet', { cwd: root })
+    .sort()
+    .flatMap((path) => {
+      const { symbols, offsets, t, p } = decodeTicks(readFileSync(join(root, path)));
+      return symbols.flatMap((symbol, i) =>
+        [...t.subarray(offsets[i]!, offsets[i + 1]!)].map((time, k) => `${symbol} ${time} ${p[offsets[i]! + k]}`),
+      );
+    });
+
+export const publishedRows = (root: string, dataset: Exclude<keyof typeof datasets, 'ticks'>) =>
+  globSync(`${dataset}/**/*.parquet`, { cwd: root })
+    .sort()
+    .flatMap((path) => decodeRows(datasets[dataset], readFileSync(join(root, path))));
+
+export const market = (symbol: string, rest: Partial<MarketFacts> = {}): MarketFacts => ({
+  ...{ canonicalId: `id ${symbol}`, symbol, source: 'venue', views: ['matched'], category: null, confidence: null },
+  ...{ isActive: true, question: null, opensAt: null, closesAt: null, resolvedAt: null, outcome: null, extra: null },
+  ...rest,
+});

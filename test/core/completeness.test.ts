@@ -1,0 +1,144 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { completeness, type Question } from '../../src/core/completeness.ts';
+import type { Covered } from '../../src/core/coverage.ts';
+import { isLive, lifeOf } from '../../src/core/life.ts';
+import type { SymbolFacts } from '../../src/core/market.ts';
+import { dayMs } from '../../src/core/window.ts';
+import { factsOf } from './facts.ts';
+
+/** All times are quarters of a day, so that a model can look at every one of them. */
+const step = dayMs / 4;
+const size = 12;
+const moment = fc.integer({ min: 0, max: size }).map((n) => n * step);
+const maybe = fc.option(moment, { nil: null, freq: 2 });
+
+const anySymbol = fc.record({
+  opensAt: maybe,
+  resolvedAt: maybe,
+  inactiveSince: maybe,
+  lastActive: maybe,
+  polledFrom: maybe,
+  firstSeen: moment,
+  lastSeen: moment,
+  listed: fc.boolean(),
+  retiredAt: maybe,
+});
+const anyCovered: fc.Arbitrary<Covered[]> = fc.array(fc.tuple(moment, moment, moment), { maxLength: 4 }).map((list) => {
+  // Disjoint and sorted, as the state keeps it; each answered at its end or later.
+  const out: Covered[] = [];
+  for (const [from, length, delay] of list.sort((a, b) => a[0] - b[0])) {
+    const start = Math.max(from, out.at(-1)?.to ?? 0);
+    const to = Math.min(size * step, start + length);
+    if (start < to) out.push({ from: start, to, fetchedAt: to + (delay % dayMs), origin: 'poll' });
+  }
+  return out;
+});
+const days = [0, 1, 2].map((n) => n * dayMs);
+const rules = { lingerMs: dayMs, settleMs: step };
+
+const anyQuestion: fc.Arbitrary<Question> = fc
+  .record({
+    symbols: fc.array(fc.tuple(anySymbol, anyCovered), { maxLength: 4 }),
+    named: fc.option(fc.subarray(['S0', 'S1']), { nil: null }),
+    nowMs: moment,
+  })
+  .map(({ symbols, named, nowMs }) => ({
+    symbols: symbols.map(([known], i) => factsOf({ ...known, symbol: `S${i}` })),
+    coverage: new Map(symbols.map(([, covered], i) => [`S${i}`, covered])),
+    named: named === null ? null : new Set(named),
+    days,
+    nowMs,
+    rules,
+  }));
+
+const quarters = (day: number) => [0, 1, 2, 3].map((n) => day + n * step);
+
+/** The model, quarter by quarter. */
+function modelDay({ symbols, coverage, named, nowMs }: Question, day: number) {
+  const all = [...coverage.values()].flat();
+  const newest = Math.max(Number.NEGATIVE_INFINITY, ...all.map((c) => c.to));
+  let complete = nowMs >= day + dayMs;
+  const expected: string[] = [];
+  const covered: string[] = [];
+  for (const facts of symbols) {
+    const answers = coverage.get(facts.symbol)!;
+    const wanted = named === null ? facts.listed : named.has(facts.symbol);
+    if (answers.length === 0 && (!wanted || facts.retiredAt !== null)) continue;
+    const life = lifeOf(facts);
+    const alive = quarters(day).filter((t) => life.from <= t && t < life.to);
+    if (alive.length === 0) continue;
+    expected.push(facts.symbol);
+    const answerAt = (t: number) => answers.find((c) => c.from <= t && t < c.to);
+    if (alive.every((t) => t >= newest || answerAt(t) !== undefined)) covered.push(facts.symbol);
+    if (!alive.every((t) => (answerAt(t)?.fetchedAt ?? 0) - rules.settleMs >= t + step)) complete = false;
+  }
+  const missing = expected.filter((symbol) => !covered.includes(symbol));
+  return { complete, expected: expected.length, covered: covered.length, missing };
+}
+
+/** The first quarter from where a symbol was first polled, or its life began, that no answer covers. */
+function modelCursor(facts: SymbolFacts, answers: readonly Covered[]): number {
+  let t = facts.polledFrom ?? lifeOf(facts).from;
+  while (answers.some((c) => c.from <= t && t < c.to)) t += step;
+  return t;
+}
+
+function modelWatermark({ symbols, coverage, named, nowMs }: Question): number | null {
+  const cursors = symbols.flatMap((facts) => {
+    const cursor = modelCursor(facts, coverage.get(facts.symbol)!);
+    const live =
+      named === null ? isLive(facts, cursor, nowMs, rules) : named.has(facts.symbol) && facts.retiredAt === null;
+    return live ? [cursor] : [];
+  });
+  return cursors.length === 0 ? null : Math.min(...cursors);
+}
+
+describe('completeness', () => {
+  test('says of each day what looking at every symbol and quarter says', () => {
+    fc.assert(
+      fc.property(anyQuestion, (question) => {
+        const { days: states } = completeness(question);
+        for (const day of days) expect(states.get(day)).toEqual(modelDay(question, day));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('has its watermark where every live symbol is covered without a hole', () => {
+    fc.assert(
+      fc.property(anyQuestion, (question) => {
+        expect(completeness(question).watermark).toBe(modelWatermark(question));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  const all = { from: 0, to: dayMs, origin: 'poll' as const };
+  const ask = (fetchedAt: number, nowMs = 2 * dayMs) =>
+    completeness({
+      symbols: [factsOf({ polledFrom: 0 })],
+      coverage: new Map([['S', [{ ...all, fetchedAt }]]]),
+      named: null,
+      days: [0],
+      nowMs,
+      rules,
+    }).days.get(0)!;
+
+  test('takes a day for complete only by answers that came long enough after it', () => {
+    expect(ask(dayMs + rules.settleMs).complete).toBe(true);
+    expect(ask(dayMs + rules.settleMs - 1).complete).toBe(false);
+  });
+
+  test('never takes a day for complete that is not over', () => {
+    expect(ask(dayMs + rules.settleMs, dayMs - 1).complete).toBe(false);
+  });
+
+  test('lists at most twenty of the missing, and counts them all', () => {
+    const symbols = Array.from({ length: 30 }, (_, i) => factsOf({ symbol: `S${i}` }));
+    const coverage = new Map([['other', [{ ...all, fetchedAt: dayMs }]]]);
+    const { days: states } = completeness({ symbols, coverage, named: null, days: [0], nowMs: dayMs, rules });
+    expect(states.get(0)).toMatchObject({ expected: 30, covered: 0, complete: false });
+    expect(states.get(0)!.missing).toHaveLength(20);
+  });
+});

@@ -1,0 +1,27 @@
+import type { SymbolFacts } from '../../src/core/market.ts';
+
+/** A symbol of which nothing is known but that it was seen at moment 0; tests say what else. */
+export const factsOf = (known: Partial<SymbolFacts> = {}): SymbolFacts => ({
+  symbol: 'S',
+  canonicalId: null,
+  source: null,
+  question: null,
+  category: null,
+  isActive: null,
+  opensAt: null,
+  closesAt: null,
+  resolvedAt: null,
+  outcome: null,
+  firstSeen: 0,
+  lastSeen: 0,
+  lastActive: null,
+  inactiveSince: null,
+  listed: true,
+  polledFrom: null,
+  firstTick: null,
+  lastTick: null,
+  ticks: 0,
+  failures: 0,
+  retiredAt: null,
+  ...known,
+});

@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest';
+import { cursorOf, isLive, lifeOf } from '../../src/core/life.ts';
+import { factsOf } from './facts.ts';
+
+const ever = Number.POSITIVE_INFINITY;
+
+describe("a symbol's life", () => {
+  test('begins when it opened, whatever was seen before', () => {
+    expect(lifeOf(factsOf({ opensAt: 50, firstTick: 20, firstSeen: 10 })).from).toBe(50);
+  });
+
+  test('begins, where no opening is known, with the earlier of first tick and first sight', () => {
+    expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 30 })).from).toBe(20);
+    expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 10 })).from).toBe(10);
+    expect(lifeOf(factsOf({ firstSeen: 10 })).from).toBe(10);
+  });
+
+  test('has no end while it is active', () => {
+    expect(lifeOf(factsOf({ lastTick: 70, closesAt: 60, lastSeen: 80 })).to).toBe(ever);
+  });
+
+  test('ends with its last sign of activity: resolution, a poll that showed it active, or a tick', () => {
+    const gone = { inactiveSince: 90, lastSeen: 95 };
+    expect(lifeOf(factsOf({ ...gone, lastActive: 80, lastTick: 70 })).to).toBe(80);
+    expect(lifeOf(factsOf({ ...gone, lastActive: 80, lastTick: 85 })).to).toBe(86);
+    expect(lifeOf(factsOf({ resolvedAt: 99, lastActive: 80, lastTick: 85 })).to).toBe(99);
+    expect(lifeOf(factsOf(gone)).to).toBe(95);
+  });
+
+  test('does not end before it began', () => {
+    const { from, to } = lifeOf(factsOf({ opensAt: 200, inactiveSince: 90, lastActive: 80 }));
+    expect([from, to]).toEqual([200, 200]);
+  });
+});
+
+describe('a listed symbol', () => {
+  const rules = { lingerMs: 1000, settleMs: 10 };
+
+  test('is polled as long as it is active', () => {
+    expect(isLive(factsOf(), 0, 1e12, rules)).toBe(true);
+  });
+
+  test('is polled when it turns inactive until it has lingered', () => {
+    const gone = factsOf({ inactiveSince: 500, lastActive: 400 });
+    expect(isLive(gone, 450, 1499, rules)).toBe(true);
+    expect(isLive(gone, 450, 1500, rules)).toBe(false);
+  });
+
+  test('is left alone once it is resolved and covered until it has settled, and not before', () => {
+    const resolved = factsOf({ resolvedAt: 500, inactiveSince: 500, lastActive: 400 });
+    expect(isLive(resolved, 509, 600, rules)).toBe(true);
+    expect(isLive(resolved, 510, 600, rules)).toBe(false);
+  });
+
+  test('is not asked for without end where its last stretch cannot be had', () => {
+    const resolved = factsOf({ resolvedAt: 500, inactiveSince: 500 });
+    expect(isLive(resolved, 100, 1500, rules)).toBe(false);
+  });
+
+  test('is not polled once it is retired, nor one that only backfills know', () => {
+    expect(isLive(factsOf({ retiredAt: 5 }), 0, 10, rules)).toBe(false);
+    expect(isLive(factsOf({ listed: false }), 0, 10, rules)).toBe(false);
+  });
+});
+
+describe('the cursor', () => {
+  const coverage = [
+    { from: 10, to: 20 },
+    { from: 30, to: 40 },
+  ];
+
+  test('is the end of the coverage that goes on from the first polled moment', () => {
+    expect(cursorOf(factsOf({ polledFrom: 10 }), coverage)).toBe(20);
+    expect(cursorOf(factsOf({ polledFrom: 30 }), coverage)).toBe(40);
+  });
+
+  test('stands at the beginning where nothing covers it', () => {
+    expect(cursorOf(factsOf({ polledFrom: 25 }), coverage)).toBe(25);
+    expect(cursorOf(factsOf({ opensAt: 5 }), coverage)).toBe(5);
+  });
+});

@@ -1,0 +1,213 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Chunk, mergePart, noPart, ranks } from '../../src/core/merge.ts';
+import { type Observation, publish, rowsOf, winners } from './publishing.ts';
+
+const symbols = ['A', '\u{e000}', '😀'];
+const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2, 5e-324];
+const size = 10;
+
+/** What can be seen: for each symbol and moment, from when on; -1 where there is no tick. */
+const anyTruth = fc.array(fc.array(fc.integer({ min: -1, max: 4 }), { minLength: size, maxLength: size }), {
+  minLength: symbols.length,
+  maxLength: symbols.length,
+});
+
+/**
+ * An answer brings every tick of its window that is there at its time, in any order and some more than once, at
+ * prices that may differ from answer to answer; a file brings any rows.
+ */
+const anyObservation = fc.record({
+  symbol: fc.nat(symbols.length - 1),
+  from: fc.nat(size - 1),
+  length: fc.integer({ min: 1, max: size }),
+  observedAt: fc.integer({ min: 0, max: 5 }),
+  run: fc.constantFrom('one', 'two'),
+  rank: fc.oneof({ weight: 4, arbitrary: fc.constant(ranks.poll) }, fc.constantFrom(ranks.import, ranks.preferred)),
+  price: fc.array(fc.constantFrom(...prices), { minLength: size, maxLength: size }),
+  again: fc.array(fc.record({ t: fc.nat(size - 1), p: fc.constantFrom(...prices) }), { maxLength: 2 }),
+  reversed: fc.boolean(),
+});
+
+const anyObservations = fc
+  .tuple(anyTruth, fc.array(anyObservation, { minLength: 1, maxLength: 9 }))
+  .map(([truth, list]) =>
+    list.map((o): Observation => {
+      const symbol = symbols[o.symbol]!;
+      const to = Math.min(size, o.from + o.length);
+      const isFile = o.rank !== ranks.poll;
+      const isThere = (t: number) => {
+        const from = truth[o.symbol]![t]!;
+        return o.from <= t && t < to && (isFile ? from % 2 === 0 : from >= 0 && from <= o.observedAt);
+      };
+      const rows = o.price.map((p, t) => ({ t, p })).filter(({ t }) => isThere(t));
+      rows.push(...o.again.filter(({ t }) => isThere(t)));
+      if (o.reversed) rows.reverse();
+      const covers = { from: o.from, to, fetchedAt: o.observedAt, origin: 'poll' as const };
+      return {
+        symbol,
+        t: Float64Array.from(rows, (row) => row.t),
+        p: Float64Array.from(rows, (row) => row.p),
+        rank: o.rank,
+        observedAt: o.observedAt,
+        runId: o.run,
+        covers: isFile ? null : covers,
+      };
+    }),
+  );
+
+/** The same observations, in another order, cut into batches. */
+const regrouped = anyObservations.chain((list) =>
+  fc
+    .tuple(
+      fc.shuffledSubarray(list, { minLength: list.length, maxLength: list.length }),
+      fc.array(fc.boolean(), { minLength: list.length, maxLength: list.length }),
+    )
+    .map(([shuffled, cuts]) => {
+      const batches: Observation[][] = [[]];
+      shuffled.forEach((observation, i) => {
+        if (cuts[i]) batches.push([]);
+        batches.at(-1)!.push(observation);
+      });
+      return { list, batches };
+    }),
+);
+
+const chunk = (symbol: string, ticks: readonly (readonly [number, number])[], more: Partial<Chunk> = {}): Chunk => ({
+  symbol,
+  t: Float64Array.from(ticks, ([t]) => t),
+  p: Float64Array.from(ticks, ([, p]) => p),
+  rank: ranks.poll,
+  observedAt: 100,
+  runId: 'run',
+  ...more,
+});
+const unknown = { contested: () => undefined, standIn: () => ({ rank: ranks.poll, observedAt: 0 }) };
+
+describe('merging', () => {
+  test('gives the same columns, bit for bit, however the same observations were ordered and batched', () => {
+    fc.assert(
+      fc.property(regrouped, ({ list, batches }) => {
+        const once = publish([list]).columns;
+        const often = publish(batches).columns;
+        expect(often.symbols).toEqual(once.symbols);
+        expect([...often.offsets]).toEqual([...once.offsets]);
+        // toEqual tells 0 from -0.
+        expect(rowsOf(often)).toEqual(rowsOf(once));
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('keeps of each key the greatest rank, then the latest observation, then the greater price', () => {
+    fc.assert(
+      fc.property(regrouped, ({ list, batches }) => {
+        const kept = rowsOf(publish(batches).columns);
+        const model = [...winners(list)].flatMap(([symbol, ticks]) =>
+          [...ticks].map(([t, { p }]) => ({ symbol, t, p })),
+        );
+        const inOrder = model.sort((a, b) => symbols.indexOf(a.symbol) - symbols.indexOf(b.symbol) || a.t - b.t);
+        expect(kept).toEqual(inOrder);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('counts each tick once: as accepted, which is a row added, as a duplicate or as a conflict', () => {
+    fc.assert(
+      fc.property(regrouped, ({ list, batches }) => {
+        const { columns, tallies, added } = publish(batches);
+        const all = [...tallies.values()];
+        const sum = (of: 'accepted' | 'duplicates' | 'conflicts') => all.reduce((n, tally) => n + tally[of], 0);
+        expect(sum('accepted')).toBe(columns.t.length);
+        expect(added).toBe(columns.t.length);
+        for (const [runId, { accepted, duplicates, conflicts }] of tallies) {
+          const given = list.filter((o) => o.runId === runId).reduce((n, o) => n + o.t.length, 0);
+          expect(accepted + duplicates + conflicts).toBe(given);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('names every price that lost, and no other, in the conflicts', () => {
+    fc.assert(
+      fc.property(regrouped, ({ list, batches }) => {
+        const { conflicts } = publish(batches);
+        const seen = new Set(list.flatMap((o) => [...o.t].map((t, i) => `${o.symbol} ${t} ${o.p[i]! + 0}`)));
+        const lost = new Set(conflicts.map(({ symbol, t, dropped }) => `${symbol} ${t} ${dropped}`));
+        for (const { symbol, t, kept, dropped } of conflicts) {
+          expect(dropped).not.toBe(kept);
+          expect(seen).toContain(`${symbol} ${t} ${dropped}`);
+        }
+        for (const [symbol, ticks] of winners(list)) {
+          for (const [t, { p }] of ticks) {
+            for (const key of seen) {
+              if (key.startsWith(`${symbol} ${t} `) && key !== `${symbol} ${t} ${p}`) expect(lost).toContain(key);
+            }
+          }
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('says that nothing changed where it did not, and something where it did', () => {
+    fc.assert(
+      fc.property(anyObservations, anyObservations, (first, second) => {
+        const old = publish([first]).columns;
+        const { columns, changed } = mergePart(old, second, unknown);
+        const same = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
+        expect(changed).toBe(!same);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('keeps -0 as 0, and every other price as it came', () => {
+    const { columns } = mergePart(
+      noPart,
+      [
+        chunk('A', [
+          [1, -0],
+          [2, 5e-324],
+          [3, 0.1 + 0.2],
+        ]),
+      ],
+      unknown,
+    );
+    expect([...columns.p]).toEqual([0, 5e-324, 0.1 + 0.2]);
+    expect(Object.is(columns.p[0], 0)).toBe(true);
+  });
+
+  test('takes 0 and -0 for one price', () => {
+    const old = mergePart(noPart, [chunk('A', [[1, 0]])], unknown).columns;
+    const { changed, tallies } = mergePart(old, [chunk('A', [[1, -0]])], unknown);
+    expect(changed).toBe(false);
+    expect(tallies.get('run')).toEqual({ accepted: 0, duplicates: 1, conflicts: 0 });
+  });
+
+  test('keeps a polled price against an import, and gives way to a preferred one', () => {
+    const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
+    const imported = chunk('A', [[1, 0.6]], { rank: ranks.import, observedAt: 999 });
+    const preferred = chunk('A', [[1, 0.7]], { rank: ranks.preferred, observedAt: -5 });
+    expect([...mergePart(old, [imported], unknown).columns.p]).toEqual([0.5]);
+    expect([...mergePart(old, [preferred, imported], unknown).columns.p]).toEqual([0.7]);
+  });
+
+  test('asks for no standing where every tick is new or the same', () => {
+    const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
+    const strict = { contested: () => undefined, standIn: () => expect.fail('asked for a stand-in') };
+    const { tallies } = mergePart(
+      old,
+      [
+        chunk('A', [
+          [1, 0.5],
+          [2, 0.5],
+        ]),
+      ],
+      strict,
+    );
+    expect(tallies.get('run')).toEqual({ accepted: 1, duplicates: 1, conflicts: 0 });
+  });
+});

@@ -1,0 +1,101 @@
+/** Successive merges as a publish makes them, with the standings kept as the state keeps them; and the plain model. */
+import { type Covered, overlay } from '../../src/core/coverage.ts';
+import {
+  type Chunk,
+  type Conflict,
+  mergePart,
+  noPart,
+  type PartColumns,
+  ranks,
+  type Standing,
+  type Tally,
+} from '../../src/core/merge.ts';
+import { within } from '../../src/core/window.ts';
+
+/** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */
+export interface Observation extends Chunk {
+  readonly covers: Covered | null;
+}
+
+export interface Published {
+  readonly columns: PartColumns;
+  readonly conflicts: readonly Conflict[];
+  readonly tallies: ReadonlyMap<string, Tally>;
+  /** Rows added, by all merges. */
+  readonly added: number;
+}
+
+/** Publishes batch after batch, as src/archive/publish-day.ts and src/state/coverage.ts do. */
+export function publish(batches: readonly (readonly Observation[])[]): Published {
+  let columns = noPart;
+  const contested = new Map<string, Standing>();
+  const coverage = new Map<string, Covered[]>();
+  const conflicts: Conflict[] = [];
+  const tallies = new Map<string, Tally>();
+  let added = 0;
+  for (const batch of batches) {
+    const merged = mergePart(columns, batch, {
+      contested: (symbol, t) => contested.get(`${symbol} ${t}`),
+      standIn: (symbol, t) => {
+        const answer = coverage.get(symbol)?.find((w) => within(t, w));
+        return { rank: ranks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
+      },
+    });
+    columns = merged.columns;
+    for (const { symbol, t, rank, observedAt } of merged.contested)
+      contested.set(`${symbol} ${t}`, { rank, observedAt });
+    for (const { symbol, covers } of batch) {
+      if (covers !== null) coverage.set(symbol, overlay([...(coverage.get(symbol) ?? []), covers]));
+    }
+    conflicts.push(...merged.conflicts);
+    for (const [runId, tally] of merged.tallies) {
+      const sum = tallies.get(runId) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
+      sum.accepted += tally.accepted;
+      sum.duplicates += tally.duplicates;
+      sum.conflicts += tally.conflicts;
+      tallies.set(runId, sum);
+    }
+    for (const n of merged.added.values()) added += n;
+  }
+  return { columns, conflicts, tallies, added };
+}
+
+export interface Price extends Standing {
+  readonly p: number;
+}
+
+/** The model: of all observations of a key, the greatest (rank, time of observation, price). */
+export function winners(observations: readonly Observation[]): Map<string, Map<number, Price>> {
+  const out = new Map<string, Map<number, Price>>();
+  for (const { symbol, t, p, rank, observedAt } of observations) {
+    const mine = out.get(symbol) ?? new Map<number, Price>();
+    out.set(symbol, mine);
+    t.forEach((time, i) => {
+      const fresh = { p: p[i]! + 0, rank, observedAt };
+      const held = mine.get(time);
+      if (held === undefined || isGreater(fresh, held)) mine.set(time, fresh);
+    });
+    if (mine.size === 0) out.delete(symbol);
+  }
+  return out;
+}
+
+function isGreater(a: Price, b: Price): boolean {
+  for (const [x, y] of [
+    [a.rank, b.rank],
+    [a.observedAt, b.observedAt],
+    [a.p, b.p],
+  ] as const) {
+    if (x !== y) return x > y;
+  }
+  return false;
+}
+
+/** Columns as plain rows. */
+export const rowsOf = ({ symbols, offsets, t, p }: PartColumns): { symbol: string; t: number; p: number }[] =>
+  symbols.flatMap((symbol, s) =>
+    Array.from({ length: offsets[s + 1]! - offsets[s]! }, (_, i) => {
+      const row = offsets[s]! + i;
+      return { symbol, t: t[row]!, p: p[row]! };
+    }),
+  );

@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  contiguousEnd,
+  covers,
+  dayFloor,
+  dayMs,
+  intersect,
+  intersection,
+  isEmpty,
+  splitByDay,
+  subtract,
+  union,
+  type Window,
+  within,
+} from '../../src/core/window.ts';
+
+const size = 24;
+const anyWindow = fc
+  .tuple(fc.integer({ min: 0, max: size }), fc.integer({ min: 0, max: size }))
+  .map(([from, to]): Window => ({ from, to }));
+const anyWindows = fc.array(anyWindow, { maxLength: 8 });
+
+/** The model: a window is the set of moments in it. */
+const moments = (windows: readonly Window[]): boolean[] =>
+  Array.from({ length: size }, (_, t) => windows.some((w) => w.from <= t && t < w.to));
+
+const both = (a: readonly boolean[], b: readonly boolean[], join: (x: boolean, y: boolean) => boolean): boolean[] =>
+  a.map((x, i) => join(x, b[i]!));
+
+/** Sorted, disjoint, none adjoining or empty: the one way to write a set of moments. */
+function expectTidy(windows: readonly Window[]): void {
+  windows.forEach((w, i) => {
+    expect(w.from).toBeLessThan(w.to);
+    if (i > 0) expect(windows[i - 1]!.to).toBeLessThan(w.from);
+  });
+}
+
+describe('windows', () => {
+  test('hold their start and not their end', () => {
+    expect([4, 5, 6, 7].map((t) => within(t, { from: 5, to: 7 }))).toEqual([false, true, true, false]);
+    expect(isEmpty({ from: 5, to: 5 })).toBe(true);
+    expect(isEmpty({ from: 6, to: 5 })).toBe(true);
+    expect(isEmpty({ from: 5, to: 6 })).toBe(false);
+  });
+
+  test('unite, in whatever order they come and however they overlap', () => {
+    fc.assert(
+      fc.property(anyWindows, (windows) => {
+        const all = union(windows);
+        expectTidy(all);
+        expect(moments(all)).toEqual(moments(windows));
+      }),
+    );
+  });
+
+  test('leave what is not taken', () => {
+    fc.assert(
+      fc.property(anyWindows, anyWindows, (windows, taken) => {
+        const left = subtract(windows, taken);
+        expectTidy(left);
+        expect(moments(left)).toEqual(both(moments(windows), moments(taken), (x, y) => x && !y));
+      }),
+    );
+  });
+
+  test('share what is in both', () => {
+    fc.assert(
+      fc.property(anyWindows, anyWindows, (windows, others) => {
+        const shared = intersect(windows, others);
+        expectTidy(shared);
+        expect(moments(shared)).toEqual(both(moments(windows), moments(others), (x, y) => x && y));
+      }),
+    );
+    fc.assert(
+      fc.property(anyWindow, anyWindow, (a, b) => {
+        expect(moments([intersection(a, b)])).toEqual(both(moments([a]), moments([b]), (x, y) => x && y));
+      }),
+    );
+  });
+
+  test('cover a window only where every moment of it is in them', () => {
+    fc.assert(
+      fc.property(anyWindows, anyWindow, (windows, w) => {
+        const missing = both(moments([w]), moments(windows), (x, y) => x && !y);
+        expect(covers(windows, w)).toBe(!missing.includes(true));
+      }),
+    );
+  });
+
+  test('have a contiguous end: the first moment from the start on that they lack', () => {
+    fc.assert(
+      fc.property(anyWindows, fc.integer({ min: 0, max: size }), (windows, start) => {
+        const set = moments(windows);
+        let end = start;
+        while (set[end] === true) end++;
+        expect(contiguousEnd(windows, start)).toBe(end);
+      }),
+    );
+  });
+
+  test('may be without bound', () => {
+    const always = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
+    expect(subtract([always], [{ from: 3, to: 5 }])).toEqual([
+      { from: Number.NEGATIVE_INFINITY, to: 3 },
+      { from: 5, to: Number.POSITIVE_INFINITY },
+    ]);
+    expect(intersect([always], [{ from: 3, to: 5 }])).toEqual([{ from: 3, to: 5 }]);
+  });
+
+  test('are cut at midnights into pieces that adjoin and stay within one day', () => {
+    const anyTime = fc.integer({ min: -3 * dayMs, max: 5 * dayMs });
+    fc.assert(
+      fc.property(anyTime, anyTime, (from, to) => {
+        const pieces = splitByDay({ from, to });
+        expect(union(pieces)).toEqual(from < to ? [{ from, to }] : []);
+        for (const piece of pieces) {
+          expect(isEmpty(piece)).toBe(false);
+          expect(dayFloor(piece.from)).toBe(dayFloor(piece.to - 1));
+        }
+        expect(pieces.slice(1).every((piece, i) => piece.from === pieces[i]!.to && piece.from % dayMs === 0)).toBe(
+          true,
+        );
+      }),
+    );
+  });
+});

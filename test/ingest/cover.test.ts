@@ -1,0 +1,258 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { UpstreamError } from '../../src/core/errors.ts';
+import { subtract, type Window, within } from '../../src/core/window.ts';
+import type { TickPage, TicksQuery, Upstream } from '../../src/upstream/upstream.ts';
+import { type Hand, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
+import { forgotten, type Run, run } from './run.ts';
+
+const start = Date.UTC(2026, 6, 1);
+const minute = 60_000;
+const day = { from: start, to: start + 86_400_000 };
+const later = start + 2 * 86_400_000;
+
+const rowsAt = (times: readonly number[]): Row[] =>
+  times.map((t, i) => ({ t, p: (i % 100) / 128, seenFrom: 0, usable: true }));
+
+/** `count` ticks on a grid that leaves none out, from the start on. */
+const evenly = (count: number, stepMs: number): Row[] =>
+  rowsAt(Array.from({ length: count }, (_, i) => start + i * stepMs));
+
+interface Bill {
+  readonly requests: number;
+  readonly minimum: number;
+  readonly run: Run;
+}
+
+/** What a run cost, and the least that it could: an item's ticks over the cap, and one more where the last is full. */
+async function bill(truth: Map<string, Row[]>, ways: Ways, windows: readonly Window[], workers = 4): Promise<Bill> {
+  const hand: Hand = { nowMs: later };
+  const service = honestService(truth, ways, hand);
+  const plans = new Map([...truth.keys()].map((symbol) => [symbol, windows]));
+  const done = await run({ upstream: service, hand, truth, plans, workers });
+  const counts = [...truth.values()].flatMap((rows) =>
+    windows.map((w) => rows.filter((row) => within(row.t, w)).length),
+  );
+  const cap = Math.min(ways.cap, Math.max(1, ...counts));
+  const minimum = counts.reduce(
+    (sum, n) => sum + Math.max(1, Math.ceil(n / cap)) + (n > 0 && n % cap === 0 ? 1 : 0),
+    0,
+  );
+  return { requests: service.requests(), minimum, run: done };
+}
+
+/** Symbols of very different liveliness: some silent, some with a hundred times the ticks of others. */
+const uneven = (counts: readonly number[], stepMs: number): Map<string, Row[]> =>
+  new Map(counts.map((count, i) => [`S${i}`, evenly(count, stepMs)]));
+
+const waysOf = (capMin: number, capMax: number): fc.Arbitrary<Ways> =>
+  fc
+    .record({
+      cap: fc.integer({ min: capMin, max: capMax }),
+      side: fc.constantFrom('earliest' as const, 'latest' as const),
+      order: fc.constantFrom('ascending' as const, 'newest first' as const, 'shuffled' as const),
+      fromInclusive: fc.boolean(),
+      toInclusive: fc.boolean(),
+      echo: fc.constantFrom('asked' as const, 'tightened' as const, 'none' as const),
+    })
+    .map((some) => ({ ...plainWays, ...some }));
+
+const halves = [
+  { from: day.from, to: day.from + 43_200_000 },
+  { from: day.from + 43_200_000, to: day.to },
+];
+
+describe('the requests of a run', () => {
+  const counts = fc.array(
+    fc.oneof(fc.integer({ min: 0, max: 20 }), fc.integer({ min: 0, max: 700 }), fc.integer({ min: 0, max: 4000 })),
+    { minLength: 60, maxLength: 60 },
+  );
+
+  test('stay within 1.1 times the minimum, and two for the run, whatever the cap and the side', async () => {
+    const one = async (sizes: readonly number[], ways: Ways, windows: readonly Window[], workers: number) => {
+      const { requests, minimum, run } = await bill(uneven(sizes, 20_000), ways, windows, workers);
+      expect(run.lies).toEqual([]);
+      expect(requests).toBeLessThanOrEqual(1.1 * minimum + 2);
+    };
+    const cuts = fc.constantFrom([day], halves);
+    await fc.assert(fc.asyncProperty(counts, waysOf(50, 400), cuts, fc.constantFrom(1, 4), one), { numRuns: 25 });
+    await fc.assert(fc.asyncProperty(counts, waysOf(400, 5000), cuts, fc.constantFrom(1, 4), one), { numRuns: 15 });
+  });
+
+  test('are at most two a symbol, and two for the run, where all have the same count and are complete', async () => {
+    for (const side of ['earliest', 'latest'] as const) {
+      for (const count of [2, 9, 10, 720]) {
+        const truth = uneven(
+          Array.from({ length: 40 }, () => count),
+          2 * minute,
+        );
+        const { requests, run } = await bill(truth, { ...plainWays, cap: 5000, side }, [day]);
+        expect(requests).toBeLessThanOrEqual(2 * 40 + 2);
+        expect(run.lies).toEqual([]);
+        for (const covered of run.covered.values()) expect(covered).toEqual([day]);
+      }
+    }
+  });
+
+  test('are one a symbol where a single fuller answer, though the last, shows the others to be complete', async () => {
+    const truth = uneven([...Array.from({ length: 40 }, () => 700), 720], 2 * minute);
+    const { requests } = await bill(truth, { ...plainWays, cap: 5000 }, [day], 1);
+    // The fuller one is asked on; and one of the others was, with the probe for the side, before the fuller one came.
+    expect(requests).toBeLessThanOrEqual(41 + 1 + 2);
+  });
+
+  test('are not put off once a cap is proved: one answer waits for the end of the run', async () => {
+    const { run } = await bill(uneven([500, 500, 500, 500, 500], minute), plainWays, [day], 1);
+    expect(run.waited).toBe(1);
+  });
+
+  test('are one a symbol where nothing happened', async () => {
+    const { requests } = await bill(uneven([0, 0, 0, 0, 0], minute), plainWays, [day]);
+    expect(requests).toBe(5);
+  });
+});
+
+const window = { from: start, to: start + 3_600_000 };
+const answer = (page: Partial<TickPage> & { readonly times?: readonly number[] }): TickPage => {
+  const times = page.times ?? [];
+  return {
+    t: Float64Array.from(times),
+    p: Float64Array.from(times, () => 0.5),
+    received: times.length,
+    rejected: [],
+    from: null,
+    to: null,
+    generatedAt: later,
+    gaps: [],
+    ...page,
+  };
+};
+
+/** Runs against one symbol; the truth is empty, since what a hostile service says is none. */
+async function against(page: (query: TicksQuery, nth: number) => TickPage): Promise<{ run: Run; requests: number }> {
+  const hand = { nowMs: later };
+  let requests = 0;
+  const upstream: Pick<Upstream, 'ticks'> = {
+    async ticks(query) {
+      requests++;
+      if (requests > 20_000) throw new Error('it goes round in circles');
+      return page(query, requests);
+    },
+  };
+  const plans = new Map([['S', [window]]]);
+  const done = await run({ upstream, hand, truth: new Map(), plans, workers: 1 });
+  return { run: done, requests };
+}
+
+const coveredOf = (run: Run): readonly Window[] => run.covered.get('S') ?? [];
+const lostOf = (run: Run): readonly Window[] => run.lost.get('S') ?? [];
+
+describe('a service that cannot be trusted', () => {
+  const middle = Array.from({ length: 50 }, (_, i) => start + 1_000_000 + i * 1000);
+
+  test('is given up where it always sends the same full page, and only that page is claimed', async () => {
+    const { run, requests } = await against(() => answer({ times: middle }));
+    expect(requests).toBeLessThanOrEqual(10);
+    const said = { from: middle[0]!, to: middle.at(-1)! + 1 };
+    expect(subtract(coveredOf(run), [said])).toEqual([]);
+    expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+    expect(lostOf(run).length).toBeGreaterThan(0);
+  });
+
+  test('is given up where it claims nothing', async () => {
+    for (const claims of [
+      { from: 0, to: 0 },
+      { from: window.to, to: window.from },
+      { from: later, to: later + 1 },
+    ]) {
+      const { run, requests } = await against(() => answer(claims));
+      expect(requests).toBe(1);
+      expect(coveredOf(run)).toEqual([]);
+      expect(lostOf(run)).toMatchObject([window]);
+    }
+  });
+
+  test('is given up where it moves on by a millisecond at a time', async () => {
+    const creeping = [
+      (query: TicksQuery) => answer({ from: query.from, to: query.from + 2 }),
+      (query: TicksQuery) => answer({ from: query.from, to: query.from + 2, times: [query.from + 1] }),
+      (query: TicksQuery) => answer({ times: Array.from({ length: 100 }, () => query.from + 1) }),
+      (query: TicksQuery) => answer({ times: Array.from({ length: 100 }, () => query.to - 1) }),
+      (query: TicksQuery) => answer({ from: query.to - 2, to: query.to }),
+    ];
+    for (const page of creeping) {
+      const { run, requests } = await against((query, nth) =>
+        nth === 1 ? answer({ ...page(query), received: 100 }) : page(query),
+      );
+      expect(requests).toBeLessThanOrEqual(100);
+      expect(coveredOf(run).reduce((sum, w) => sum + w.to - w.from, 0)).toBeLessThan(1000);
+      expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+    }
+  });
+
+  test('comes to an end with any windows and ticks, and every moment asked for is covered or lost', async () => {
+    const moment = fc.integer({ min: -5, max: 60 }).map((n) => start + n * 60_000);
+    const edge = fc.oneof(fc.constant(null), moment, fc.constantFrom(0, later, 2 ** 50));
+    const garbage = fc.record({
+      times: fc.array(moment, { maxLength: 12 }),
+      from: edge,
+      to: edge,
+      generatedAt: fc.constant(later),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(garbage, { minLength: 1, maxLength: 6 }), async (pages) => {
+        const { run } = await against((_, nth) => answer(pages[nth % pages.length]!));
+        expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('is not believed where it dates an answer in seconds, or in the future', async () => {
+    for (const generatedAt of [Math.floor(later / 1000), 0, later * 1000, later + 3_600_000]) {
+      const { run } = await against(() => answer({ generatedAt }));
+      expect(run.lies).toEqual([]);
+      expect(coveredOf(run)).toEqual([window]);
+    }
+  });
+});
+
+describe('covering', () => {
+  const refused = new UpstreamError('tick page', { failure: 'refused', reason: 'answered 400', status: 400 });
+
+  test('takes the refusal of what lies before the stated start for an answer', async () => {
+    const keptFrom = start + 1_800_000;
+    const { run } = await against((query) => {
+      if (query.from < keptFrom && query.to <= keptFrom + 1) throw refused;
+      return answer({ from: keptFrom, to: query.to });
+    });
+    expect(coveredOf(run)).toEqual([{ from: keptFrom + 1, to: window.to }]);
+    expect(lostOf(run)).toMatchObject([{ from: start, to: keptFrom + 1 }]);
+  });
+
+  test('throws what a request throws', async () => {
+    const failing = against(() => {
+      throw refused;
+    });
+    await expect(failing).rejects.toBe(refused);
+  });
+
+  test('goes on without knowing the side where the probe for it fails', async () => {
+    const truth = new Map([['S', evenly(300, minute)]]);
+    const hand = { nowMs: later };
+    const service = honestService(truth, { ...plainWays, side: 'latest' }, hand);
+    const upstream: Pick<Upstream, 'ticks'> = {
+      ticks: (query) => (query.limit === 1 ? Promise.reject(refused) : service.ticks(query)),
+    };
+    const done = await run({ upstream, hand, truth, plans: new Map([['S', [day]]]) });
+    expect(done.lies).toEqual([]);
+    expect(coveredOf(done)).toEqual([day]);
+  });
+
+  test('keeps ticks in the future out, with the reason, and claims no time that has not been', async () => {
+    const { run } = await against((query) =>
+      answer({ times: [start, later + 120_000], from: query.from, to: query.to }),
+    );
+    expect([...run.kept.get('S')!]).toEqual([`${start} 0.5`]);
+  });
+});

@@ -1,0 +1,177 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { dayMs, intersect, subtract, union, type Window } from '../../src/core/window.ts';
+import { expectedRequests, gapsOf, isWanted, planBackfill, planPoll } from '../../src/ingest/plan.ts';
+import { factsOf } from '../core/facts.ts';
+
+const end = Date.UTC(2026, 6, 10);
+const hour = 3_600_000;
+const minute = 60_000;
+const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs, settleMs: hour };
+const polled = factsOf({ polledFrom: end - 5 * dayMs });
+const until = (to: number): Window[] => [{ from: end - 5 * dayMs, to }];
+
+describe('a poll', () => {
+  test('looks back, the first time, for so many days', () => {
+    const plan = planPoll(factsOf(), [], end, rules);
+    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - 7 * dayMs, to: end }], first: true });
+  });
+
+  test('looks back, the first time, no further than the opening', () => {
+    const opened = factsOf({ opensAt: end - 2 * hour });
+    expect(planPoll(opened, [], end, rules).windows).toEqual([{ from: end - 2 * hour, to: end }]);
+  });
+
+  test('asks nothing of a symbol that opens only later', () => {
+    expect(planPoll(factsOf({ opensAt: end + hour }), [], end, rules).windows).toEqual([]);
+  });
+
+  test('goes on from the cursor, with an overlap for late ticks', () => {
+    const plan = planPoll(polled, until(end - hour), end, rules);
+    expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], first: false });
+  });
+
+  test('does not overlap what lies before the first moment it ever polled', () => {
+    const young = factsOf({ polledFrom: end - 5 * minute });
+    const windows = planPoll(young, [{ from: end - 5 * minute, to: end - minute }], end, rules).windows;
+    expect(windows).toEqual([{ from: end - 5 * minute, to: end }]);
+  });
+
+  test('asks nothing again of a past day that is covered', () => {
+    expect(planPoll(polled, until(end), end, rules).windows).toEqual([]);
+    expect(planPoll(polled, until(end + dayMs), end, rules).windows).toEqual([]);
+  });
+
+  test('asks a quiet symbol once, however long ago the last poll was', () => {
+    const old = factsOf({ polledFrom: end - 100 * dayMs });
+    const windows = planPoll(old, [{ from: end - 100 * dayMs, to: end - 60 * dayMs }], end, rules).windows;
+    expect(windows).toEqual([{ from: end - 60 * dayMs - 15 * minute, to: end }]);
+  });
+
+  test('asks again for a young hole before the cursor', () => {
+    const covered = [
+      { from: end - 5 * dayMs, to: end - 3 * dayMs },
+      { from: end - 2 * dayMs, to: end - hour },
+    ];
+    expect(planPoll(polled, covered, end, rules).windows).toEqual([
+      { from: end - 3 * dayMs, to: end - 2 * dayMs },
+      { from: end - hour - 15 * minute, to: end },
+    ]);
+  });
+
+  test('asks for a young hole though all since is covered', () => {
+    const covered = [
+      { from: end - 5 * dayMs, to: end - 3 * dayMs },
+      { from: end - 2 * dayMs, to: end },
+    ];
+    expect(planPoll(polled, covered, end, rules).windows).toEqual([{ from: end - 3 * dayMs, to: end - 2 * dayMs }]);
+  });
+
+  test('leaves an old hole to a backfill', () => {
+    const old = factsOf({ polledFrom: end - 30 * dayMs });
+    const covered = [
+      { from: end - 30 * dayMs, to: end - 20 * dayMs },
+      { from: end - 19 * dayMs, to: end },
+    ];
+    expect(planPoll(old, covered, end, rules).windows).toEqual([]);
+  });
+
+  test('asks for all that is lacking and young, tidily, and for nothing beyond its bounds', () => {
+    const moment = fc.integer({ min: -40, max: 4 }).map((n) => end + n * 6 * hour);
+    const anyWindow = fc.tuple(moment, moment).map(([from, to]): Window => ({ from, to }));
+    const known = fc.record({
+      opensAt: fc.option(moment, { nil: null }),
+      polledFrom: fc.option(moment, { nil: null }),
+    });
+    fc.assert(
+      fc.property(known, fc.array(anyWindow, { maxLength: 5 }), (facts, list) => {
+        const coverage = union(list);
+        const { windows, first } = planPoll(factsOf(facts), coverage, end, rules);
+        const anchor = facts.polledFrom ?? Math.max(end - rules.lookbackMs, facts.opensAt ?? 0);
+        const lacking = subtract([{ from: anchor, to: end }], coverage);
+        const young = intersect(lacking, [{ from: end - rules.lookbackMs, to: end }]);
+        expect(first).toBe(facts.polledFrom === null);
+        expect(subtract(young, windows)).toEqual([]);
+        expect(union(windows)).toEqual(windows);
+        for (const w of windows) expect(anchor <= w.from && w.to <= end).toBe(true);
+        const again = intersect(windows, coverage).reduce((sum, w) => sum + w.to - w.from, 0);
+        expect(again).toBeLessThanOrEqual(rules.overlapMs);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('is wanted for a live symbol, and no more for one that is resolved and covered', () => {
+    expect(isWanted(polled, [], end, rules)).toBe(true);
+    const resolved = factsOf({ polledFrom: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
+    expect(isWanted(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
+    expect(isWanted(resolved, [{ from: 0, to: end }], end, rules)).toBe(false);
+  });
+});
+
+describe('a backfill', () => {
+  const plain = { lifeMarginMs: dayMs, force: false, allKnown: false };
+  const asked = { from: end - 10 * dayMs, to: end };
+  const alive = factsOf({
+    opensAt: end - 6 * dayMs,
+    resolvedAt: end - 3 * dayMs,
+    inactiveSince: end - 3 * dayMs,
+    lastActive: end - 4 * dayMs,
+  });
+  const lifetime = { from: end - 7 * dayMs, to: end - 2 * dayMs };
+
+  test('asks within the life of a symbol and the margin', () => {
+    expect(planBackfill(alive, [], asked, plain)).toEqual({ symbol: 'S', windows: [lifetime], first: false });
+  });
+
+  test('asks for nothing of a symbol that did not live then', () => {
+    expect(planBackfill(alive, [], { from: end - hour, to: end }, plain).windows).toEqual([]);
+  });
+
+  test('goes back as far as was asked where no opening is known', () => {
+    expect(planBackfill(factsOf({ firstSeen: end }), [], asked, plain).windows).toEqual([asked]);
+  });
+
+  test('asks only for what coverage lacks', () => {
+    const covered = [{ from: end - 6 * dayMs, to: end - 4 * dayMs }];
+    expect(planBackfill(alive, covered, asked, plain).windows).toEqual([
+      { from: end - 7 * dayMs, to: end - 6 * dayMs },
+      { from: end - 4 * dayMs, to: end - 2 * dayMs },
+    ]);
+    expect(planBackfill(alive, [asked], asked, plain).windows).toEqual([]);
+  });
+
+  test('asks for all of it where it is forced, still within the life', () => {
+    expect(planBackfill(alive, [asked], asked, { ...plain, force: true }).windows).toEqual([lifetime]);
+  });
+
+  test('asks beyond the life for all known symbols, where told to', () => {
+    expect(planBackfill(alive, [], asked, { ...plain, allKnown: true }).windows).toEqual([asked]);
+  });
+});
+
+describe('gaps', () => {
+  test('are windows of the life, inside what was asked, that nothing covers', () => {
+    const facts = factsOf({ opensAt: 100, resolvedAt: 200, inactiveSince: 200 });
+    expect(gapsOf(facts, [{ from: 120, to: 150 }], { from: 0, to: 180 })).toEqual([
+      { from: 100, to: 120 },
+      { from: 150, to: 180 },
+    ]);
+    expect(gapsOf(facts, [{ from: 100, to: 200 }], { from: 0, to: 999 })).toEqual([]);
+  });
+});
+
+describe('the expected requests', () => {
+  test('are one a window, and more where the past was denser than a page', () => {
+    const plan = {
+      symbol: 'S',
+      windows: [
+        { from: 0, to: 1000 },
+        { from: 2000, to: 2010 },
+      ],
+      first: false,
+    };
+    expect(expectedRequests(plan, factsOf(), 100)).toBe(2);
+    expect(expectedRequests(plan, factsOf({ firstTick: 0, lastTick: 1000, ticks: 1000 }), 100)).toBe(11);
+  });
+});

@@ -1,0 +1,123 @@
+/** A run over several symbols as the collector makes it, with every answer checked against the truth as it is kept. */
+import type { Clock } from '../../src/core/clock.ts';
+import { subtract, union, type Window, within } from '../../src/core/window.ts';
+import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from '../../src/ingest/cover.ts';
+import { nothingLearned } from '../../src/ingest/paging.ts';
+import type { TickRecord } from '../../src/state/journal.ts';
+import type { Upstream } from '../../src/upstream/upstream.ts';
+import { type Hand, type Row, visible } from './honest-service.ts';
+
+export interface Run {
+  /** Kept ticks by symbol, as `t p`. */
+  readonly kept: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly covered: ReadonlyMap<string, readonly Window[]>;
+  readonly lost: ReadonlyMap<string, readonly Window[]>;
+  /** Answers that waited for the end of the run. */
+  readonly waited: number;
+  /** What was wrong with a claim at the moment it was made. */
+  readonly lies: readonly string[];
+}
+
+export const keyOf = (row: { readonly t: number; readonly p: number }): string => `${row.t} ${row.p}`;
+
+export interface RunOptions {
+  readonly upstream: Pick<Upstream, 'ticks'>;
+  readonly hand: Hand;
+  readonly plans: ReadonlyMap<string, readonly Window[]>;
+  readonly truth: ReadonlyMap<string, readonly Row[]>;
+  readonly pageLimit?: number;
+  readonly workers?: number;
+  /** Whether every price of a moment must be there, or one of them. */
+  readonly everyPrice?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+export async function run(options: RunOptions): Promise<Run> {
+  const { hand, truth, plans } = options;
+  const kept = new Map<string, Set<string>>();
+  const times = new Map<string, Set<number>>();
+  const covered = new Map<string, Window[]>();
+  const lost = new Map<string, Window[]>();
+  const lies: string[] = [];
+  const clock: Clock = {
+    nowMs: () => hand.nowMs,
+    monotonicMs: () => hand.nowMs,
+    sleep: async () => {},
+  };
+  async function append(record: TickRecord): Promise<void> {
+    const { symbol, ticks } = record;
+    const mine = listOf(kept, symbol, () => new Set<string>());
+    const moments = listOf(times, symbol, () => new Set<number>());
+    ticks.t.forEach((t, i) => {
+      mine.add(keyOf({ t, p: ticks.p[i]! }));
+      moments.add(t);
+      if (!within(t, record.asked)) lies.push(`${symbol}: kept ${t}, which nobody asked for`);
+    });
+    for (const claim of record.covered) {
+      const { from, to, fetchedAt } = claim;
+      if (from >= to) lies.push(`${symbol}: claimed the empty [${from}, ${to})`);
+      if (to > fetchedAt) lies.push(`${symbol}: claimed up to ${to} by an answer of ${fetchedAt}`);
+      for (const row of visible(truth.get(symbol) ?? [], fetchedAt)) {
+        if (!row.usable || !within(row.t, claim)) continue;
+        const there = options.everyPrice ? mine.has(keyOf(row)) : moments.has(row.t);
+        if (!there) lies.push(`${symbol}: claimed [${from}, ${to}) without ${keyOf(row)}`);
+      }
+      listOf(covered, symbol, () => []).push({ from, to });
+    }
+    await Promise.resolve();
+  }
+  const context: CoverContext = {
+    upstream: options.upstream,
+    clock,
+    runId: 'run',
+    origin: 'poll',
+    learned: nothingLearned(),
+    pageLimit: options.pageLimit ?? 5000,
+    futureSkewMs: 60_000,
+    signal: options.signal ?? new AbortController().signal,
+    append,
+    onPage: () => {},
+  };
+  let waiting: Waiting[] = [];
+  let waited = 0;
+  const take = (symbol: string, outcome: CoverOutcome): void => {
+    waiting.push(...outcome.waiting);
+    waited += outcome.waiting.length;
+    listOf(lost, symbol, () => []).push(...outcome.lost);
+  };
+  const workers = options.workers ?? 3;
+  await inTurn(workers, [...plans], async ([symbol, windows]) => take(symbol, await cover(context, symbol, windows)));
+  while (waiting.length > 0) {
+    const batch = waiting;
+    waiting = [];
+    await inTurn(workers, batch, async (item) => take(item.symbol, await settle(context, item)));
+  }
+  return { kept, covered: joined(covered), lost: joined(lost), waited, lies };
+}
+
+/** What of the plan is neither covered nor said to be lost. */
+export const forgotten = (run: Run, symbol: string, windows: readonly Window[], untilMs: number): Window[] =>
+  subtract(
+    windows.map((w) => ({ from: w.from, to: Math.min(w.to, untilMs) })),
+    [...(run.covered.get(symbol) ?? []), ...(run.lost.get(symbol) ?? [])],
+  );
+
+const joined = (windows: ReadonlyMap<string, readonly Window[]>): Map<string, Window[]> =>
+  new Map([...windows].map(([symbol, list]) => [symbol, union(list)]));
+
+function listOf<T>(map: Map<string, T>, key: string, empty: () => T): T {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = empty();
+    map.set(key, value);
+  }
+  return value;
+}
+
+async function inTurn<T>(workers: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < items.length) await work(items[next++]!);
+  };
+  await Promise.all(Array.from({ length: workers }, worker));
+}
