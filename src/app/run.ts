@@ -162,6 +162,7 @@ export function openConfiguredArchive(context: Context, collects: boolean): Arch
     upstream: collects ? (source.name ?? origin) : null,
     parts: archive.parts,
     writer: `oddslake ${context.version}`,
+    settleMs: archive.settleMinutes * minuteMs,
   };
   return openArchive(options, systemDisk);
 }

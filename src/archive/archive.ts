@@ -27,6 +27,8 @@ export interface OpenOptions {
   /** Files of a day, for a new archive. */
   readonly parts: number;
   readonly writer: string;
+  /** How long after a window's end an answer must come to be final, in ms. */
+  readonly settleMs: number;
 }
 
 /** Opens the archive at `root`. Refuses a missing one (unless `create`), another upstream's and a newer format. */
@@ -60,7 +62,8 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
   const state = openState(layout.private, identity);
   try {
     requireUpstreamOf(root, state.identity.upstream, upstream);
-    if (published !== undefined && state.generation() === 0) rebuildState(state, published, layout, disk);
+    if (published !== undefined && state.generation() === 0)
+      rebuildState(state, published, layout, disk, options.settleMs);
   } catch (error) {
     state.close();
     throw error;

@@ -164,9 +164,8 @@ function nextManifest(
 ): Manifest {
   const files = nextFiles(stage);
   const coverage: Map<string, Covered[]> = allSegments(archive.state.db);
-  for (const bin of taken) {
-    for (const [symbol, added] of bin.coverage)
-      coverage.set(symbol, overlay([...(coverage.get(symbol) ?? []), ...added]));
+  for (const [symbol, added] of coverageTaken(taken)) {
+    coverage.set(symbol, overlay([...(coverage.get(symbol) ?? []), ...added]));
   }
   const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
   const days = [...dates].sort().map(dayStart);
@@ -195,15 +194,28 @@ function record(
 ): void {
   const { db } = archive.state;
   const bins: Bin[] = [];
-  for (const { bin, merged, deltas, coverage, ticksByRun } of taken) {
+  for (const { bin, merged, deltas, ticksByRun } of taken) {
     bins.push(bin);
     addTickDeltas(db, deltas, options.clock.nowMs());
-    for (const [symbol, covered] of coverage) addSegments(db, symbol, covered);
     for (const { symbol, t, ...standing } of merged.contested) setContested(db, symbol, t, standing);
     for (const [runId, tally] of merged.tallies) addTally(db, runId, tally);
     for (const { run_id, n } of ticksByRun) {
       if (run_id !== options.runId && isOver(db, run_id)) addRecovered(db, options.runId, n);
     }
   }
+  for (const [symbol, covered] of coverageTaken(taken)) addSegments(db, symbol, covered, options.rules.settleMs);
   consume(db, bins, end, polls);
+}
+
+/** What was taken in of each symbol, over all days. */
+function coverageTaken(taken: readonly BinOutcome[]): Map<string, Covered[]> {
+  const out = new Map<string, Covered[]>();
+  for (const { coverage } of taken) {
+    for (const [symbol, covered] of coverage) {
+      const list = out.get(symbol);
+      if (list === undefined) out.set(symbol, [...covered]);
+      else list.push(...covered);
+    }
+  }
+  return out;
 }

@@ -13,7 +13,7 @@ import { decodeRows } from './parquet.ts';
  * Fills an empty state from the published tree, where `.oddslake/` was lost: coverage, symbols and the generation.
  * What was journaled and not published is gone; the next poll asks for it again, since nothing covers it.
  */
-export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk): void {
+export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk, settleMs: number): void {
   const { db } = state;
   db.transaction(() => {
     // Another process may have been quicker.
@@ -31,7 +31,7 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
         Origin,
       ];
       if (dataset !== 'ticks') continue;
-      addSegments(db, symbol, [{ from, to, fetchedAt, origin }]);
+      addSegments(db, symbol, [{ from, to, fetchedAt, origin }], settleMs);
       if (origin === 'poll') polledFrom.set(symbol, Math.min(from, polledFrom.get(symbol) ?? from));
     }
     for (const [symbol, from] of polledFrom)

@@ -1,4 +1,4 @@
-import { dayFloor, intersection, isEmpty, type Window } from './window.ts';
+import { dayFloor, intersection, isEmpty, union, type Window } from './window.ts';
 
 /** Who asked: the running poll, a backfill of the past, or an import of files. */
 export type Origin = 'poll' | 'backfill' | 'import';
@@ -21,7 +21,7 @@ const speaksOver = (a: Covered, b: Covered): boolean =>
  * Neighbours of one answer are joined. Of n stretches in any order; O(n²) at worst, n being few for a symbol.
  */
 export function overlay(stretches: readonly Covered[]): Covered[] {
-  const latestFirst = stretches.filter((s) => !isEmpty(s)).sort((a, b) => (speaksOver(a, b) ? -1 : 1));
+  const latestFirst = answersOf(stretches).sort((a, b) => (speaksOver(a, b) ? -1 : 1));
   let out: Covered[] = [];
   for (const next of latestFirst) {
     let free: Covered[] = [next];
@@ -34,6 +34,15 @@ export function overlay(stretches: readonly Covered[]): Covered[] {
   );
 }
 
+/** The stretches of each answer joined: a long window comes cut by days. */
+function answersOf(stretches: readonly Covered[]): Covered[] {
+  const byAnswer = Map.groupBy(stretches, ({ origin, fetchedAt }) => `${fetchedAt} ${origin}`);
+  return [...byAnswer.values()].flatMap((pieces) => {
+    const { origin, fetchedAt } = pieces[0]!;
+    return union(pieces).map((w) => ({ ...w, fetchedAt, origin }));
+  });
+}
+
 function without(piece: Covered, taken: Window): Covered[] {
   if (isEmpty(intersection(piece, taken))) return [piece];
   const left = { ...piece, to: taken.from };
@@ -44,6 +53,15 @@ function without(piece: Covered, taken: Window): Covered[] {
 /** As published: adjoining windows of one origin become one, with the latest `fetchedAt`. Never joins over midnight. */
 export function joinForPublishing(sorted: readonly Covered[]): Covered[] {
   return join(sorted, (a, b) => sameOrigin(a, b) && dayFloor(a.from) === dayFloor(b.from));
+}
+
+/**
+ * Joins neighbours of one origin that are final and end before `beforeMs`, so that what is kept of a symbol does not
+ * grow with every night. That they were answered `settleMs` after their end stays true of the whole.
+ */
+export function joinFinal(sorted: readonly Covered[], settleMs: number, beforeMs: number): Covered[] {
+  const final = (s: Covered): boolean => s.to <= beforeMs && s.fetchedAt >= s.to + settleMs;
+  return join(sorted, (a, b) => sameOrigin(a, b) && final(a) && final(b));
 }
 
 function join(sorted: readonly Covered[], same: (a: Covered, b: Covered) => boolean): Covered[] {

@@ -1,4 +1,4 @@
-import { appendTicks, journaledTicks, type TickRecord } from '../state/journal.ts';
+import { appendTicks, journalLoad, loadOf, type TickRecord } from '../state/journal.ts';
 import type { State } from '../state/state.ts';
 
 export interface Sink {
@@ -10,13 +10,13 @@ export interface Sink {
 const batchMax = 64;
 
 /**
- * Gathers the answers of concurrent workers into transactions. When more than `journalTicksMax` ticks are journaled
+ * Gathers the answers of concurrent workers into transactions. When the journal weighs more than `journalTicksMax` ticks
  * it publishes first, which keeps memory and journal bounded however much is fetched.
  */
 export function openSink(state: State, journalTicksMax: number, publish: () => Promise<void>): Sink {
   const batch: { record: TickRecord; done: () => void; failed: (error: unknown) => void }[] = [];
   let flushing = false;
-  let journaled = journaledTicks(state.db);
+  let journaled = journalLoad(state.db);
   async function flush(): Promise<void> {
     // The answers that arrived in the same turn of the event loop come along.
     await new Promise((resolve) => setImmediate(resolve));
@@ -27,10 +27,10 @@ export function openSink(state: State, journalTicksMax: number, publish: () => P
           state,
           taken.map((entry) => entry.record),
         );
-        journaled += taken.reduce((sum, entry) => sum + entry.record.ticks.t.length, 0);
+        journaled += taken.reduce((sum, entry) => sum + loadOf(entry.record), 0);
         if (journaled > journalTicksMax) {
           await publish();
-          journaled = journaledTicks(state.db);
+          journaled = journalLoad(state.db);
         }
         for (const entry of taken) entry.done();
       } catch (error) {

@@ -1,6 +1,6 @@
-import { type Covered, type Origin, overlay } from '../core/coverage.ts';
+import { type Covered, joinFinal, type Origin, overlay } from '../core/coverage.ts';
 import { ranks, type Standing } from '../core/merge.ts';
-import { union, type Window } from '../core/window.ts';
+import { dayMs, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 import { getMeta, rebuiltKey } from './state.ts';
 
@@ -46,22 +46,25 @@ export function allSegments(db: Database): Map<string, Covered[]> {
   return out;
 }
 
+/** How long the answers of a symbol are told apart, in ms; older ones are joined once they are final. */
+const apartMs = 2 * dayMs;
+
 /** Lays what a publish took in over a symbol's segments. Inside the publish's transaction. */
-export function addSegments(db: Database, symbol: string, added: readonly Covered[]): void {
+export function addSegments(db: Database, symbol: string, added: readonly Covered[], settleMs: number): void {
   if (added.length === 0) return;
-  const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
-  const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
-  // Neighbours too: an answer that goes on where another ended is joined with it.
+  const from = Math.min(...added.map((w) => w.from));
+  const to = Math.max(...added.map((w) => w.to));
+  // The neighbours too, and those old enough by now to be joined with theirs.
   const near = db
     .all<SegmentRow & Record<string, number>>(
       'select * from segments where symbol = ? and t_to >= ? and t_from <= ?',
-      symbol,
-      from,
-      to,
+      ...[symbol, from - 2 * apartMs, to],
     )
     .map(coveredOf);
+  const all = overlay([...near, ...added]);
+  const newest = Math.max(...all.map((s) => s.fetchedAt));
   for (const segment of near) db.run('delete from segments where symbol = ? and t_from = ?', symbol, segment.from);
-  for (const s of overlay([...near, ...added])) {
+  for (const s of joinFinal(all, settleMs, newest - apartMs)) {
     db.run('insert into segments values (?, ?, ?, ?, ?)', symbol, s.from, s.to, s.fetchedAt, s.origin);
   }
 }

@@ -131,6 +131,20 @@ export const journalEnd = (db: Database): number =>
 export const journaledTicks = (db: Database): number =>
   db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
 
+/** What a covered day weighs against a tick, in the memory that publishing it takes. */
+const ticksPerCoveredDay = 8;
+
+/** What publishing a record takes, in ticks. */
+export const loadOf = ({ ticks, covered }: TickRecord): number =>
+  ticks.t.length +
+  ticksPerCoveredDay * covered.reduce((days, w) => days + Math.ceil((w.to - dayFloor(w.from)) / dayMs), 0);
+
+/** What publishing the whole journal takes, in ticks. */
+export function journalLoad(db: Database): number {
+  const row = db.one<{ days: number }>('select count(*) as days from journal_cover');
+  return journaledTicks(db) + ticksPerCoveredDay * (row?.days ?? 0);
+}
+
 export interface Bin {
   readonly day: number;
   readonly part: number;

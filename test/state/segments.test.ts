@@ -1,0 +1,47 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { covers, dayMs } from '../../src/core/window.ts';
+import { addSegments, segmentsOf, standInStanding } from '../../src/state/coverage.ts';
+import { openState, type State } from '../../src/state/state.ts';
+
+const hourMs = 3_600_000;
+const start = Date.UTC(2026, 0, 1);
+let folder: string;
+let state: State;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'oddslake-segments-'));
+  state = openState(folder, { upstream: 'test', parts: 1 });
+});
+
+afterEach(() => {
+  state.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const night = (n: number, settleMs: number): void => {
+  const end = start + n * dayMs;
+  const from = n === 1 ? start : end - dayMs - hourMs;
+  addSegments(state.db, 'A', [{ from, to: end, fetchedAt: end + 1, origin: 'poll' }], settleMs);
+};
+
+test('a year of nights leaves a handful of segments, and covers the same', () => {
+  for (let n = 1; n <= 365; n++) night(n, hourMs);
+  const segments = segmentsOf(state.db, 'A');
+  expect(segments.length).toBeLessThan(6);
+  expect(covers(segments, { from: start, to: start + 365 * dayMs })).toBe(true);
+});
+
+test('answers of the last days are told apart', () => {
+  for (let n = 1; n <= 10; n++) night(n, hourMs);
+  const lastNight = start + 10 * dayMs;
+  expect(standInStanding(state.db, 'A', lastNight - 2 * hourMs).observedAt).toBe(lastNight + 1);
+  expect(standInStanding(state.db, 'A', lastNight - 26 * hourMs).observedAt).toBe(lastNight - dayMs + 1);
+});
+
+test('what was not answered late enough to be final is never joined into what was', () => {
+  for (let n = 1; n <= 20; n++) night(n, 2 * hourMs);
+  expect(segmentsOf(state.db, 'A').length).toBe(20);
+});
