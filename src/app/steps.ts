@@ -102,11 +102,11 @@ export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origi
   const display = await context.startDisplay('ticks', plans.length, 'symbols');
   let ticks = 0;
   let done = 0;
+  const sink = openSink(archive.state, clock, settings.publish.journalTicksMax, () => publishStep(run));
   try {
-    const sink = openSink(archive.state, settings.publish.journalTicksMax, () => publishStep(run));
     const collected = await collect(
       {
-        ...{ upstream, clock, runId: run.id, origin, learned: nothingLearned(), signal, append: sink.append },
+        ...{ upstream, clock, runId: run.id, origin, learned: nothingLearned(), signal, ...sink },
         pageLimit: settings.poll.pageLimit,
         futureSkewMs: settings.poll.futureSkewSeconds * 1000,
         concurrency: settings.upstream.concurrency,
@@ -125,6 +125,10 @@ export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origi
       plans,
     );
     account(run, collected);
+  } catch (error) {
+    // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
+    await sink.drain().catch(() => {});
+    throw error;
   } finally {
     display.stop();
   }

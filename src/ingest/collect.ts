@@ -21,7 +21,9 @@ export interface Collected {
 
 export interface CollectContext extends CoverContext {
   readonly concurrency: number;
-  /** What is covered of a symbol now. */
+  /** Makes durable what was appended. */
+  drain(): Promise<void>;
+  /** What is durably covered of a symbol. */
   coverageOf(symbol: string): Window[];
   onSymbol(done: number): void;
 }
@@ -53,6 +55,7 @@ export async function collect(context: CollectContext, plans: readonly SymbolPla
       if (!(error instanceof UpstreamError)) throw error;
       if (error.failure === 'credential' || error.failure === 'unreachable') stopped = error;
       failed.add(symbol);
+      await context.drain();
       failures.push(...remaining(context, byName.get(symbol)!, error.reason));
     }
   };
@@ -67,6 +70,7 @@ export async function collect(context: CollectContext, plans: readonly SymbolPla
     waiting = [];
     await inParallel(context.concurrency, batch, (item) => attempt(item.symbol, () => settle(context, item)));
   }
+  await context.drain();
   context.signal.throwIfAborted();
   const why = stopped as UpstreamError | null;
   if (why !== null) {

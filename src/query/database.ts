@@ -18,7 +18,10 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
   const ownFolder = join(options.scratch, `query-${randomUUID()}`);
   const published = new Set(sources.flatMap((source) => source.paths));
   // DuckDB makes no more than its own folder in it. An archive that is mounted read-only can still be queried.
-  await mkdir(options.scratch, { recursive: true }).catch(() => undefined);
+  const hasScratch = await mkdir(options.scratch, { recursive: true }).then(
+    () => true,
+    () => false,
+  );
   const instance = await DuckDBInstance.create(':memory:', startSettings(options));
 
   /** Every call has a connection of its own: none ends another's result, or leaves anything set. */
@@ -64,7 +67,7 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
       }),
     async close() {
       instance.closeSync();
-      await rm(ownFolder, { recursive: true, force: true });
+      if (hasScratch) await rm(ownFolder, { recursive: true, force: true });
     },
   };
 }

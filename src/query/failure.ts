@@ -9,14 +9,16 @@ export function failureOf(error: unknown, published: ReadonlySet<string>): unkno
   const [, kind, told] = /^(?:Failed to extract statements: )?(\w[\w -]*?) Error: ([\s\S]*)$/.exec(error.message) ?? [];
   if (kind === undefined || told === undefined) return error;
   const options = { cause: error };
-  const file = [...published].find((path) => told.includes(`"${path}"`) || told.includes(`'${path}'`));
+  const named = (before: string, after: string): string | undefined =>
+    [...published].find((path) => told.includes(before + path + after));
+  const file = named('"', '"') ?? named("'", "'");
+  // Where a file is gone, DuckDB looks for a folder of that name.
+  const gone = named('"', '/**/');
   switch (kind) {
     case 'Permission':
-      if (file === undefined) {
-        return new UsageError(`Only the datasets can be read, no other files. DuckDB: ${told}`, options);
-      }
-      // A published file is open to DuckDB: it says so only where it looked for others in the place of one that is gone.
-      return new OddslakeError(exitCodes.unexpected, `${file} went away while it was read. Run it again.`, options);
+      return gone === undefined
+        ? new UsageError(`Only the datasets can be read, no other files. DuckDB: ${told}`, options)
+        : new OddslakeError(exitCodes.unexpected, `${gone} went away while it was read. Run it again.`, options);
     case 'IO':
     case 'Invalid Input':
       if (file === undefined) break;

@@ -33,10 +33,11 @@ async function* chunksOf(result: DuckDBResult): AsyncGenerator<Iterable<readonly
   for (;;) {
     const chunk = await result.fetchChunk();
     if (chunk === null || chunk.rowCount === 0) return;
+    const count = chunk.rowCount;
     const vectors = Array.from({ length: columns }, (_, c) => chunk.getColumnVector(c));
     const values = new Array<DuckDBValue>(columns);
     yield (function* () {
-      for (let r = 0; r < chunk.rowCount; r++) {
+      for (let r = 0; r < count; r++) {
         for (let c = 0; c < columns; c++) values[c] = vectors[c]!.getItem(r);
         yield values;
       }

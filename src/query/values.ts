@@ -77,14 +77,28 @@ function microsOf(value: DuckDBValue): bigint | undefined {
   return undefined;
 }
 
+const dayMs = 86_400_000;
+const digits = (count: number, width: number): string[] =>
+  Array.from({ length: count }, (_, i) => String(i).padStart(width, '0'));
+const twoDigits = digits(60, 2);
+const threeDigits = digits(1000, 3);
+let latestDay = { day: 0, text: '1970-01-01T' };
+
 /** ISO-8601 with milliseconds, and microseconds only where there are any; undefined beyond what Date knows. */
 function isoOf(micros: bigint, zone: 'Z' | ''): string | undefined {
   const us = Number(micros);
   const ms = Math.floor(us / 1000);
-  if (Math.abs(ms) > 8.64e15 || !Number.isSafeInteger(us)) return undefined;
-  const text = new Date(ms).toISOString().slice(0, -1);
+  const day = Math.floor(ms / dayMs);
+  if (Math.abs(day) > 99_000_000 || !Number.isSafeInteger(us)) return undefined;
+  // Rows of a result mostly share their day: twice as fast as a Date for each.
+  if (day !== latestDay.day) latestDay = { day, text: new Date(day * dayMs).toISOString().slice(0, -13) };
+  const inDay = ms - day * dayMs;
+  const hour = twoDigits[Math.floor(inDay / 3_600_000)];
+  const minute = twoDigits[Math.floor(inDay / 60_000) % 60];
+  const second = twoDigits[Math.floor(inDay / 1000) % 60];
   const rest = us - ms * 1000;
-  return (rest === 0 ? text : text + String(rest).padStart(3, '0')) + zone;
+  const micro = rest === 0 ? '' : threeDigits[rest];
+  return `${latestDay.text}${hour}:${minute}:${second}.${threeDigits[inDay % 1000]}${micro}${zone}`;
 }
 
 function exact(value: bigint): number {

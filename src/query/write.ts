@@ -23,6 +23,9 @@ export async function writeText(
   const pieces = textPieces(await prepared.stream(), format);
   try {
     await pipeline(Readable.from(pieces, { highWaterMark: 2 }), out, { end: false, signal });
+  } catch (error) {
+    connection.interrupt();
+    throw error;
   } finally {
     // Waits for a chunk that is still being computed: the connection must not be closed under it.
     await pieces.return();
