@@ -3,7 +3,8 @@ import type { Context } from '../app/context.ts';
 import { openConfiguredArchive } from '../app/run.ts';
 import { datasetNames, datasets } from '../archive/datasets.ts';
 import { pin } from '../archive/pin.ts';
-import { openQuery, type Query } from '../query/query.ts';
+import { openQuery } from '../query/open.ts';
+import type { Query } from '../query/query.ts';
 
 const memoryBytesMax = 4 * 1024 ** 3;
 

@@ -68,10 +68,3 @@ export type Parameter = string | number | boolean | null;
 
 /** The most rows that `Query.rows` returns. */
 export const rowsMax = 100_000;
-
-/** Opens DuckDB over these files, in memory. Nothing else on the disk can be reached through it. */
-export async function openQuery(sources: readonly Source[], options: QueryOptions): Promise<Query> {
-  // DuckDB takes longer to load than most commands to run: it is loaded by those that ask.
-  const { openDatabase } = await import('./database.ts');
-  return await openDatabase(sources, options);
-}

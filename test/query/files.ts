@@ -5,7 +5,8 @@ import { Writable } from 'node:stream';
 import { datasets } from '../../src/archive/datasets.ts';
 import { encodeRows, type Value } from '../../src/archive/parquet.ts';
 import { encodeTicks } from '../../src/archive/ticks-file.ts';
-import { openQuery, type Query, type Source } from '../../src/query/query.ts';
+import { openQuery } from '../../src/query/open.ts';
+import type { Query, Source } from '../../src/query/query.ts';
 
 /** A folder with Parquet files as the archive writes them; the name holds all that SQL and globs could stumble on. */
 export function archiveFolder(name = "it's [a] date=2020-01-01") {
