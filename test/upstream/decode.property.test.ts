@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
 import { decodeCompact } from '../../src/upstream/decode-compact.ts';
 import { decodePlain } from '../../src/upstream/decode-plain.ts';
 import { elementTexts } from '../../src/upstream/element-texts.ts';
+import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
 
 /** What compact pages hold: prices and times as serializers write them, and long ones. */
 const digits = (max: number) => fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: 1, maxLength: max });
