@@ -4,7 +4,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { TickRecord } from '../../src/state/journal.ts';
 import { runCounts } from '../../src/state/runs.ts';
-import { observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
 import {
   answer,
   append,
@@ -12,7 +11,6 @@ import {
   dayMs,
   hashes,
   hourMs,
-  market,
   now,
   opened,
   publishedRows,
@@ -223,44 +221,6 @@ describe('publishing', () => {
     await publishNow(archive);
     expect(publishedTicks(root)).toEqual([`AAA ${day0} 0.6`]);
     expect(publishedRows(root, 'conflicts')).toContainEqual(['AAA', day0, 0.6, 0.7, now + 4]);
-  });
-
-  test('says of a day whether it is complete, and up to where every live symbol is covered', async () => {
-    const archive = opened();
-    observeMarkets(
-      archive.state.db,
-      [market('AAA', { opensAt: day0 }), market('BBB', { opensAt: day0 + dayMs })],
-      now,
-      true,
-    );
-    const whole = { from: day0, to: day0 + 3 * dayMs };
-    append(archive, answer('AAA', [[day0 + 1, 0.5]], { windows: [whole] }));
-    append(
-      archive,
-      answer('BBB', [[day0 + dayMs, 0.5]], { windows: [{ from: day0 + dayMs, to: day0 + 2 * dayMs - 1 }] }),
-    );
-    const { manifest } = await publishNow(archive);
-    expect(manifest.days).toEqual({
-      '2026-06-01': { complete: true, expected: 1, covered: 1, missing: [] },
-      '2026-06-02': { complete: false, expected: 2, covered: 1, missing: ['BBB'] },
-      '2026-06-03': { complete: false, expected: 2, covered: 1, missing: ['BBB'] },
-    });
-    expect(manifest.watermark).toBe(day0 + 2 * dayMs - 1);
-    append(archive, answer('BBB', [], { windows: [{ from: day0 + 2 * dayMs - 1, to: day0 + 3 * dayMs }] }));
-    const next = await publishNow(archive);
-    expect(Object.values(next.manifest.days).every((day) => day.complete)).toBe(true);
-    expect(next.manifest.watermark).toBe(day0 + 3 * dayMs);
-    expect(oneSymbol(archive.state.db, 'AAA')).toMatchObject({ ticks: 1, firstTick: day0 + 1, lastTick: day0 + 1 });
-  });
-
-  test('does not call a day complete that was answered too early after its end', async () => {
-    const archive = opened();
-    observeMarkets(archive.state.db, [market('AAA', { opensAt: day0 })], now, true);
-    const windows = [{ from: day0, to: day0 + dayMs }];
-    append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs - 1 }));
-    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ complete: false, covered: 1 });
-    append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs }));
-    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ complete: true });
   });
 
   test('writes unusable input to quarantine as received, once', async () => {

@@ -1,0 +1,67 @@
+import { describe, expect, test } from 'vitest';
+import { Interrupted } from '../../src/app/context.ts';
+import { type RunFacts, sentence, summarize } from '../../src/app/summary.ts';
+import type { PublishedFile } from '../../src/archive/manifest.ts';
+import { DamageError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/core/errors.ts';
+
+const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
+  ...{ version: '0', job: 'nightly', run_id: 'run', started_at: 1, finished_at: 2, requests: 0, retries: 0 },
+  ...{ throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0, warnings: [], failures: [] },
+  ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
+  symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+  ...{ files: [], strict: false, reached: true, thrown: undefined },
+  ...rest,
+});
+const failure = { symbol: 'AAA', from: 1, to: 2, reason: 'answered 404' };
+const upstream = (kind: 'credential' | 'unreachable' | 'transient' | 'refused') =>
+  new UpstreamError('ticks', { failure: kind, reason: 'because' });
+
+describe('the exit code of a run', () => {
+  test.each<[string, Partial<RunFacts>, number, string]>([
+    ['all done', {}, 0, 'done'],
+    ['warnings', { warnings: ['so'] }, 0, 'done'],
+    ['warnings, with --strict', { warnings: ['so'], strict: true }, 4, 'incomplete'],
+    ['a window that could not be fetched', { failures: [failure] }, 4, 'incomplete'],
+    ['a bug', { thrown: new TypeError('x is not a function') }, 1, 'failed'],
+    ['bad usage', { thrown: new UsageError('no') }, 2, 'usage'],
+    ['a refused key', { thrown: upstream('credential') }, 3, 'credential'],
+    ['nobody there at all', { thrown: upstream('unreachable'), reached: false }, 7, 'unreachable'],
+    ['nobody there any more', { thrown: upstream('unreachable') }, 4, 'incomplete'],
+    ['an upstream that fails', { thrown: upstream('transient') }, 4, 'incomplete'],
+    ['another writer', { thrown: new OddslakeError(exitCodes.busy, 'busy') }, 5, 'busy'],
+    ['damage, failures beside it', { thrown: new DamageError('bad'), failures: [failure] }, 6, 'damaged'],
+    ['Ctrl-C', { thrown: new Interrupted('SIGINT') }, 130, 'interrupted'],
+    ['SIGTERM', { thrown: new Interrupted('SIGTERM') }, 143, 'interrupted'],
+    ['something thrown that is no error', { thrown: 'text' }, 1, 'failed'],
+  ])('after %s', (_, rest, code, outcome) => {
+    const summary = summarize(facts(rest));
+    expect(summary).toMatchObject({ exit_code: code, outcome });
+    expect(summary.error).toBe(rest.thrown === undefined ? null : sentence(rest.thrown));
+  });
+});
+
+test('a summary cuts its lists at 20 and says how long they were', () => {
+  const many = Array.from({ length: 31 }, (_, i) => `2026-01-${String(i + 1).padStart(2, '0')}`);
+  const file = (date: string): PublishedFile => ({
+    ...{ path: `ticks/date=${date}/part-00.parquet`, date, rows: 2, bytes: 10, sha256: '', t_min: 1, t_max: 2 },
+    ...{ symbols: 1, generation: 1 },
+  });
+  const summary = summarize(
+    facts({
+      ...{ warnings: many, failures: many.map((reason) => ({ ...failure, reason })) },
+      files: [...many.map(file), ...many.map(file), { ...file('x'), date: null }],
+    }),
+  );
+  expect(summary.warnings).toEqual(many.slice(0, 20));
+  expect(summary.failures).toHaveLength(20);
+  expect(summary).toMatchObject({ warnings_count: 31, failures_count: 31 });
+  expect(summary.published).toEqual({
+    ...{ files: 63, rows: 126, bytes: 630, dates: many.slice(0, 20), dates_count: 31 },
+  });
+});
+
+test('the sentence of an upstream that refuses or is not there says what to look at', () => {
+  expect(sentence(upstream('credential'))).toMatch(/refused the key \(because\).*ODDSLAKE_API_KEY/);
+  expect(sentence(upstream('unreachable'))).toMatch(/could not be reached \(because\).*ODDSLAKE_BASE_URL/);
+  expect(sentence(new UsageError('Say what.'))).toBe('Say what.');
+});

@@ -1,0 +1,203 @@
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { locate } from '../../src/archive/archive.ts';
+import { pin } from '../../src/archive/pin.ts';
+import { recover } from '../../src/archive/publish.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { coverageOf } from '../../src/state/coverage.ts';
+import { allSymbols, observeMarkets } from '../../src/state/symbols.ts';
+import { systemClock } from '../../src/system.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hashes,
+  market,
+  now,
+  opened,
+  publishedTicks,
+  publishNow,
+  scratchFolder,
+} from './scratch.ts';
+
+const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });
+
+describe('opening an archive', () => {
+  test('that is not there is refused unless a job starts one', () => {
+    const root = join(scratchFolder(), 'new');
+    expect(() => opened({ root, create: false })).toThrow(usage(/There is no archive/));
+    expect(() => opened({ root, upstream: null })).toThrow(usage(/ODDSLAKE_BASE_URL/));
+    expect(opened({ root }).manifest().generation).toBe(0);
+    expect(opened({ root, create: false, upstream: null }).state.identity.parts).toBe(4);
+  });
+
+  test('in a folder with other files is refused; .gitkeep is none', () => {
+    const root = scratchFolder();
+    writeFileSync(join(root, '.gitkeep'), '');
+    opened({ root }).close();
+    const strange = scratchFolder();
+    writeFileSync(join(strange, 'thesis.doc'), '');
+    expect(() => opened({ root: strange })).toThrow(usage(/thesis\.doc/));
+  });
+
+  test('of another upstream is refused, before and after its first publish, and with its state lost', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    expect(() => opened({ root, upstream: 'https://other.test' })).toThrow(
+      usage(/belongs to the upstream https:\/\/box\.test/),
+    );
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    await publishNow(archive);
+    archive.close();
+    rmSync(join(root, '.oddslake'), { recursive: true });
+    expect(() => opened({ root, upstream: 'https://other.test' })).toThrow(usage(/belongs to/));
+  });
+
+  test('keeps the number of parts it was created with', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root, parts: 2 });
+    append(archive, ...Array.from('ABCDEFGH', (symbol) => answer(symbol, [[day0, 0.5]])));
+    await publishNow(archive);
+    archive.close();
+    rmSync(join(root, '.oddslake'), { recursive: true });
+    const again = opened({ root, parts: 16 });
+    expect(again.state.identity.parts).toBe(2);
+    append(again, ...Array.from('IJKLMNOP', (symbol) => answer(symbol, [[day0, 0.5]])));
+    expect((await publishNow(again)).manifest.datasets.ticks.files).toHaveLength(2);
+  });
+
+  test('of a newer format or a newer state is refused with the advice to upgrade', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    await publishNow(archive);
+    archive.state.db.run("update meta set value = '99' where key = 'schema_version'");
+    archive.close();
+    expect(() => opened({ root })).toThrow(usage(/newer oddslake.*Upgrade/));
+    const text = readFileSync(join(root, 'manifest.json'), 'utf8');
+    writeFileSync(join(root, 'manifest.json'), text.replace('"format_version": 1', '"format_version": 2'));
+    rmSync(join(root, '.oddslake'), { recursive: true });
+    expect(() => opened({ root })).toThrow(usage(/newer oddslake \(format 2.*Upgrade/));
+  });
+
+  test('whose .oddslake is lost rebuilds coverage, symbols and generation from what is published', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    observeMarkets(
+      archive.state.db,
+      [market('AAA', { question: 'Rain? 🌧', outcome: 0.5 }), market('🚀', { isActive: false })],
+      now,
+      true,
+    );
+    append(
+      archive,
+      answer('AAA', [
+        [day0, 0.5],
+        [day0 + 2 * dayMs, 0.25],
+      ]),
+      answer('🚀', [[day0, 1]], { origin: 'backfill' }),
+    );
+    await publishNow(archive);
+    const facts = allSymbols(archive.state.db);
+    const covered = facts.map(({ symbol }) => coverageOf(archive.state.db, symbol));
+    append(archive, answer('AAA', [[day0 + 1, 0.5]]));
+    archive.close();
+    const before = hashes(root, '{ticks,coverage,symbols}/**/*');
+    rmSync(join(root, '.oddslake'), { recursive: true });
+    const again = opened({ root });
+    expect(again.state.generation()).toBe(1);
+    const rebuilt = allSymbols(again.state.db);
+    const known = ({ listed: _, polledFrom: __, ...rest }: (typeof facts)[number]) => rest;
+    expect(rebuilt.map(known)).toEqual(facts.map(known));
+    expect(rebuilt[0]!.polledFrom).toBe(facts[0]!.polledFrom);
+    expect(rebuilt.map(({ symbol }) => coverageOf(again.state.db, symbol))).toEqual(covered);
+    expect((await verify(again, null)).findings).toEqual([]);
+    // Asked again, the lost answer comes in, and what was known comes in no second time.
+    append(
+      again,
+      answer('AAA', [
+        [day0, 0.5],
+        [day0 + 1, 0.5],
+      ]),
+    );
+    await publishNow(again);
+    expect(publishedTicks(root)).toHaveLength(4);
+    expect(Object.keys(hashes(root, '{ticks,coverage,symbols}/**/*'))).toEqual(Object.keys(before));
+  });
+
+  test('whose .oddslake is lost and whose coverage is damaged opens, and verify names the file', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(
+      archive,
+      answer(
+        'AAA',
+        [
+          [day0, 0.5],
+          [day0 + dayMs, 0.25],
+        ],
+        { windows: [{ from: day0, to: day0 + 2 * dayMs }] },
+      ),
+    );
+    await publishNow(archive);
+    archive.close();
+    rmSync(join(root, '.oddslake'), { recursive: true });
+    writeFileSync(join(root, 'coverage/date=2026-06-01/part-00.parquet'), 'PAR1');
+    const again = opened({ root });
+    expect(coverageOf(again.state.db, 'AAA')).toEqual([{ from: day0 + dayMs, to: day0 + 2 * dayMs }]);
+    expect((await verify(again, null)).findings).toEqual([
+      { path: 'coverage/date=2026-06-01/part-00.parquet', what: 'differs' },
+    ]);
+  });
+});
+
+describe('readers of one generation', () => {
+  /** An archive whose second publish stopped right after its commit point, or after some renames. */
+  async function stopped(renames: number) {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0, 0.5]]));
+    await publishNow(archive);
+    append(archive, answer('AAA', [[day0 + 1, 0.6]]), answer('BBB', [[day0 + 1, 0.6]]));
+    let left = renames;
+    const rename = (from: string, to: string): void => {
+      if (left-- === 0) throw new Error('cut');
+      archive.disk.rename(from, to);
+    };
+    await expect(publishNow({ ...archive, disk: { ...archive.disk, rename } })).rejects.toThrow('cut');
+    return { root, archive };
+  }
+
+  test.each([0, 1, 2, 3])('see the new generation from the commit on, with %i files in place', async (renames) => {
+    const { root, archive } = await stopped(renames);
+    expect(archive.manifest().generation).toBe(2);
+    const { files } = archive.manifest().datasets.ticks;
+    const staged = files.filter((file) => locate(archive, file.path).includes('/staging/2/'));
+    expect(staged).toHaveLength(Math.max(0, files.length - renames));
+    const held = pin(archive, ['ticks', 'coverage'], 'test');
+    const copy = scratchFolder();
+    for (const [i, path] of held.paths('ticks').entries()) cpSync(path, join(copy, 'ticks/date=x', `${i}.parquet`));
+    expect(publishedTicks(copy).sort()).toEqual(
+      ['AAA', 'BBB'].flatMap((symbol) => [`${symbol} ${day0} 0.5`, `${symbol} ${day0 + 1} 0.6`]),
+    );
+    await recover(archive, 0, systemClock);
+    expect(publishedTicks(root)).toHaveLength(4);
+    expect((await verify(archive, null)).findings).toEqual([]);
+    // What is pinned outlives the publishes after it.
+    append(archive, answer('AAA', [[day0 + 2, 0.7]]));
+    await publishNow(archive);
+    expect(held.paths('ticks').map((path) => readFileSync(path).length)).toEqual(files.map((file) => file.bytes));
+    held.release();
+    expect(archive.disk.list(join(root, '.oddslake/pins'))).toEqual([]);
+  });
+
+  test('clear the pins of processes that are gone, and no others', async () => {
+    const { root, archive } = await stopped(0);
+    for (const name of ['2147483646-x', `${process.pid}-mine`])
+      archive.disk.makeScratch(join(root, '.oddslake/pins', name));
+    pin(archive, ['ticks'], 'next').release();
+    expect(archive.disk.list(join(root, '.oddslake/pins'))).toEqual([`${process.pid}-mine`]);
+  });
+});

@@ -1,0 +1,158 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Column, type ColumnType, type DatasetName, datasetNames, datasets } from '../../src/archive/datasets.ts';
+import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet.ts';
+import { decodeTicks, encodeTicks } from '../../src/archive/ticks-file.ts';
+import type { PartColumns } from '../../src/core/merge.ts';
+import { compareUtf8 } from '../../src/core/order.ts';
+import { day0, dayMs, scratchFolder } from './scratch.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`parquet: SEED=${seed}`);
+
+/** Text as venues have it: dots, spaces, quotes, beyond the basic plane, empty. */
+const text = fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '🚀', 'é', 'a\'b"c', '\u0000x', 'A.B-C?'));
+/** The years 2000 to 2100 in epoch ms. */
+const time = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2100, 0) });
+const values: Record<ColumnType, fc.Arbitrary<Value>> = {
+  string: text,
+  timestamp: time,
+  double: fc.double({ noNaN: true }),
+  int32: fc.integer(),
+  int64: fc.maxSafeInteger(),
+  boolean: fc.boolean(),
+  strings: fc.array(text, { maxLength: 4 }),
+};
+const rowOf = (columns: readonly Column[]): fc.Arbitrary<Value[]> =>
+  fc.tuple(...columns.map((c) => (c.nullable ? fc.option(values[c.type]) : values[c.type])));
+
+describe('every dataset', () => {
+  test.each(datasetNames)(
+    '%s comes back from Parquet as it went in, nulls, emoji and lists too',
+    (name: DatasetName) => {
+      const columns: readonly Column[] = datasets[name];
+      fc.assert(
+        fc.property(fc.array(rowOf(columns), { minLength: 1, maxLength: 12 }), (rows) => {
+          const bytes = encodeRows(columns, rows);
+          expect(decodeRows(columns, bytes)).toEqual(rows);
+          expect(Buffer.compare(bytes, encodeRows(columns, rows))).toBe(0);
+        }),
+        { seed, numRuns: 25 },
+      );
+    },
+  );
+
+  test.each(datasetNames)(
+    '%s has its columns in the types that the contract names, as DuckDB sees them',
+    async (name) => {
+      const types = {
+        ...{ string: 'VARCHAR', timestamp: 'TIMESTAMP WITH TIME ZONE', double: 'DOUBLE', int32: 'INTEGER' },
+        ...{ int64: 'BIGINT', boolean: 'BOOLEAN', strings: 'VARCHAR[]' },
+      };
+      const columns: readonly Column[] = datasets[name];
+      const [row] = fc.sample(rowOf(columns), { numRuns: 1, seed });
+      const path = join(scratchFolder(), 'x.parquet');
+      writeFileSync(path, encodeRows(columns, [row!]));
+      const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
+      const described = await duckdb.runAndReadAll(`describe from '${path}'`);
+      expect(described.getRows().map(([column, type]) => [column, type])).toEqual(
+        columns.map((c) => [c.name, types[c.type]]),
+      );
+      duckdb.closeSync();
+    },
+  );
+});
+
+/** A part of some symbols with `rows` ticks each. */
+function partOf(
+  symbols: readonly string[],
+  rows: number,
+  timeOf: (i: number) => number,
+  priceOf: (i: number) => number,
+): PartColumns {
+  const sorted = [...symbols].sort(compareUtf8);
+  const t = new Float64Array(sorted.length * rows).map((_, i) => timeOf(i % rows));
+  const p = new Float64Array(sorted.length * rows).map((_, i) => priceOf(i));
+  return { symbols: sorted, offsets: Float64Array.from({ length: sorted.length + 1 }, (_, i) => i * rows), t, p };
+}
+
+const bits = (values: Float64Array): Buffer => Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+
+function expectSame(part: PartColumns): void {
+  const bytes = encodeTicks(part);
+  const back = decodeTicks(bytes);
+  expect(back.symbols).toEqual(part.symbols);
+  expect([...back.offsets]).toEqual([...part.offsets]);
+  expect(bits(back.t).equals(bits(part.t))).toBe(true);
+  expect(bits(back.p).equals(bits(part.p))).toBe(true);
+  expect(Buffer.compare(encodeTicks(back), bytes)).toBe(0);
+}
+
+describe('a part of ticks', () => {
+  test('comes back bit for bit, whatever the doubles', () => {
+    const symbol = fc.uniqueArray(text, { minLength: 1, maxLength: 5 });
+    const ticks = fc.array(fc.tuple(fc.nat({ max: dayMs - 1 }), fc.double({ noNaN: true })), {
+      minLength: 1,
+      maxLength: 40,
+    });
+    fc.assert(
+      fc.property(symbol, ticks, (symbols, drawn) => {
+        const times = [...new Set(drawn.map(([t]) => t))].sort((a, b) => a - b);
+        expectSame(
+          partOf(
+            symbols,
+            times.length,
+            (i) => day0 + times[i]!,
+            (i) => drawn[i % drawn.length]![1],
+          ),
+        );
+      }),
+      { seed, numRuns: 60 },
+    );
+  });
+
+  test.each([
+    ['every two seconds for all symbols alike: times repeat', 43_200, (i: number) => day0 + i * 2_000],
+    ['at moments that hardly repeat: differences', 130_000, (i: number) => day0 + i * 661 + (i % 7)],
+  ])(
+    'comes back from several row groups, with ticks %s',
+    (_, rows, timeOf) => {
+      const part = partOf(['AAA', '🚀', 'Ünï', '￿'], rows, timeOf, (i) => (i % 1_001) / 1_000);
+      expect(part.t.length).toBeGreaterThan(rowGroupRows);
+      expectSame(part);
+    },
+    30_000,
+  );
+
+  test('keeps its times at both ends of what is taken, and before 2^32 ms', () => {
+    const times = [0, 2 ** 31, 2 ** 32 - 1, 2 ** 32, Date.UTC(2000, 0), Date.UTC(2100, 0) - 1];
+    expectSame(
+      partOf(
+        ['A'],
+        times.length,
+        (i) => times[i]!,
+        () => 0.1 + 0.2,
+      ),
+    );
+  });
+
+  test('that is cut short cannot be read', () => {
+    const bytes = encodeTicks(
+      partOf(
+        ['A'],
+        100,
+        (i) => day0 + i,
+        () => 0.5,
+      ),
+    );
+    for (const length of [0, 4, 50, bytes.length - 1]) expect(() => decodeTicks(bytes.subarray(0, length))).toThrow();
+  });
+
+  test('without one of the columns cannot be read', () => {
+    const columns = [{ name: 'symbol', type: 'string', nullable: false, meaning: '' }] as const;
+    expect(() => decodeTicks(encodeRows(columns, [['A']]))).toThrow(/column t is missing/);
+  });
+});

@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest';
+import {
+  access,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  job,
+  jobArgs,
+  sandbox,
+  start,
+  totalTicks,
+  until,
+  untruths,
+} from './lake.ts';
+
+const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200 };
+const backfill = ['--from', '2025-05-20', '--to', '2025-06-10'];
+const kept = ['ticks', 'coverage', 'conflicts'] as const;
+
+test('a nightly of a past date, run again, asks for no tick and changes no byte', async () => {
+  const output = folder();
+  const box = await sandbox(input);
+  expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+  const before = hashes(output, ...kept);
+  const asked = box.stats().tickRequests;
+  const again = await job('nightly', box.url, output, '--date', fixedDay);
+  expect(again.code, again.stderr).toBe(0);
+  expect(box.stats().tickRequests).toBe(asked);
+  expect(hashes(output, ...kept)).toEqual(before);
+  expect(again.summary).toMatchObject({ pages: 0, ticks: { fetched: 0 }, symbols: { planned: 0 } });
+});
+
+describe('a backfill', () => {
+  test('that is killed asks next time for only what is missing, and a third time for nothing', {
+    timeout: 60_000,
+  }, async () => {
+    const box = await sandbox(input);
+    const calm = folder();
+    const whole = await job('backfill', box.url, calm, ...backfill);
+    expect(whole.code, whole.stderr).toBe(0);
+    const needed = box.stats().tickRequests;
+
+    const output = folder();
+    box.set({ latencyMs: 15 });
+    const running = start(jobArgs('backfill', output, ...backfill), access(box.url));
+    await until(() => box.stats().tickRequests > needed + needed * 0.6);
+    running.child.kill('SIGKILL');
+    await running.ended;
+    box.set({ latencyMs: 0 });
+    const done = box.stats().tickRequests - needed;
+
+    const resumed = await job('backfill', box.url, output, ...backfill);
+    expect(resumed.code, resumed.stderr).toBe(0);
+    const more = box.stats().tickRequests - needed - done;
+    // Answers under way when it was killed are asked for again, and what only the end of the run would have settled.
+    expect(more).toBeLessThan(needed * 0.75);
+    expect(resumed.summary.recovered).toBeGreaterThan(0);
+    // Pages share their edges, so that some of what is recovered is there twice.
+    expect(totalTicks(output)).toBeLessThanOrEqual(resumed.summary.recovered + resumed.summary.ticks.accepted);
+    expect(totalTicks(output)).toBe(totalTicks(calm));
+    expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
+    expect(untruths(output, box)).toEqual([]);
+
+    const before = hashes(output, ...kept);
+    const asked = box.stats().tickRequests;
+    const again = await job('backfill', box.url, output, ...backfill);
+    expect(again.code).toBe(0);
+    expect(box.stats().tickRequests).toBe(asked);
+    expect(hashes(output, ...kept)).toEqual(before);
+  });
+
+  test('asks, after one that failed in places, for those places only', async () => {
+    const box = await sandbox({ ...input, faultShare: 0.3, faults: ['500'] });
+    const output = folder();
+    const once = ['--set', 'upstream.retry_attempts_max=1'];
+    const markets = await job('markets', box.url, output);
+    expect(markets.code, markets.stderr).toBe(0);
+    const first = await job('backfill', box.url, output, ...backfill, ...once);
+    expect(first.code, first.stderr).toBe(4);
+    expect(first.summary.failures_count).toBeGreaterThan(0);
+    box.set({ faultShare: 0 });
+    const plan = await job('backfill', box.url, output, ...backfill, '--dry-run');
+    expect(plan.code).toBe(0);
+    const second = await job('backfill', box.url, output, ...backfill);
+    expect(second.code, second.stderr).toBe(0);
+    expect(second.summary.symbols.planned).toBe(first.summary.symbols.failed);
+    expect(untruths(output, box)).toEqual([]);
+  });
+
+  test('--dry-run prints symbols, windows, requests and time, and fetches no tick', async () => {
+    const box = await sandbox(input);
+    const output = folder();
+    const args = ['backfill', '--output', output, '--set', 'source.name=box', ...backfill, '--dry-run'];
+    const planned = await start(args, access(box.url)).ended;
+    expect(planned.code, planned.stderr).toBe(0);
+    expect(planned.stdout).toMatch(
+      /^\d+ symbols, \d+ windows, at least \d+ requests, about .* at the configured rate$/m,
+    );
+    expect(planned.stdout).toContain('2025-05-20T00:00:00Z');
+    expect(box.stats().tickRequests).toBe(0);
+    expect(totalTicks(output)).toBe(0);
+  });
+
+  test('--force asks for covered windows again and changes no tick', async () => {
+    const box = await sandbox({ ...input, cap: 5000 });
+    const output = folder();
+    expect((await job('backfill', box.url, output, ...backfill)).code).toBe(0);
+    const before = hashes(output, 'ticks');
+    const asked = box.stats().tickRequests;
+    const again = await job('backfill', box.url, output, ...backfill, '--force');
+    expect(again.code).toBe(0);
+    expect(box.stats().tickRequests).toBeGreaterThan(asked + 5);
+    expect(again.summary.ticks).toMatchObject({ accepted: 0, conflicts: 0, duplicates: again.summary.ticks.fetched });
+    expect(hashes(output, 'ticks')).toEqual(before);
+  });
+});

@@ -1,0 +1,171 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { takeWriteLock } from '../../src/state/lock.ts';
+import { systemClock } from '../../src/system.ts';
+import {
+  access,
+  addsUp,
+  expectSentence,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  job,
+  jobArgs,
+  manifestOf,
+  run,
+  sandbox,
+  sleep,
+  start,
+  totalTicks,
+  until,
+  untruths,
+} from './lake.ts';
+
+const input = { seed: 5, nowMs: fixedNow, markets: 6, ticksPerDay: 100 };
+
+describe('an upstream that will not have it', () => {
+  test('a wrong key ends with 3 after one request, and what was there before stays', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+    const before = hashes(output, 'ticks');
+    box.set({ key: 'another' });
+    const asked = box.stats().requests;
+    const refused = await job('nightly', box.url, output, '--date', fixedDay);
+    expectSentence(refused, 3, /refused the key.*401/);
+    expect(box.stats().requests - asked).toBe(1);
+    expect(refused.stdout + refused.stderr).not.toContain('sandbox-key');
+    expect(hashes(output, 'ticks')).toEqual(before);
+    box.set({ key: 'sandbox-key' });
+    expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    expect(untruths(output, box)).toEqual([]);
+  });
+
+  test('a key revoked on the way ends with 3, and what was accepted comes with the next run', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, latencyMs: 20 });
+    const running = start(jobArgs('nightly', output, '--date', fixedDay), access(box.url));
+    await until(() => box.stats().tickRows > 0);
+    box.set({ key: 'another' });
+    const ended = await running.ended;
+    expectSentence(ended, 3, /refused the key/);
+    expect(ended.summary.ticks.accepted).toBeGreaterThan(0);
+    box.set({ key: 'sandbox-key', latencyMs: 0 });
+    const next = await job('nightly', box.url, output, '--date', fixedDay);
+    expect(next.code).toBe(0);
+    expect(next.summary.recovered).toBe(ended.summary.ticks.accepted);
+    expect(totalTicks(output)).toBe(ended.summary.ticks.accepted + next.summary.ticks.accepted);
+  });
+
+  test('nobody at the address ends with 7', async () => {
+    const flags = ['--set', 'upstream.retry_attempts_max=2'];
+    expectSentence(await job('nightly', 'http://127.0.0.1:9', folder(), ...flags), 7, /could not be reached/);
+    expectSentence(
+      await job('ticks', 'http://no.such.host.invalid', folder(), ...flags, '--symbol', 'A'),
+      7,
+      /reached/,
+    );
+  });
+
+  test('a symbol it does not know ends with 4 while the others are done, and after five runs it is given up', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, nowMs: null });
+    const gone = box.symbols()[0]!;
+    const listed = (await job('markets', box.url, output)).summary;
+    expect(listed.exit_code).toBe(0);
+    const victim = await liveSymbol(box.url, gone);
+    box.set({ faultSymbols: { [victim]: 404 } });
+    for (let round = 1; round <= 5; round++) {
+      const ended = await job('nightly', box.url, output);
+      expect(ended.code, ended.stderr).toBe(4);
+      expect(ended.summary).toMatchObject({ outcome: 'incomplete', error: null, symbols: { failed: 1 } });
+      expect(ended.summary.failures).toEqual([
+        expect.objectContaining({ symbol: victim, reason: expect.stringContaining('404') }),
+      ]);
+      expect(ended.summary.symbols.done).toBe(ended.summary.symbols.planned - 1);
+      expect(ended.summary.symbols.retired).toBe(round === 5 ? 1 : 0);
+      expect(ended.summary.warnings.some((warning) => warning.includes(victim))).toBe(round === 5);
+    }
+    const after = await job('nightly', box.url, output);
+    expect(after.code).toBe(0);
+    expect(after.summary.symbols).toMatchObject({ failed: 0, retired: 0 });
+    expect((await job('nightly', box.url, output, '--strict')).code).toBe(0);
+  });
+});
+
+/** A symbol of an active market. */
+async function liveSymbol(url: string, otherwise: string): Promise<string> {
+  const answer = await fetch(`${url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
+  const { markets } = (await answer.json()) as { markets: { is_active: boolean; symbol?: string }[] };
+  return markets.find((market) => market.is_active && market.symbol !== undefined)?.symbol ?? otherwise;
+}
+
+describe('a run that may not write', () => {
+  test('waits no longer than told, ends with 5, and its ticks come with the next publish', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    mkdirSync(join(output, '.oddslake'));
+    const lock = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
+    const ended = await job('nightly', box.url, output, '--date', fixedDay, '--wait', '1');
+    expectSentence(ended, 5, /Another run is writing/);
+    expect(ended.summary.finished_at - ended.summary.started_at).toBeGreaterThanOrEqual(1000);
+    expect(addsUp(ended.summary)).toBe(true);
+    lock.release();
+    const published = await run(['publish', '--output', output, '--json']);
+    expect(published.code, published.stderr).toBe(0);
+    expect(published.summary.recovered).toBe(ended.summary.ticks.accepted);
+    expect(published.summary.ticks.fetched).toBe(0);
+    expect(untruths(output, box)).toEqual([]);
+  });
+
+  test('into a damaged part ends with 6 and publishes the others', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+    const busiest = manifestOf(output).datasets.ticks.files.filter((file) => file.date === '2025-06-13');
+    const path = busiest.reduce((a, b) => (b.symbols > a.symbols ? b : a)).path;
+    const whole = readFileSync(join(output, path));
+    const bad = Buffer.from(whole);
+    bad[bad.length >> 1]! ^= 1;
+    writeFileSync(join(output, path), bad);
+    const ended = await job('nightly', box.url, output, '--date', fixedDay);
+    expectSentence(ended, 6, /is damaged.*oddslake verify/);
+    expect(ended.summary.published.dates).toContain(fixedDay);
+    expect(readFileSync(join(output, path))).toEqual(bad);
+    const verified = await run(['verify', '--output', output, '--json']);
+    expect(verified.code).toBe(6);
+    expect(JSON.parse(verified.stdout)).toMatchObject({ findings: [{ path, what: 'differs' }] });
+    writeFileSync(join(output, path), whole);
+    const mended = await run(['publish', '--output', output, '--json']);
+    expect(mended.code, mended.stderr).toBe(0);
+    expect(mended.summary.recovered).toBeGreaterThan(0);
+    expect(untruths(output, box)).toEqual([]);
+  });
+});
+
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  '%s in the middle of a run stops it cleanly, and nothing accepted is lost',
+  async (signal) => {
+    const output = folder();
+    const box = await sandbox({ ...input, latencyMs: 30 });
+    const running = start(jobArgs('nightly', output, '--date', fixedDay), access(box.url));
+    await until(() => box.stats().tickRows > 0);
+    await sleep(60);
+    const asked = Date.now();
+    running.child.kill(signal);
+    const ended = await running.ended;
+    expect(Date.now() - asked).toBeLessThan(3_000);
+    expectSentence(ended, signal === 'SIGINT' ? 130 : 143, new RegExp(`stopped by ${signal}`));
+    expect(ended.summary.ticks.accepted).toBeGreaterThan(0);
+    box.set({ latencyMs: 0 });
+    const next = await job('nightly', box.url, output, '--date', fixedDay);
+    expect(next.code).toBe(0);
+    expect(next.summary.recovered).toBe(ended.summary.ticks.accepted);
+    const calm = folder();
+    await job('nightly', box.url, calm, '--date', fixedDay);
+    expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
+    rmSync(calm, { recursive: true, force: true });
+  },
+);

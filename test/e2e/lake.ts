@@ -1,0 +1,228 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished } from 'vitest';
+import type { Summary } from '../../src/app/summary.ts';
+import { datasets } from '../../src/archive/datasets.ts';
+import type { Manifest } from '../../src/archive/manifest.ts';
+import { decodeRows } from '../../src/archive/parquet.ts';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import type { TickColumns } from '../../src/core/tick.ts';
+import type { Window } from '../../src/core/window.ts';
+import type { SandboxOptions } from '../../src/sandbox/options.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import type { SandboxStats } from '../../src/sandbox/stats.ts';
+import { systemClock } from '../../src/system.ts';
+
+// The wiring of the end-to-end tests: the real program in processes of its own, the real sandbox, real files.
+
+export const minuteMs = 60_000;
+export const dayMs = 86_400_000;
+
+/** A moment of the past at which the fixed sandboxes stand still, so that every run of a test has the same input. */
+export const fixedNow = Date.UTC(2025, 5, 15, 12);
+/** The last day that is over by then. */
+export const fixedDay = '2025-06-14';
+
+/** A folder that goes with the test. */
+export function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'oddslake-e2e-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  /** The last line of standard output, parsed; throws where it is no JSON object. */
+  readonly summary: Summary;
+}
+
+export interface Running {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+}
+
+type Variables = Readonly<Record<string, string>>;
+
+/** Milliseconds after which a process counts as hanging. */
+const hangMs = 60_000;
+const compileCache = join(tmpdir(), 'oddslake-e2e-compile-cache');
+
+/** Starts `oddslake` with nothing in its environment but what is given. */
+export function start(args: readonly string[], env: Variables = {}, cwd = tmpdir()): Running {
+  const main = new URL('../../bin/main.ts', import.meta.url).pathname;
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], {
+    cwd,
+    env: { PATH: process.env.PATH, TZ: 'America/St_Johns', NODE_COMPILE_CACHE: compileCache, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const texts = { stdout: '', stderr: '' };
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (text: string) => {
+      texts[name] += text;
+    });
+  }
+  const ended = new Promise<Ended>((resolve, reject) => {
+    const hang = setTimeout(() => {
+      child.kill('SIGKILL');
+      reject(new Error(`oddslake ${args.join(' ')} hangs\n${texts.stdout}\n${texts.stderr}`));
+    }, hangMs);
+    child.on('error', reject);
+    child.on('close', (code, signal) => {
+      clearTimeout(hang);
+      resolve({
+        ...{ code, signal, ...texts },
+        get summary() {
+          return JSON.parse(texts.stdout.trimEnd().split('\n').at(-1)!) as Summary;
+        },
+      });
+    });
+  });
+  return { child, ended };
+}
+
+export const run = (args: readonly string[], env: Variables = {}, cwd?: string): Promise<Ended> =>
+  start(args, env, cwd).ended;
+
+/** A sandbox in this process, which ends with the test. */
+export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
+  const box = await startSandbox({ markets: 12, ticksPerDay: 200, ...options }, { clock: systemClock });
+  onTestFinished(() => box.stop());
+  return box;
+}
+
+/** A sandbox in a process of its own, so that its counters are not held up by this one. */
+export async function sandboxProcess(flags: readonly string[]) {
+  const { child, ended } = start(['sandbox', '--json', ...flags]);
+  onTestFinished(async () => {
+    child.kill('SIGTERM');
+    await ended;
+  });
+  const line = await new Promise<string>((resolve, reject) => {
+    child.stdout!.once('data', (text: string) => resolve(text));
+    void ended.then(({ stderr }) => reject(new Error(stderr)));
+  });
+  const { url, key } = JSON.parse(line) as { url: string; key: string };
+  const stats = async () => (await (await fetch(`${url}/sandbox/stats`)).json()) as SandboxStats;
+  return { url, key, stats };
+}
+
+/** Flags that make a job fast where only the logic matters. */
+export const quick = [
+  ...['--set', 'upstream.requests_per_second=2000', '--set', 'upstream.retry_delay_seconds_min=0.01'],
+  ...['--set', 'upstream.retry_delay_seconds_max=0.05', '--json'],
+];
+
+/** A job on an archive, as a user would call it; ports of sandboxes differ, so the upstream has a name. */
+export function job(name: string, url: string, output: string, ...flags: string[]): Promise<Ended> {
+  return run(jobArgs(name, output, ...flags), access(url));
+}
+
+export const jobArgs = (name: string, output: string, ...flags: string[]): string[] => [
+  ...[name, '--output', output, '--set', 'source.name=box', ...quick],
+  ...flags,
+];
+
+export const access = (url: string): Variables => ({ ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: 'sandbox-key' });
+
+/** sha256 of every file below some folders of an archive, by its path. */
+export function hashes(output: string, ...names: string[]): Record<string, string> {
+  const paths = names.flatMap((name) => globSync(`${name}/**/*.parquet`, { cwd: output })).sort();
+  return Object.fromEntries(
+    paths.map((path) => [
+      path,
+      createHash('sha256')
+        .update(readFileSync(join(output, path)))
+        .digest('hex'),
+    ]),
+  );
+}
+
+export const manifestOf = (output: string): Manifest =>
+  JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
+
+/** Every published tick by symbol; throws where a key stands twice or out of order. */
+export function ticksOf(output: string): Map<string, { t: number; p: number }[]> {
+  const bySymbol = new Map<string, { t: number; p: number }[]>();
+  for (const path of globSync('ticks/date=*/*.parquet', { cwd: output }).sort()) {
+    const part = decodeTicks(readFileSync(join(output, path)));
+    part.symbols.forEach((symbol, i) => {
+      const list = bySymbol.get(symbol) ?? [];
+      bySymbol.set(symbol, list);
+      for (let row = part.offsets[i]!; row < part.offsets[i + 1]!; row++) {
+        if (list.length > 0 && list.at(-1)!.t >= part.t[row]!)
+          throw new Error(`${path}: ${symbol} ${part.t[row]} again`);
+        list.push({ t: part.t[row]!, p: part.p[row]! });
+      }
+    });
+  }
+  return bySymbol;
+}
+
+export interface CoverageRow extends Window {
+  readonly symbol: string;
+  readonly ticks: number;
+  readonly fetchedAt: number;
+  readonly origin: string;
+}
+
+export const coverageOf = (output: string): CoverageRow[] =>
+  globSync('coverage/date=*/*.parquet', { cwd: output })
+    .sort()
+    .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
+    .map((row) => ({
+      ...{ symbol: row[1] as string, from: row[2] as number, to: row[3] as number, ticks: row[4] as number },
+      ...{ fetchedAt: row[5] as number, origin: row[6] as string },
+    }));
+
+export const rowsOf = ({ t, p }: TickColumns): { t: number; p: number }[] =>
+  [...t].map((time, i) => ({ t: time, p: p[i]! }));
+
+/** Windows whose published ticks are not the truth that the sandbox tells; none is as it should be. */
+export function untruths(output: string, box: Sandbox, asOfMs?: number): string[] {
+  const published = ticksOf(output);
+  return coverageOf(output).flatMap(({ symbol, from, to, ticks }) => {
+    const wanted = rowsOf(box.truth(symbol, { from, to }, asOfMs));
+    const held = (published.get(symbol) ?? []).filter(({ t }) => from <= t && t < to);
+    const told = `${symbol} ${new Date(from).toISOString()} … ${new Date(to).toISOString()}`;
+    if (ticks !== held.length) return [`${told}: coverage counts ${ticks}, published are ${held.length}`];
+    return JSON.stringify(held) === JSON.stringify(wanted)
+      ? []
+      : [`${told}: published are ${held.length}, the truth has ${wanted.length}`];
+  });
+}
+
+export const totalTicks = (output: string): number =>
+  existsSync(join(output, 'manifest.json'))
+    ? manifestOf(output).datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0)
+    : 0;
+
+/** Whether the counts of a summary add up. */
+export const addsUp = ({ ticks }: Summary): boolean =>
+  ticks.fetched === ticks.accepted + ticks.duplicates + ticks.conflicts + ticks.quarantined;
+
+export const sleep = (ms: number): Promise<void> => systemClock.sleep(ms);
+
+/** Resolves once `look` gives true, looking every few ms. */
+export async function until(look: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
+  const end = Date.now() + ms;
+  while (!(await look())) {
+    if (Date.now() > end) throw new Error('waited in vain');
+    await sleep(5);
+  }
+}
+
+/** One sentence on standard error beside the log's JSON lines, and a summary that says the same. */
+export function expectSentence(ended: Ended, code: number, sentence: RegExp): void {
+  expect(ended.code, `${ended.stdout}\n${ended.stderr}`).toBe(code);
+  expect(ended.summary.exit_code).toBe(code);
+  expect(ended.summary.error).toMatch(sentence);
+  const said = ended.stderr.split('\n').filter((line) => line !== '' && !line.startsWith('{'));
+  expect(said).toEqual([`oddslake: ${ended.summary.error}`]);
+  expect(ended.stderr).not.toMatch(/\n\s+at /);
+}

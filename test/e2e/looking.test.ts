@@ -1,0 +1,92 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { dayMs, fixedNow, folder, job, manifestOf, minuteMs, run, sandbox, totalTicks } from './lake.ts';
+
+const json = async <T>(...args: string[]): Promise<{ code: number | null; said: T; stderr: string }> => {
+  const { code, stdout, stderr } = await run([...args, '--json']);
+  return { code, said: JSON.parse(stdout) as T, stderr };
+};
+
+interface Gaps {
+  readonly count: number;
+  readonly gaps: readonly { readonly symbol: string; readonly from: number; readonly to: number }[];
+}
+
+test('status tells how far the archive is, in text and JSON, and exits with 4 when it lags', async () => {
+  const output = folder();
+  const nowMs = Date.now() - 10 * minuteMs;
+  const box = await sandbox({ seed: 2, nowMs });
+  const nightly = await job('nightly', box.url, output);
+  expect(nightly.code, nightly.stderr).toBe(0);
+  const { code, said } = await json<Record<string, unknown>>('status', '--output', output);
+  expect(code).toBe(0);
+  expect(said).toMatchObject({
+    ...{ upstream: 'box', generation: 1, watermark: nowMs, journaled_ticks: 0, gaps: { windows: 0, symbols: 0 } },
+    published: { ticks: totalTicks(output), days: Object.keys(manifestOf(output).days).length },
+    last_run: { job: 'nightly', exit_code: 0, run_id: nightly.summary.run_id },
+  });
+  expect(said.lag_ms).toBeGreaterThanOrEqual(10 * minuteMs);
+  const text = await run(['status', '--output', output, '--max-lag', '1h']);
+  expect(text.code, text.stderr).toBe(0);
+  expect(text.stdout).toContain(`${totalTicks(output).toLocaleString('en-US')} ticks`);
+  const late = await run(['status', '--output', output, '--max-lag', '5m']);
+  expect(late.code).toBe(4);
+  expect(late.stderr).toBe('oddslake: the lag is greater than 5m.\n');
+});
+
+/** A stated start that no tick proves is not claimed itself. */
+const remembered = fixedNow - 2 * dayMs + 1;
+
+test('gaps names what a service with short memory no longer answers for, and the run says why', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
+  const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');
+  expect(filled.code, filled.stderr).toBe(4);
+  expect(filled.summary.failures_count).toBeGreaterThan(0);
+  expect(filled.summary.failures[0]!.to).toBeLessThanOrEqual(remembered);
+  const { code, said } = await json<Gaps>('gaps', '--output', output, '--from', '2025-06-10', '--to', '2025-06-15');
+  expect(code).toBe(0);
+  expect(said.count).toBe(said.gaps.length);
+  expect(said.count).toBeGreaterThan(0);
+  for (const { from, to } of said.gaps) {
+    expect(from).toBeGreaterThanOrEqual(Date.UTC(2025, 5, 10));
+    expect(to).toBeLessThanOrEqual(remembered);
+  }
+  const { symbol } = said.gaps[0]!;
+  const one = await run(['gaps', '--output', output, '--symbol', symbol, '--from', '2025-06-10', '--to', '2025-06-15']);
+  expect(one.stdout).toMatch(/2025-06-13T12:00:00(\.001)?Z.*\n1 gaps? of 1 symbols?\n$/);
+  expect((await run(['gaps', '--output', output, '--symbol', 'nobody'])).code).toBe(2);
+  // Asked for again it is the same answer, and nothing doubles.
+  const before = totalTicks(output);
+  expect((await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15')).code).toBe(4);
+  expect(totalTicks(output)).toBe(before);
+});
+
+test('the first poll of a service with short memory is done, with a warning', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 4, nowMs: Date.now(), retentionMs: dayMs, markets: 5 });
+  const nightly = await job('nightly', box.url, output);
+  expect(nightly.code, nightly.stdout).toBe(0);
+  expect(nightly.summary.warnings).toEqual([expect.stringContaining('does not go back as far')]);
+  expect((await job('nightly', box.url, output)).code).toBe(0);
+  expect((await json<Gaps>('gaps', '--output', output)).said.count).toBe(0);
+});
+
+test('verify tells what is there, in text and JSON, and names what is not as published', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 6, nowMs: fixedNow, markets: 4 });
+  expect((await job('backfill', box.url, output, '--from', '2025-06-12', '--to', '2025-06-14')).code).toBe(0);
+  const whole = await run(['verify', '--output', output]);
+  expect(whole.code, whole.stderr).toBe(0);
+  expect(whole.stdout).toMatch(/^\d+ files, .*, generation 1: all as published\n$/);
+  writeFileSync(join(output, 'ticks/date=2025-06-12/stray.parquet'), 'x');
+  const spoilt = await run(['verify', '--output', output]);
+  expect(spoilt.code).toBe(6);
+  expect(spoilt.stdout).toMatch(
+    /^ticks\/date=2025-06-12\/stray\.parquet: not in the manifest\n.*: 1 not as published\n$/,
+  );
+  const { code, said } = await json<object>('verify', '--output', output);
+  expect(code).toBe(6);
+  expect(said).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });
+});

@@ -1,0 +1,71 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { pin } from '../../src/archive/pin.ts';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
+
+// A process that reads ticks over and over while others publish, until a file `stop` is there; then it says what it saw.
+// Arguments: the archive's root, and how many ticks a publish adds to a symbol's day. It reads the glob, as anyone may,
+// and the pinned files of one generation with DuckDB: DuckDB opens each file twice in one query, first for the metadata
+// and then for the data, so that over the bare glob it mixes the old and the new file where one is replaced in between.
+
+const [root, step] = [process.argv[2]!, Number(process.argv[3])];
+const faults: string[] = [];
+const most = new Map<string, number>();
+const options = { root, create: false, upstream: null, parts: 4, writer: 'reader', settleMs: 0 };
+const archive = openArchive(options, systemDisk);
+const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
+let rounds = 0;
+
+/** A symbol's day has whole steps, each key once, and never less than seen before. */
+function look(reader: string, name: string, rows: number, keys: number): void {
+  if (rows !== keys) faults.push(`${reader}: ${name} has ${rows} rows of ${keys} keys`);
+  if (rows % step !== 0) faults.push(`${reader}: ${name} has ${rows} rows, no whole steps of ${step}`);
+  if (rows < (most.get(name) ?? 0)) faults.push(`${reader}: ${name} fell from ${most.get(name)} to ${rows}`);
+  most.set(name, Math.max(rows, most.get(name) ?? 0));
+}
+
+function readGlob(): void {
+  for (const path of globSync('ticks/date=*/*.parquet', { cwd: root })) {
+    const { symbols, offsets, t } = decodeTicks(readFileSync(join(root, path)));
+    symbols.forEach((symbol, i) => {
+      const times = t.subarray(offsets[i]!, offsets[i + 1]!);
+      look('glob', `${symbol} ${path.slice(11, 21)}`, times.length, new Set(times).size);
+    });
+  }
+}
+
+async function readPinned(): Promise<void> {
+  const pinned = pin(archive, ['ticks'], `${rounds}`);
+  try {
+    const files = pinned.paths('ticks').map((path) => `'${path}'`);
+    const seen = await duckdb.runAndReadAll(
+      `select symbol || ' ' || date, count(*)::int, count(distinct t)::int
+       from read_parquet([${files}], hive_partitioning = true) group by 1`,
+    );
+    let rows = 0;
+    for (const [name, n, keys] of seen.getRows()) {
+      look('DuckDB', String(name), Number(n), Number(keys));
+      rows += Number(n);
+    }
+    const wanted = pinned.manifest.datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
+    if (rows !== wanted) faults.push(`DuckDB: ${rows} rows of generation ${pinned.manifest.generation}, not ${wanted}`);
+  } finally {
+    pinned.release();
+  }
+}
+
+process.stdout.write('reading\n');
+while (!existsSync(join(root, 'stop')) && faults.length < 20) {
+  try {
+    readGlob();
+    await readPinned();
+    rounds++;
+  } catch (error) {
+    faults.push(String(error));
+  }
+}
+archive.close();
+process.stdout.write(`${JSON.stringify({ rounds, faults, seen: most.size })}\n`);

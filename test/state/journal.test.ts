@@ -1,0 +1,122 @@
+import { describe, expect, test } from 'vitest';
+import { partOf } from '../../src/core/part.ts';
+import { coverageOf } from '../../src/state/coverage.ts';
+import {
+  appendMarkets,
+  consume,
+  journalBins,
+  journalEnd,
+  journaledTicks,
+  readBin,
+  readBinCoverage,
+  readMarkets,
+  readRejected,
+} from '../../src/state/journal.ts';
+import { runCounts } from '../../src/state/runs.ts';
+import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../archive/scratch.ts';
+
+const tables = ['journal', 'journal_ticks', 'journal_cover', 'journal_rejected', 'journal_markets'];
+
+describe('the journal', () => {
+  test('takes answers all or not at all', () => {
+    const { state } = opened();
+    const archive = { ...opened(), state };
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    const broken = { ...answer('BBB', [[day0, 0.5]]), rejected: [{ reason: 'bad', raw: null as unknown as string }] };
+    expect(() => append(archive, answer('CCC', [[day0, 0.5]]), broken)).toThrow(/NOT NULL/);
+    expect(journaledTicks(state.db)).toBe(1);
+    expect(runCounts(state.db, 'run')).toMatchObject({ fetched: 1, accepted: 1, quarantined: 0 });
+    expect(coverageOf(state.db, 'CCC')).toEqual([]);
+    expect(state.db.one<{ n: number }>('select count(*) as n from journal')!.n).toBe(1);
+  });
+
+  test('cuts ticks and coverage by UTC day, whatever order they came in', () => {
+    const archive = opened();
+    const { db } = archive.state;
+    const midnight = day0 + dayMs;
+    append(
+      archive,
+      answer('AAA', [
+        [midnight, 0.3],
+        [midnight - 1, 0.2],
+        [day0, 0.1],
+        [midnight + dayMs - 1, 0.4],
+      ]),
+    );
+    const part = partOf('AAA', 4);
+    expect(journalBins(db, journalEnd(db))).toEqual([
+      { day: day0, part },
+      { day: midnight, part },
+    ]);
+    const [first] = readBin(db, { day: day0, part }, 99);
+    expect([[...first!.t], [...first!.p]]).toEqual([
+      [day0, midnight - 1],
+      [0.1, 0.2],
+    ]);
+    const covered = readBinCoverage(db, { day: midnight, part }, 99).get('AAA');
+    expect(covered).toEqual([{ from: midnight, to: midnight + dayMs, fetchedAt: now, origin: 'poll' }]);
+  });
+
+  test('keeps the order in which equal times came, and doubles to the bit', () => {
+    const archive = opened();
+    const prices = [-0, 5e-324, 0.1 + 0.2, 1];
+    append(archive, answer('AAA', [[day0 + 1, 1], ...prices.map((p) => [day0, p] as const)]));
+    const [chunk] = readBin(archive.state.db, { day: day0, part: partOf('AAA', 4) }, 99);
+    expect([...chunk!.p].every((p, i) => Object.is(p, [...prices, 1][i]))).toBe(true);
+  });
+
+  test('has bins for coverage without ticks, and for ticks without coverage', () => {
+    const archive = opened();
+    append(
+      archive,
+      answer('AAA', [], { windows: [{ from: day0, to: day0 + hourMs }], asked: { from: day0, to: day0 + hourMs } }),
+    );
+    append(archive, answer('AAA', [[day0 + dayMs, 0.5]], { windows: [] }));
+    expect(journalBins(archive.state.db, 99).map(({ day }) => day)).toEqual([day0, day0 + dayMs]);
+  });
+
+  test('gives up just the bins that were taken in, and only up to the end that was read', () => {
+    const archive = opened();
+    const { db } = archive.state;
+    append(
+      archive,
+      answer(
+        'AAA',
+        [
+          [day0, 0.1],
+          [day0 + dayMs, 0.2],
+        ],
+        { rejected: [{ reason: 'bad', raw: '1' }] },
+      ),
+    );
+    const end = journalEnd(db);
+    append(archive, answer('AAA', [[day0 + 1, 0.3]]));
+    const bin = { day: day0, part: partOf('AAA', 4) };
+    db.transaction(() => consume(db, [bin], end, []));
+    expect(readBin(db, bin, 99).map(({ t }) => [...t])).toEqual([[day0 + 1]]);
+    expect(journalBins(db, end).map(({ day }) => day)).toEqual([day0 + dayMs]);
+    expect([...readRejected(db, 99)]).toEqual([]);
+    db.transaction(() => consume(db, journalBins(db, 99), journalEnd(db), []));
+    for (const table of tables) expect(db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n, table).toBe(0);
+    // An end that was given out is given out no second time, though the journal is empty.
+    append(archive, answer('AAA', [[day0 + 2, 0.3]]));
+    expect(journalEnd(db)).toBeGreaterThan(end + 1);
+  });
+
+  test('gives back the market polls, oldest first, and drops those that were taken in', () => {
+    const { state } = opened();
+    for (const observedAt of [now + 5, now])
+      appendMarkets(state, { runId: 'run', observedAt, markets: [market('🚀', { extra: '{"a":"é"}' })] }, []);
+    const polls = [...readMarkets(state.db, 99)];
+    expect(polls.map((poll) => poll.observedAt)).toEqual([now, now + 5]);
+    expect(polls[0]!.markets).toEqual([market('🚀', { extra: '{"a":"é"}' })]);
+    consume(state.db, [], 99, [polls[0]!.recordId]);
+    expect([...readMarkets(state.db, 99)].map((poll) => poll.observedAt)).toEqual([now + 5]);
+  });
+
+  test('counts as coverage what is journaled, before it is published', () => {
+    const archive = opened();
+    append(archive, answer('AAA', [[day0, 0.1]], { windows: [{ from: day0, to: day0 + 3 * dayMs }] }));
+    expect(coverageOf(archive.state.db, 'AAA')).toEqual([{ from: day0, to: day0 + 3 * dayMs }]);
+  });
+});

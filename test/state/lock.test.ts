@@ -1,0 +1,73 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { takeWriteLock } from '../../src/state/lock.ts';
+import { systemClock } from '../../src/system.ts';
+import { scratchFolder } from '../archive/scratch.ts';
+
+/** Another process that holds the lock until it ends. */
+async function holder(path: string) {
+  const lock = new URL('../../src/state/lock.ts', import.meta.url).href;
+  const system = new URL('../../src/system.ts', import.meta.url).href;
+  const program = `
+    const { takeWriteLock } = await import('${lock}');
+    const { systemClock } = await import('${system}');
+    await takeWriteLock(${JSON.stringify(path)}, 0, systemClock);
+    console.log('held');
+    setInterval(() => {}, 1000);`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child.stdout, 'data');
+  return child;
+}
+
+const busy = expect.objectContaining({ exitCode: 5, message: expect.stringContaining('Another run is writing') });
+
+describe('the write lock', () => {
+  test('is held by one at a time: the second waits, then fails with exit code 5', async () => {
+    const path = join(scratchFolder(), 'lock.sqlite');
+    const first = await takeWriteLock(path, 0, systemClock);
+    const began = performance.now();
+    await expect(takeWriteLock(path, 300, systemClock)).rejects.toEqual(busy);
+    expect(performance.now() - began).toBeGreaterThanOrEqual(300);
+    const waiting = takeWriteLock(path, 5_000, systemClock);
+    setTimeout(() => first.release(), 150);
+    (await waiting).release();
+  });
+
+  test('is free at once when its holder is killed', async () => {
+    const path = join(scratchFolder(), 'lock.sqlite');
+    const child = await holder(path);
+    await expect(takeWriteLock(path, 0, systemClock)).rejects.toEqual(busy);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    (await takeWriteLock(path, 0, systemClock)).release();
+  });
+
+  test('stays with a holder that is stopped, and is free when that one is killed', async () => {
+    const path = join(scratchFolder(), 'lock.sqlite');
+    const child = await holder(path);
+    child.kill('SIGSTOP');
+    await expect(takeWriteLock(path, 400, systemClock)).rejects.toEqual(busy);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    (await takeWriteLock(path, 0, systemClock)).release();
+  });
+
+  test('is waited for no longer once the run is interrupted', async () => {
+    const path = join(scratchFolder(), 'lock.sqlite');
+    const first = await takeWriteLock(path, 0, systemClock);
+    const stop = new AbortController();
+    const waiting = takeWriteLock(path, 60_000, systemClock, stop.signal);
+    setTimeout(() => stop.abort(new Error('stopped')), 50);
+    await expect(waiting).rejects.toThrow('stopped');
+    first.release();
+  });
+
+  test('in a folder that is not there is an error of its own, not a wait', async () => {
+    await expect(takeWriteLock('/nonexistent/lock.sqlite', 60_000, systemClock)).rejects.toThrow(/unable to open/);
+  });
+});

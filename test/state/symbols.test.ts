@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'vitest';
+import { finishRun, isOver, startRun } from '../../src/state/runs.ts';
+import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
+import { market, now, opened } from '../archive/scratch.ts';
+
+const database = () => opened().state.db;
+
+describe('observed markets', () => {
+  test('make symbols known, and later polls change what they say without forgetting what they leave out', () => {
+    const db = database();
+    observeMarkets(db, [market('AAA', { question: 'Rain?', opensAt: 5 })], now, true);
+    observeMarkets(db, [market('AAA', { category: 'weather', closesAt: 9 })], now + 1, true);
+    expect(oneSymbol(db, 'AAA')).toMatchObject({
+      ...{ question: 'Rain?', category: 'weather', opensAt: 5, closesAt: 9, isActive: true, listed: true },
+      ...{ firstSeen: now, lastSeen: now + 1, lastActive: now + 1, inactiveSince: null, polledFrom: null, ticks: 0 },
+    });
+  });
+
+  test('that a complete list names no more count as inactive; a list that was cut off proves nothing', () => {
+    const db = database();
+    observeMarkets(db, [market('AAA'), market('BBB')], now, true);
+    observeMarkets(db, [market('BBB')], now + 1, false);
+    expect(oneSymbol(db, 'AAA')).toMatchObject({ isActive: true, inactiveSince: null });
+    observeMarkets(db, [market('BBB')], now + 2, true);
+    expect(oneSymbol(db, 'AAA')).toMatchObject({ isActive: false, inactiveSince: now + 2, lastActive: now });
+    observeMarkets(db, [market('AAA'), market('BBB')], now + 3, true);
+    expect(oneSymbol(db, 'AAA')).toMatchObject({ isActive: true, inactiveSince: null, lastActive: now + 3 });
+  });
+
+  test('keep the first moment of being inactive, however often it is seen', () => {
+    const db = database();
+    for (const [i, isActive] of [true, false, false].entries())
+      observeMarkets(db, [market('A', { isActive })], now + i, true);
+    expect(oneSymbol(db, 'A')).toMatchObject({ inactiveSince: now + 1, lastActive: now, lastSeen: now + 2 });
+  });
+
+  test('of an older poll that comes later change nothing', () => {
+    const db = database();
+    observeMarkets(db, [market('AAA', { isActive: false, outcome: 1 })], now, true);
+    observeMarkets(db, [market('AAA', { outcome: 0.5 })], now - 1, true);
+    expect(oneSymbol(db, 'AAA')).toMatchObject({ isActive: false, outcome: 1, lastSeen: now });
+  });
+
+  test('leave symbols named by hand alone, in the order of their UTF-8 bytes', () => {
+    const db = database();
+    ensureSymbols(db, ['🚀', '￿', 'a', 'B'], now);
+    ensureSymbols(db, ['a'], now + 1);
+    observeMarkets(db, [market('C')], now + 2, true);
+    expect(allSymbols(db).map(({ symbol }) => symbol)).toEqual(['B', 'C', 'a', '￿', '🚀']);
+    expect(oneSymbol(db, 'a')).toMatchObject({ firstSeen: now, listed: false, inactiveSince: null });
+  });
+});
+
+describe('outcomes of runs', () => {
+  test('retire a symbol that failed so many times in a row, once; one success begins anew', () => {
+    const db = database();
+    ensureSymbols(db, ['A', 'B'], now);
+    const failed = () => noteOutcomes(db, { done: [], failed: ['A', 'B'] }, 3, now);
+    expect([failed(), failed()]).toEqual([[], []]);
+    expect(noteOutcomes(db, { done: ['B'], failed: ['A'] }, 3, now + 7)).toEqual(['A']);
+    expect(oneSymbol(db, 'A')).toMatchObject({ failures: 3, retiredAt: now + 7 });
+    expect(oneSymbol(db, 'B')).toMatchObject({ failures: 0, retiredAt: null });
+    expect(noteOutcomes(db, { done: [], failed: ['A'] }, 3, now + 8)).toEqual([]);
+    noteOutcomes(db, { done: ['A'], failed: [] }, 3, now + 9);
+    expect(oneSymbol(db, 'A')).toMatchObject({ failures: 0, retiredAt: null });
+  });
+});
+
+describe('a run', () => {
+  test('is over when it was finished, when its process is gone, and when nobody knows it', () => {
+    const db = database();
+    startRun(db, 'mine', 'test', process.pid, now);
+    startRun(db, 'gone', 'test', 2_147_483_646, now);
+    expect(['mine', 'gone', 'unknown'].map((id) => isOver(db, id))).toEqual([false, true, true]);
+    finishRun(db, 'mine', now, 0, '{}');
+    expect(isOver(db, 'mine')).toBe(true);
+  });
+
+  test('is forgotten after a thousand others, unless it never ended', () => {
+    const db = database();
+    startRun(db, 'open', 'test', 1, now - 1);
+    for (let i = 0; i < 1_010; i++) {
+      startRun(db, `run ${i}`, 'test', 1, now + i);
+      finishRun(db, `run ${i}`, now + i, 0, '{}');
+    }
+    const runs = db.all<{ run_id: string }>('select run_id from runs').map((row) => row.run_id);
+    expect(runs.length).toBeLessThan(1_010);
+    expect(runs).toContain('open');
+    expect(runs).not.toContain('run 0');
+  });
+});
