@@ -56,7 +56,8 @@ import polars as pl;   ticks = pl.scan_parquet("ticks/", hive_partitioning=True)
 import pandas as pd;   ticks = pd.read_parquet("ticks/")
 \`\`\`
 
-Scan afresh after a publish: a file keeps its name and is replaced whole. Join ticks with markets as of the tick's
+Scan afresh after a publish: a file keeps its name and is replaced whole. DuckDB opens a file twice in one query and
+can catch a replacement in between: while a publish is under way read with \`oddslake sql\`. Join ticks with markets as of the tick's
 time, not on the symbol alone.
 
 ## Columns

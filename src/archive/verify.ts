@@ -18,36 +18,41 @@ export interface Verified {
   readonly findings: readonly Finding[];
 }
 
-/** Re-reads and re-hashes published files against the manifest: all of them, or just those given. */
+/**
+ * Re-reads and re-hashes published files against the manifest: all of them, or just those given. Where a publish goes on
+ * meanwhile, it looks at what the new generation changed too, and speaks of that generation.
+ */
 export async function verify(
   archive: Archive,
   only: readonly PublishedFile[] | null,
   onProgress?: (done: number, total: number) => void,
   signal?: AbortSignal,
 ): Promise<Verified> {
-  const manifest = archive.manifest();
-  const files = only ?? allFiles(manifest);
-  const findings: Finding[] = [];
-  let bytes = 0;
-  for (const [done, file] of files.entries()) {
-    signal?.throwIfAborted();
-    const finding = check(archive, file);
-    if (finding !== undefined) findings.push(finding);
-    bytes += file.bytes;
-    onProgress?.(done + 1, files.length);
-    // Signals and the progress bar get their turn.
-    if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
+  const intact = new Set<string>();
+  for (;;) {
+    const manifest = archive.manifest();
+    const byPath = new Map(allFiles(manifest).map((file) => [file.path, file]));
+    const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
+    const findings: Finding[] = [];
+    for (const [done, file] of files.entries()) {
+      signal?.throwIfAborted();
+      if (intact.has(keyOf(file))) continue;
+      const finding = check(archive, file);
+      if (finding === undefined) intact.add(keyOf(file));
+      else findings.push(finding);
+      onProgress?.(done + 1, files.length);
+      // Signals and the progress bar get their turn.
+      if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
+    }
+    if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
+    const { generation } = manifest;
+    if (archive.manifest().generation !== generation) continue;
+    const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    return { generation, files: files.length, bytes, findings };
   }
-  if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
-  // A publish that went on meanwhile replaced files rightly: what it names now is looked at instead.
-  const current = archive.manifest();
-  if (current.generation !== manifest.generation) {
-    const byPath = new Map(allFiles(current).map((file) => [file.path, file]));
-    const again = only?.map((file) => byPath.get(file.path) ?? file) ?? null;
-    return verify(archive, again, onProgress, signal);
-  }
-  return { generation: manifest.generation, files: files.length, bytes, findings };
 }
+
+const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
 
 function check(archive: Archive, file: PublishedFile): Finding | undefined {
   const bytes = readNow(archive, file.path);

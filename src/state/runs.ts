@@ -43,11 +43,13 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
 
 /** Whether a run's process is over: what it journaled is another run's to recover. */
 export function isOver(db: Database, runId: string): boolean {
-  const row = db.one<{ pid: number; finished_at: number | null }>(
-    'select pid, finished_at from runs where run_id = ?',
+  const row = db.one<{ pid: number; started_at: number; finished_at: number | null }>(
+    'select pid, started_at, finished_at from runs where run_id = ?',
     runId,
   );
   if (row === undefined || row.finished_at !== null) return true;
+  // In a container every run may have our number: one that began before this process did is over.
+  if (row.pid === process.pid && row.started_at < Math.floor(performance.timeOrigin)) return true;
   try {
     process.kill(row.pid, 0);
     return false;
