@@ -18,8 +18,12 @@ export interface LastRun {
   readonly exitCode: number | null;
 }
 
+/** Runs of this process that are not finished. */
+const begunHere = new Set<string>();
+
 /** Opens a run; at most `runsMax` of the past are remembered. */
 export function startRun(db: Database, runId: string, job: string, pid: number, nowMs: number): void {
+  begunHere.add(runId);
   db.transaction(() => {
     db.run('insert into runs (run_id, job, pid, started_at) values (?, ?, ?, ?)', runId, job, pid, nowMs);
     db.run(
@@ -32,6 +36,7 @@ export function startRun(db: Database, runId: string, job: string, pid: number, 
 const runsMax = 1000;
 
 export function finishRun(db: Database, runId: string, nowMs: number, exitCode: number, summary: string): void {
+  begunHere.delete(runId);
   db.run(
     'update runs set finished_at = ?, exit_code = ?, summary = ? where run_id = ?',
     nowMs,
@@ -43,13 +48,13 @@ export function finishRun(db: Database, runId: string, nowMs: number, exitCode: 
 
 /** Whether a run's process is over: what it journaled is another run's to recover. */
 export function isOver(db: Database, runId: string): boolean {
-  const row = db.one<{ pid: number; started_at: number; finished_at: number | null }>(
-    'select pid, started_at, finished_at from runs where run_id = ?',
+  const row = db.one<{ pid: number; finished_at: number | null }>(
+    'select pid, finished_at from runs where run_id = ?',
     runId,
   );
   if (row === undefined || row.finished_at !== null) return true;
-  // In a container every run may have our number: one that began before this process did is over.
-  if (row.pid === process.pid && row.started_at < Math.floor(performance.timeOrigin)) return true;
+  // In a container every run may have our number: ours are those begun here.
+  if (row.pid === process.pid) return !begunHere.has(runId);
   try {
     process.kill(row.pid, 0);
     return false;

@@ -72,6 +72,9 @@ describe('a run', () => {
     startRun(db, 'mine', 'test', process.pid, now);
     startRun(db, 'gone', 'test', 2_147_483_646, now);
     expect(['mine', 'gone', 'unknown'].map((id) => isOver(db, id))).toEqual([false, true, true]);
+    // Killed before, under the number that this process has now: in a container every run may be number 1.
+    db.run("insert into runs (run_id, job, pid, started_at) values ('namesake', 'test', ?, ?)", process.pid, now);
+    expect(isOver(db, 'namesake')).toBe(true);
     finishRun(db, 'mine', now, 0, '{}');
     expect(isOver(db, 'mine')).toBe(true);
   });
