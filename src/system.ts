@@ -1,13 +1,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock, Random } from './core/clock.ts';
 
+const timerMsMax = 2 ** 31 - 1;
+
 /** The machine's own clock. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   async sleep(ms, signal) {
     try {
-      await delay(Math.max(0, ms), undefined, signal === undefined ? {} : { signal });
+      // Timers count in 31 bits; a longer one would fire at once.
+      for (let left = ms; left > 0 || left === ms; left -= timerMsMax) {
+        await delay(Math.max(0, Math.min(left, timerMsMax)), undefined, signal === undefined ? {} : { signal });
+      }
     } catch (error) {
       throw signal?.aborted ? signal.reason : error;
     }

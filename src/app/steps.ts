@@ -2,7 +2,8 @@ import { publish } from '../archive/publish.ts';
 import { verify } from '../archive/verify.ts';
 import type { Origin } from '../core/coverage.ts';
 import { DamageError, UpstreamError, UsageError } from '../core/errors.ts';
-import type { SymbolFacts } from '../core/market.ts';
+import { isDue } from '../core/life.ts';
+import { type SymbolFacts, unknownSymbol } from '../core/market.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { pollMarkets } from '../ingest/markets.ts';
@@ -10,6 +11,7 @@ import { nothingLearned } from '../ingest/paging.ts';
 import { isWanted, planBackfill, planPoll, type SymbolPlan } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
+import type { Database } from '../state/database.ts';
 import { appendMarkets } from '../state/journal.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
@@ -20,12 +22,17 @@ const minuteMs = 60_000;
 /** Polls the market lists and journals what they say. A list that fails in passing is a failure of the run, no more. */
 export async function marketsStep(run: Run): Promise<void> {
   const { context, archive } = run;
-  const { source } = context.settings;
+  const { source, symbols } = context.settings;
+  if (source.views.length === 0) {
+    if (symbols.length > 0) return;
+    throw new UsageError('source.views and symbols are both empty: there is nothing to poll.');
+  }
   const upstream = await run.upstream();
   try {
     const poll = await pollMarkets({
       ...{ upstream, clock: context.clock, views: source.views, limit: source.marketsLimit, signal: context.signal },
       paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths },
+      futureSkewMs: context.settings.poll.futureSkewSeconds * 1000,
     });
     run.reached = true;
     const { observedAt, markets, rejected } = poll;
@@ -58,22 +65,33 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
     overlapMs: context.settings.poll.overlapMinutes * minuteMs,
     lookbackMs: context.settings.source.firstLookbackDays * dayMs,
   };
+  // Those of the config are there to stay; one on the command line is known once it has answered.
+  ensureSymbols(db, context.settings.symbols, nowMs);
   const named = chosen.length > 0 ? chosen : context.settings.symbols;
-  ensureSymbols(db, named, nowMs);
-  const symbols = named.length === 0 ? allSymbols(db) : named.map((symbol) => oneSymbol(db, symbol)!);
+  const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
   const plans: SymbolPlan[] = [];
   for (const facts of symbols) {
     const coverage = coverageOf(db, facts.symbol);
-    const wanted =
-      named.length === 0 ? isWanted(facts, coverage, nowMs, rules) : chosen.length > 0 || facts.retiredAt === null;
-    if (!wanted) continue;
+    const due = chosen.length > 0 || isDue(facts, nowMs);
+    if (!due || (named.length === 0 && !isWanted({ ...facts, retiredAt: null }, coverage, nowMs, rules))) continue;
     const plan = planPoll(facts, coverage, end, rules);
     if (plan.windows.length > 0) plans.push(plan);
   }
   await collectPlans(run, plans, 'poll');
+  const givenUp = allSymbols(db).filter((facts) => facts.retiredAt !== null && facts.inactiveSince === null);
+  if (givenUp.length > 0) {
+    const names = givenUp.map((facts) => facts.symbol);
+    run.warnings.push(
+      `Given up on ${count(names, 'symbol')} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
+    );
+  }
 }
 
-/** Symbols of a backfill: those named, else every one known, active or not. */
+/** Of symbols named by hand, known or not. */
+const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
+  [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));
+
+/** Symbols of a backfill: those named, else every one known, active or not, but for those given up on. */
 export function backfillPlans(
   run: Run,
   window: Window,
@@ -82,8 +100,9 @@ export function backfillPlans(
 ): { plans: SymbolPlan[]; facts: Map<string, SymbolFacts> } {
   const { context, archive } = run;
   const { db } = archive.state;
-  ensureSymbols(db, chosen, context.clock.nowMs());
-  const symbols = chosen.length === 0 ? allSymbols(db) : [...new Set(chosen)].map((symbol) => oneSymbol(db, symbol)!);
+  const nowMs = context.clock.nowMs();
+  const symbols =
+    chosen.length === 0 ? allSymbols(db).filter((facts) => isDue(facts, nowMs)) : factsOf(db, chosen, nowMs);
   const rules = { ...how, lifeMarginMs: context.settings.source.lifeMarginHours * 60 * minuteMs };
   const plans = symbols
     .map((facts) => planBackfill(facts, coverageOf(db, facts.symbol), window, rules))
@@ -139,7 +158,10 @@ function account(run: Run, collected: Collected): void {
   const { context, archive } = run;
   run.symbols.done += collected.done.length;
   run.symbols.failed += collected.failed.length;
-  run.failures.push(...collected.failures);
+  const { db } = archive.state;
+  // One that was given up on holds up nothing, when it is tried again and fails.
+  const givenUp = new Set(collected.failed.filter((symbol) => (oneSymbol(db, symbol)?.retiredAt ?? null) !== null));
+  run.failures.push(...collected.failures.filter((failure) => !givenUp.has(failure.symbol)));
   if (collected.shortened.length > 0) {
     run.warnings.push(
       `The service does not go back as far as asked for ${count(collected.shortened, 'new symbol')}: what was before is not known.`,
@@ -151,18 +173,8 @@ function account(run: Run, collected: Collected): void {
     context.log.warn({ reason: stopped.reason }, 'the upstream cannot be reached any more; what was had is kept');
     return;
   }
-  const retired = noteOutcomes(
-    archive.state.db,
-    collected,
-    context.settings.source.retireAfterRuns,
-    context.clock.nowMs(),
-  );
-  run.symbols.retired += retired.length;
-  if (retired.length > 0) {
-    run.warnings.push(
-      `Given up on ${count(retired, 'symbol')} after ${context.settings.source.retireAfterRuns} failed runs in a row.`,
-    );
-  }
+  const { retireAfterRuns } = context.settings.source;
+  run.symbols.retired += noteOutcomes(db, collected, retireAfterRuns, context.clock.nowMs()).length;
 }
 
 const count = (symbols: readonly string[], noun: string): string =>

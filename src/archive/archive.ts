@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DamageError, UsageError } from '../core/errors.ts';
 import { openIntent } from '../state/intent.ts';
-import { openState, type State, stateFile } from '../state/state.ts';
+import { getMeta, manifestHashKey, openState, rebind, type State, stateFile } from '../state/state.ts';
 import { type Disk, sha256 } from './disk.ts';
 import { type Layout, layoutOf } from './layout.ts';
 import { emptyManifest, type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
@@ -35,6 +35,8 @@ export interface OpenOptions {
 export function openArchive(options: OpenOptions, disk: Disk): Archive {
   const { root, upstream } = options;
   const layout = layoutOf(root);
+  if (!disk.isFolder(root) && disk.size(root) !== null)
+    throw new UsageError(`${root} is a file, not a folder for an archive.`);
   const published = disk.size(layout.manifest) === null ? undefined : readManifest(layout, disk);
   const known = disk.size(stateFile(layout.private)) !== null;
   if (published === undefined && !known) {
@@ -61,6 +63,8 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
   const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
   const state = openState(layout.private, identity);
   try {
+    // Nothing was ever collected: the first address may have been a wrong one.
+    if (upstream !== null && published === undefined) rebind(state, { upstream, parts: options.parts });
     requireUpstreamOf(root, state.identity.upstream, upstream);
     if (published !== undefined && state.generation() === 0)
       rebuildState(state, published, layout, disk, options.settleMs);
@@ -95,6 +99,19 @@ function readManifest(layout: Layout, disk: Disk): Manifest {
     throw new DamageError(`${layout.manifest} is missing, though the archive was published.`);
   }
   return parseManifest(Buffer.from(disk.read(layout.manifest)).toString('utf8'), layout.manifest);
+}
+
+/**
+ * Throws DamageError where manifest.json is not the one that the last publish wrote: what it does not list would be
+ * taken for missing and written anew.
+ */
+export function requireOwnManifest({ state, layout, disk }: Archive): void {
+  const hash = getMeta(state.db, manifestHashKey);
+  if (hash === undefined || openIntent(state.db) !== undefined) return;
+  if (disk.size(layout.manifest) !== null && sha256(disk.read(layout.manifest)) === hash) return;
+  throw new DamageError(
+    `${layout.manifest} is not the one that the last publish wrote. Put that one back; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
+  );
 }
 
 /**

@@ -20,10 +20,11 @@ export interface Disk {
   read(path: string): Uint8Array;
   /** Null where there is no such file. */
   size(path: string): number | null;
+  isFolder(path: string): boolean;
   /** Names in a folder, sorted; none where it is missing. */
   list(path: string): string[];
-  /** Creates or replaces a file and syncs it; not its folder. */
-  write(path: string, bytes: Uint8Array): void;
+  /** Creates or replaces a file, whole or piece by piece, and syncs it; not its folder. */
+  write(path: string, bytes: Uint8Array | Iterable<Uint8Array>): void;
   /** Makes a folder and those above it, each synced into its parent. */
   makeFolder(path: string): void;
   /** Makes a folder that need not outlive a crash. */
@@ -39,13 +40,16 @@ export interface Disk {
 export const systemDisk: Disk = {
   read: (path) => explain('read', path, () => readFileSync(path)),
   size: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.size ?? null),
+  isFolder: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false),
   list: (path) =>
     explain('list', path, () => (statSync(path, { throwIfNoEntry: false }) ? readdirSync(path).sort() : [])),
   write: (path, bytes) =>
     explain('write', path, () => {
       const file = openSync(path, 'w');
       try {
-        for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+        for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) {
+          for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at);
+        }
         fsyncSync(file);
       } finally {
         closeSync(file);

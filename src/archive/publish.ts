@@ -1,18 +1,26 @@
 import type { Clock } from '../core/clock.ts';
 import { completeness } from '../core/completeness.ts';
-import { type Covered, overlay } from '../core/coverage.ts';
+import { type Covered, overlayOnto } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
 import type { LingerRules } from '../core/life.ts';
-import { mergeMarkets, type SymbolFacts } from '../core/market.ts';
+import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../core/market.ts';
 import { compareUtf8 } from '../core/order.ts';
 import { dayOf, dayStart } from '../core/time.ts';
 import { dayFloor } from '../core/window.ts';
 import { addSegments, allSegments, setContested } from '../state/coverage.ts';
-import { type Bin, consume, journalBins, journalEnd, readMarkets, readRejected } from '../state/journal.ts';
+import {
+  type Bin,
+  consume,
+  hasRejected,
+  journalBins,
+  journalEnd,
+  readMarkets,
+  readRejected,
+} from '../state/journal.ts';
 import { takeWriteLock } from '../state/lock.ts';
 import { addRecovered, addTally, isOver } from '../state/runs.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
-import type { Archive } from './archive.ts';
+import { type Archive, requireOwnManifest } from './archive.ts';
 import { commit, finishIntent } from './commit.ts';
 import { datasets } from './datasets.ts';
 import { encodeDay, marketRows, readMarketRows } from './day-files.ts';
@@ -67,6 +75,7 @@ export async function recover(archive: Archive, waitMs: number, clock: Clock, si
 async function publishLocked(archive: Archive, options: PublishOptions): Promise<Published> {
   const { db } = archive.state;
   const end = journalEnd(db);
+  requireOwnManifest(archive);
   const base = archive.manifest();
   const stage = startStage(archive, base);
   const bins = journalBins(db, end);
@@ -113,16 +122,28 @@ function stageMarkets(archive: Archive, stage: Stage, end: number, refused: stri
 
 /** Writes what was set aside, as received, one JSON object a line. */
 function stageQuarantine(archive: Archive, stage: Stage, end: number): boolean {
-  const lines = [...readRejected(archive.state.db, end)].map((row) => `${JSON.stringify(row)}\n`);
-  if (lines.length > 0) stagePrivate(archive, stage, quarantinePath(stage.generation), Buffer.from(lines.join('')));
-  return lines.length > 0;
+  if (!hasRejected(archive.state.db, end)) return false;
+  stagePrivate(archive, stage, quarantinePath(stage.generation), linesOf(readRejected(archive.state.db, end)));
+  return true;
+}
+
+/** Some thousand lines at a time: there may be more than memory holds. */
+function* linesOf(rows: Iterable<object>): Generator<Uint8Array> {
+  let lines: string[] = [];
+  for (const row of rows) {
+    lines.push(`${JSON.stringify(row)}\n`);
+    if (lines.length < 4096) continue;
+    yield Buffer.from(lines.join(''));
+    lines = [];
+  }
+  yield Buffer.from(lines.join(''));
 }
 
 /** The symbols as they will be once this publish is committed; the state does the same sum in `addTickDeltas`. */
 function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcome[], nowMs: number): SymbolFacts[] {
   const bySymbol = new Map(symbols.map((facts) => [facts.symbol, facts]));
   for (const { symbol, added, first, last } of taken.flatMap((bin) => bin.deltas)) {
-    const facts = bySymbol.get(symbol) ?? unlisted(symbol, nowMs);
+    const facts = bySymbol.get(symbol) ?? unknownSymbol(symbol, nowMs);
     bySymbol.set(symbol, {
       ...facts,
       ticks: facts.ticks + added,
@@ -132,13 +153,6 @@ function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcom
   }
   return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
 }
-
-const unlisted = (symbol: string, nowMs: number): SymbolFacts => ({
-  ...{ symbol, canonicalId: null, source: null, question: null, category: null, isActive: null, opensAt: null },
-  ...{ closesAt: null, resolvedAt: null, outcome: null, firstSeen: nowMs, lastSeen: nowMs, lastActive: null },
-  ...{ inactiveSince: null, listed: false, polledFrom: null, firstTick: null, lastTick: null, ticks: 0 },
-  ...{ failures: 0, retiredAt: null },
-});
 
 function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
   if (symbols.length === 0) return;
@@ -165,7 +179,7 @@ function nextManifest(
   const files = nextFiles(stage);
   const coverage: Map<string, Covered[]> = allSegments(archive.state.db);
   for (const [symbol, added] of coverageTaken(taken)) {
-    coverage.set(symbol, overlay([...(coverage.get(symbol) ?? []), ...added]));
+    coverage.set(symbol, overlayOnto(coverage.get(symbol) ?? [], added));
   }
   const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
   const days = [...dates].sort().map(dayStart);

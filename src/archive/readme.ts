@@ -38,7 +38,10 @@ Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published 
       ? 'none'
       : missing
           .slice(-10)
-          .map(([date, day]) => `${date} (${day.covered} of ${day.expected} symbols)`)
+          .map(
+            ([date, day]) =>
+              `${date} (${day.covered === day.expected ? 'not settled yet' : `${day.covered} of ${day.expected} symbols`})`,
+          )
           .join(', ')
   }
 

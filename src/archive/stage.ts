@@ -45,7 +45,12 @@ export function stageFile(
 }
 
 /** Stages a file that no manifest names. */
-export function stagePrivate(archive: Archive, stage: Stage, path: string, bytes: Uint8Array): void {
+export function stagePrivate(
+  archive: Archive,
+  stage: Stage,
+  path: string,
+  bytes: Uint8Array | Iterable<Uint8Array>,
+): void {
   const from = `.oddslake/staging/${stage.generation}/${path}`;
   const target = join(archive.layout.root, from);
   archive.disk.makeFolder(join(target, '..'));

@@ -17,16 +17,15 @@ export async function openArchiveQuery(
   const id = Math.floor(context.random() * 36 ** 8).toString(36);
   const scratch = join(archive.layout.private, 'pins', `${process.pid}-${id}-scratch`);
   const text = statement.toLowerCase();
-  const wanted = datasetNames.filter((name) => text.includes(name));
+  const named = datasetNames.filter((name) => text.includes(name));
+  // SHOW TABLES names none and means all.
+  const wanted = named.length === 0 ? datasetNames : named;
   const pinned = pin(archive, wanted, id);
-  const sources = datasetNames.map((name) => ({
+  const sources = wanted.map((name) => ({
     dataset: name,
     columns: datasets[name],
     dated: name !== 'symbols',
-    // A view that is not named is not read: its files need no pin.
-    paths: wanted.includes(name)
-      ? pinned.paths(name)
-      : pinned.manifest.datasets[name].files.map((file) => join(archive.layout.root, file.path)),
+    paths: pinned.paths(name),
   }));
   const release = (): void => {
     pinned.release();

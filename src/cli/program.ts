@@ -12,9 +12,7 @@ import type { Shell } from './shell.ts';
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
 export function createProgram(version: string, jobs: Jobs, exit: (code: number) => void): Command {
   const program = new Command('oddslake')
-    .description(
-      'Keeps prediction-market ticks for good: polls a market data service, keeps every tick exactly once,\nand leaves day-partitioned Parquet.',
-    )
+    .description('Polls a prediction-market data service, keeps every tick once, leaves day-partitioned Parquet.')
     .version(version, '--version', 'show the version')
     .helpOption('--help', 'show help; also after a command')
     .helpCommand('help [command]', 'show help for a command')

@@ -18,18 +18,26 @@ interface Gap extends Window {
   readonly symbol: string;
 }
 
-/** The gaps that the flags ask for. */
-export function listGaps(archive: Archive, flags: GapsAsked): Gap[] {
+/** Gaps inside [from, to), epoch milliseconds. */
+export interface GapList extends Window {
+  readonly count: number;
+  readonly gaps: readonly Gap[];
+}
+
+/** The gaps that the flags ask for; by default between the first and the last moment that anything covers. */
+export function listGaps(archive: Archive, flags: GapsAsked, nowMs: number): GapList {
   const { db } = archive.state;
   const span = coverageSpan(db);
   const asked = {
     from: flags.from === undefined ? (span?.from ?? 0) : parseTime(flags.from, '--from'),
-    to: flags.to === undefined ? (span?.to ?? 0) : parseTime(flags.to, '--to'),
+    // What is still to come is no gap.
+    to: Math.min(nowMs, flags.to === undefined ? (span?.to ?? 0) : parseTime(flags.to, '--to')),
   };
   if (flags.from !== undefined && flags.to !== undefined && asked.from >= asked.to)
-    throw new UsageError('--from must be before --to.');
+    throw new UsageError('--from must be before --to, and in the past.');
   const symbols = flags.symbol.length === 0 ? allSymbols(db) : flags.symbol.map((symbol) => known(archive, symbol));
-  return gapsAmong(archive, symbols, asked);
+  const gaps = gapsAmong(archive, symbols, asked);
+  return { ...asked, count: gaps.length, gaps };
 }
 
 function known(archive: Archive, symbol: string): SymbolFacts {
@@ -55,10 +63,11 @@ export function countGaps(archive: Archive, symbols: readonly SymbolFacts[]): { 
 }
 
 /** The same for a person. */
-export function gapsText(gaps: readonly Gap[]): string {
-  if (gaps.length === 0) return 'no gaps\n';
+export function gapsText({ from, to, gaps }: GapList): string {
+  const span = to > from ? `from ${isoUtc(from)} to ${isoUtc(to)}` : 'nothing is covered yet';
+  if (gaps.length === 0) return `no gaps ${span}\n`;
   const lines = gaps.map(
-    ({ symbol, from, to }) => `${isoUtc(from)} … ${isoUtc(to)}  ${duration(to - from).padStart(12)}  ${symbol}\n`,
+    (gap) => `${isoUtc(gap.from)} … ${isoUtc(gap.to)}  ${duration(gap.to - gap.from).padStart(12)}  ${gap.symbol}\n`,
   );
-  return `${lines.join('')}${gaps.length} gaps of ${new Set(gaps.map((gap) => gap.symbol)).size} symbols\n`;
+  return `${lines.join('')}${gaps.length} gaps of ${new Set(gaps.map((gap) => gap.symbol)).size} symbols ${span}\n`;
 }

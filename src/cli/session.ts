@@ -16,7 +16,10 @@ export interface CommonFlags {
   readonly strict?: boolean;
 }
 
-const several = (value: string, before: readonly string[]): string[] => [...before, value];
+function several(value: string, before: readonly string[]): string[] {
+  if (value === '') throw new InvalidArgumentError('Expected a text that is not empty.');
+  return [...before, value];
+}
 
 /** Takes a flag that may be given several times. */
 export const repeatable = (flags: string, text: string): Option =>

@@ -1,5 +1,5 @@
 import type { SymbolFacts } from './market.ts';
-import { contiguousEnd, type Window } from './window.ts';
+import { contiguousEnd, dayMs, type Window } from './window.ts';
 
 /**
  * A symbol's life: from its opening (unknown: the earlier of first tick and first sight) to its last sign of activity;
@@ -29,6 +29,13 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
   if (cursor < end + rules.settleMs) return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
   return facts.resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
+
+/** How long a symbol that was given up on is left alone before it is tried once more, in ms. */
+const retryRetiredMs = 7 * dayMs;
+
+/** Whether a symbol may be asked for: it was never given up on, or so long ago that it is worth another try. */
+export const isDue = ({ retiredAt }: SymbolFacts, nowMs: number): boolean =>
+  retiredAt === null || nowMs - retiredAt >= retryRetiredMs;
 
 /** Where a symbol's cursor starts from: its first polled moment, or the beginning of its life. */
 export const cursorOf = (facts: SymbolFacts, coverage: readonly Window[]): number =>

@@ -116,3 +116,11 @@ export interface SymbolFacts {
   readonly failures: number;
   readonly retiredAt: number | null;
 }
+
+/** A symbol that is named by hand and nothing else is known of. */
+export const unknownSymbol = (symbol: string, nowMs: number): SymbolFacts => ({
+  ...{ symbol, canonicalId: null, source: null, question: null, category: null, isActive: null, opensAt: null },
+  ...{ closesAt: null, resolvedAt: null, outcome: null, firstSeen: nowMs, lastSeen: nowMs, lastActive: null },
+  ...{ inactiveSince: null, listed: false, polledFrom: null, firstTick: null, lastTick: null, ticks: 0 },
+  ...{ failures: 0, retiredAt: null },
+});

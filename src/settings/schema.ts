@@ -9,7 +9,7 @@ export const settingsSchema = section({
     base_url: nullable({ type: 'string', minLength: 1 }),
     api_key: nullable({ type: 'string', minLength: 1, secret: true }),
     api_key_file: nullable({ type: 'string', minLength: 1 }),
-    requests_per_second: { type: 'number', exclusiveMinimum: 0, maximum: 100_000, default: 5 },
+    requests_per_second: number(5, 0.001, 100_000),
     concurrency: whole(4, 1, 256),
     request_deadline_seconds: { type: 'number', exclusiveMinimum: 0, maximum: 3600, default: 60 },
     response_bytes_max: whole(64 * 1024 * 1024, 1024, 1024 * 1024 * 1024),

@@ -70,6 +70,8 @@ export function openDatabase(path: string, busyMsMax: number): Database {
 
 const fullCode = 13;
 const busyCode = 5;
+const readOnlyCode = 8;
+const cannotOpenCode = 14;
 const corruptCodes = new Set([11, 26]);
 
 function explain<T>(path: string, work: () => T): T {
@@ -88,6 +90,13 @@ function explain<T>(path: string, work: () => T): T {
       throw new OddslakeError(exitCodes.busy, `Another process holds ${path} for too long. Try again later.`, {
         cause: error,
       });
+    }
+    if (code === readOnlyCode || code === cannotOpenCode) {
+      throw new OddslakeError(
+        exitCodes.unexpected,
+        `The state database ${path} cannot be opened for writing. Readers need that too: work on a copy of the archive, or check its owner and permissions.`,
+        { cause: error },
+      );
     }
     if (corruptCodes.has(code)) {
       throw new OddslakeError(

@@ -57,6 +57,10 @@ function appendTickRecord({ db, identity }: State, record: TickRecord): void {
       );
     }
   }
+  if (record.ticks.t.length + record.covered.length > 0) {
+    const known = 'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing';
+    db.run(known, symbol, record.observedAt);
+  }
   appendRejected(db, id, runId, symbol, record.observedAt, record.rejected);
   db.run(
     'update runs set fetched = fetched + ?, quarantined = quarantined + ? where run_id = ?',
@@ -131,18 +135,22 @@ export const journalEnd = (db: Database): number =>
 export const journaledTicks = (db: Database): number =>
   db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
 
-/** What a covered day weighs against a tick, in the memory that publishing it takes. */
+/** What a covered day, or an element set aside, weighs against a tick in what publishing it takes. */
 const ticksPerCoveredDay = 8;
+const ticksPerRejected = 8;
 
 /** What publishing a record takes, in ticks. */
-export const loadOf = ({ ticks, covered }: TickRecord): number =>
-  ticks.t.length +
-  ticksPerCoveredDay * covered.reduce((days, w) => days + Math.ceil((w.to - dayFloor(w.from)) / dayMs), 0);
+export function loadOf({ ticks, rejected, covered }: TickRecord): number {
+  const days = covered.reduce((sum, w) => sum + Math.ceil((w.to - dayFloor(w.from)) / dayMs), 0);
+  return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
+}
 
 /** What publishing the whole journal takes, in ticks. */
 export function journalLoad(db: Database): number {
-  const row = db.one<{ days: number }>('select count(*) as days from journal_cover');
-  return journaledTicks(db) + ticksPerCoveredDay * (row?.days ?? 0);
+  const count = (table: string): number => db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n;
+  return (
+    journaledTicks(db) + ticksPerRejected * count('journal_rejected') + ticksPerCoveredDay * count('journal_cover')
+  );
 }
 
 export interface Bin {
@@ -237,6 +245,9 @@ export interface RejectedRow {
   readonly reason: string;
   readonly raw: string;
 }
+
+export const hasRejected = (db: Database, end: number): boolean =>
+  db.one('select 1 from journal_rejected where record_id <= ? limit 1', end) !== undefined;
 
 export const readRejected = (db: Database, end: number): IterableIterator<RejectedRow> =>
   db.iterate<RejectedRow>(

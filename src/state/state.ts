@@ -13,6 +13,7 @@ export interface Identity {
 
 export interface State {
   readonly db: Database;
+  /** As it is now: an archive that is still empty may be given another. */
   readonly identity: Identity;
   /** The last generation past its commit point; 0 before the first. */
   generation(): number;
@@ -52,7 +53,9 @@ export function openState(folder: string, identity: Identity): State {
     }
     return {
       db,
-      identity: { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) },
+      get identity() {
+        return { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) };
+      },
       generation: () => Number(getMeta(db, 'generation')),
       close: () => db.close(),
     };
@@ -60,6 +63,15 @@ export function openState(folder: string, identity: Identity): State {
     db.close();
     throw error;
   }
+}
+
+/** Gives a state another identity while nothing is journaled or published in it; otherwise leaves it as it is. */
+export function rebind({ db }: State, { upstream, parts }: Identity): void {
+  db.transaction(() => {
+    if (getMeta(db, 'generation') !== '0' || db.one('select 1 from journal limit 1') !== undefined) return;
+    setMeta(db, 'upstream', upstream);
+    setMeta(db, 'parts', String(parts));
+  });
 }
 
 export const getMeta = (db: Database, key: string): string | undefined =>

@@ -107,7 +107,11 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
   });
 }
 
-/** Notes how the symbols of a run fared; returns those retired now for failing `retireAfter` runs in a row. */
+/**
+ * Notes how the symbols of a run fared; returns those retired now for failing `retireAfter` runs in a row. A failure is
+ * a symbol's own only where others were done in the same run: a service that is down retires nobody. One that was
+ * retired and was tried again counts its time of retirement from now.
+ */
 export function noteOutcomes(
   db: Database,
   outcomes: { readonly done: readonly string[]; readonly failed: readonly string[] },
@@ -119,7 +123,9 @@ export function noteOutcomes(
       db.run('update symbols set failures = 0, retired_at = null where symbol = ? and failures > 0', symbol);
     }
     const retired: string[] = [];
+    if (outcomes.done.length === 0) return retired;
     for (const symbol of outcomes.failed) {
+      db.run('update symbols set retired_at = ? where symbol = ? and retired_at is not null', nowMs, symbol);
       db.run('update symbols set failures = failures + 1 where symbol = ?', symbol);
       const sql = 'update symbols set retired_at = ? where symbol = ? and failures >= ? and retired_at is null';
       if (db.run(sql, nowMs, symbol, retireAfter).changes > 0) retired.push(symbol);

@@ -45,14 +45,44 @@ describe('opening an archive', () => {
   test('of another upstream is refused, before and after its first publish, and with its state lost', async () => {
     const root = scratchFolder();
     const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]]));
     expect(() => opened({ root, upstream: 'https://other.test' })).toThrow(
       usage(/belongs to the upstream https:\/\/box\.test/),
     );
-    append(archive, answer('AAA', [[day0, 0.5]]));
     await publishNow(archive);
     archive.close();
     rmSync(join(root, '.oddslake'), { recursive: true });
     expect(() => opened({ root, upstream: 'https://other.test' })).toThrow(usage(/belongs to/));
+  });
+
+  test('that never had an answer follows the upstream that is named: the first address may have been a wrong one', () => {
+    const root = scratchFolder();
+    opened({ root, upstream: 'https://wrong.test', parts: 2 }).close();
+    expect(opened({ root, parts: 3 }).state.identity).toEqual({ upstream: 'https://box.test', parts: 3 });
+  });
+
+  test('in place of which there is a file is refused in words', () => {
+    const file = join(scratchFolder(), 'file');
+    writeFileSync(file, '');
+    expect(() => opened({ root: file })).toThrow(usage(/is a file, not a folder/));
+  });
+
+  test('is not published onto when its manifest is another one than it wrote last', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    await publishNow(archive);
+    const written = readFileSync(join(root, 'manifest.json'), 'utf8');
+    const manifest = JSON.parse(written) as { datasets: { ticks: { files: unknown[] } } };
+    manifest.datasets.ticks.files = [];
+    writeFileSync(join(root, 'manifest.json'), JSON.stringify(manifest));
+    const before = hashes(root, 'ticks/**/*.parquet');
+    append(archive, answer('AAA', [[day0 + 1, 0.6]]));
+    await expect(publishNow(archive)).rejects.toThrow(/is not the one that the last publish wrote/);
+    expect(hashes(root, 'ticks/**/*.parquet')).toEqual(before);
+    writeFileSync(join(root, 'manifest.json'), written);
+    await publishNow(archive);
+    expect(archive.manifest().datasets.ticks.files[0]!.rows).toBe(2);
   });
 
   test('keeps the number of parts it was created with', async () => {

@@ -34,7 +34,8 @@ function dyingDisk(changes: number): Disk & { readonly made: () => number } {
       work(...args);
     };
   // A write that dies leaves half of its bytes.
-  const write = (path: string, bytes: Uint8Array): void => {
+  const write = (path: string, given: Uint8Array | Iterable<Uint8Array>): void => {
+    const bytes = given instanceof Uint8Array ? given : Buffer.concat([...given]);
     if (made >= changes) systemDisk.write(path, bytes.subarray(0, bytes.length >> 1));
     dying(systemDisk.write)(path, bytes);
   };

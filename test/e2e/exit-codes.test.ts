@@ -91,7 +91,24 @@ describe('an upstream that will not have it', () => {
     const after = await job('nightly', box.url, output);
     expect(after.code).toBe(0);
     expect(after.summary.symbols).toMatchObject({ failed: 0, retired: 0 });
-    expect((await job('nightly', box.url, output, '--strict')).code).toBe(0);
+    expect(after.summary.warnings).toEqual([expect.stringContaining(`Given up on 1 symbol (${victim})`)]);
+    expect((await job('nightly', box.url, output, '--strict')).code).toBe(4);
+  });
+
+  test('a service that knows no symbol for a week of nights has none of them given up', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, nowMs: null });
+    expect((await job('markets', box.url, output)).code).toBe(0);
+    box.set({ faultSymbols: Object.fromEntries(box.symbols().map((symbol) => [symbol, 404])) });
+    for (let night = 1; night <= 6; night++) {
+      const ended = await job('nightly', box.url, output);
+      expect(ended.summary).toMatchObject({ exit_code: 4, symbols: { done: 0, retired: 0 } });
+    }
+    box.set({ faultSymbols: {} });
+    const well = await job('nightly', box.url, output);
+    expect(well.summary).toMatchObject({ exit_code: 0, symbols: { failed: 0 } });
+    expect(well.summary.symbols.done).toBe(well.summary.symbols.planned);
+    expect(well.summary.symbols.done).toBeGreaterThan(0);
   });
 });
 

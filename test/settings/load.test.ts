@@ -99,7 +99,7 @@ describe('values given as text', () => {
   });
 
   test.each([
-    ['upstream.requests_per_second=0', 'is 0: expected a number above 0, at most 100000'],
+    ['upstream.requests_per_second=0', 'is 0: expected a number from 0.001 to 100000'],
     ['upstream.concurrency=2.5', 'is 2.5: expected a whole number from 1 to 256'],
     ['upstream.concurrency= ', 'is " ": expected a whole number'],
     ['upstream.concurrency=0x4', 'is "0x4": expected a whole number'],

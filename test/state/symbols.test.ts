@@ -55,15 +55,24 @@ describe('outcomes of runs', () => {
   test('retire a symbol that failed so many times in a row, once; one success begins anew', () => {
     const db = database();
     ensureSymbols(db, ['A', 'B'], now);
-    const failed = () => noteOutcomes(db, { done: [], failed: ['A', 'B'] }, 3, now);
+    ensureSymbols(db, ['C'], now);
+    const failed = () => noteOutcomes(db, { done: ['C'], failed: ['A', 'B'] }, 3, now);
     expect([failed(), failed()]).toEqual([[], []]);
     expect(noteOutcomes(db, { done: ['B'], failed: ['A'] }, 3, now + 7)).toEqual(['A']);
     expect(oneSymbol(db, 'A')).toMatchObject({ failures: 3, retiredAt: now + 7 });
     expect(oneSymbol(db, 'B')).toMatchObject({ failures: 0, retiredAt: null });
-    expect(noteOutcomes(db, { done: [], failed: ['A'] }, 3, now + 8)).toEqual([]);
+    expect(noteOutcomes(db, { done: ['C'], failed: ['A'] }, 3, now + 8)).toEqual([]);
+    expect(oneSymbol(db, 'A')!.retiredAt).toBe(now + 8);
     noteOutcomes(db, { done: ['A'], failed: [] }, 3, now + 9);
     expect(oneSymbol(db, 'A')).toMatchObject({ failures: 0, retiredAt: null });
   });
+});
+
+test('a run in which no symbol was done counts against none of them', () => {
+  const db = database();
+  ensureSymbols(db, ['A', 'B'], now);
+  for (let run = 0; run < 9; run++) expect(noteOutcomes(db, { done: [], failed: ['A', 'B'] }, 3, now)).toEqual([]);
+  expect(oneSymbol(db, 'A')).toMatchObject({ failures: 0, retiredAt: null });
 });
 
 describe('a run', () => {

@@ -58,6 +58,8 @@ async function whatIsThere(context: Context): Promise<string> {
     const ticks = datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
     const bytes = datasets.ticks.files.reduce((sum, file) => sum + file.bytes, 0);
     const root = archive.layout.root;
+    // Out of a checkout it is not on the PATH.
+    const command = import.meta.url.endsWith('.ts') ? 'bin/oddslake' : 'oddslake';
     return `
 ${ticks.toLocaleString('en-US')} ticks of ${Object.keys(days).length} days in ${size(bytes)} of Parquet: ${root}
 
@@ -67,7 +69,7 @@ Load them in Python:
   import polars as pl; print(pl.read_parquet("${root}/ticks/"))
   import pandas as pd; print(pd.read_parquet("${root}/ticks/"))
 
-or ask here:  oddslake sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
+or ask here:  ${command} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
 `;
   } finally {
     archive.close();

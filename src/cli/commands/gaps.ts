@@ -18,10 +18,8 @@ export function addGaps(shell: Shell): void {
       ]);
       const archive = openConfiguredArchive(context, false);
       try {
-        const gaps = listGaps(archive, flags);
-        process.stdout.write(
-          flags.json === true ? `${JSON.stringify({ count: gaps.length, gaps })}\n` : gapsText(gaps),
-        );
+        const gaps = listGaps(archive, flags, context.clock.nowMs());
+        process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : gapsText(gaps));
       } finally {
         archive.close();
       }
