@@ -102,6 +102,18 @@ describe('a backfill', () => {
     expect(totalTicks(output)).toBe(0);
   });
 
+  test('a mistyped symbol is not kept: it fails once, and later backfills do not ask for it', async () => {
+    const box = await sandbox(input);
+    const output = folder();
+    expect((await job('markets', box.url, output)).code).toBe(0);
+    expect((await job('backfill', box.url, output, ...backfill, '--symbol', 'TYPO', '--dry-run')).code).toBe(0);
+    const mistyped = await job('backfill', box.url, output, ...backfill, '--symbol', 'TYPO');
+    expect(mistyped.summary).toMatchObject({ exit_code: 4, failures: [expect.objectContaining({ symbol: 'TYPO' })] });
+    const all = await job('backfill', box.url, output, ...backfill);
+    expect(all.summary).toMatchObject({ exit_code: 0, failures_count: 0 });
+    expect((await job('ticks', box.url, output, '--symbol', '')).code).toBe(2);
+  });
+
   test('--force asks for covered windows again and changes no tick', async () => {
     const box = await sandbox({ ...input, cap: 5000 });
     const output = folder();
