@@ -4,6 +4,7 @@ import type { MarketFacts } from '../core/market.ts';
 import type { Rejected } from '../core/tick.ts';
 import type { MarketsQuery, Upstream } from '../upstream/upstream.ts';
 import { type RecordPaths, readMarket } from './market-record.ts';
+import { momentOf } from './moment.ts';
 
 export interface MarketsContext {
   readonly upstream: Pick<Upstream, 'markets'>;
@@ -12,10 +13,13 @@ export interface MarketsContext {
   /** Markets asked for at first. */
   readonly limit: number;
   readonly paths: RecordPaths;
+  /** How far ahead of ours the service's clock may be; milliseconds. */
+  readonly futureSkewMs: number;
   readonly signal: AbortSignal;
 }
 
 export interface MarketsPoll {
+  /** Each market once under each of its symbols, with the views that named it among those that answered. */
   readonly markets: readonly MarketFacts[];
   readonly rejected: readonly Rejected[];
   readonly observedAt: number;
@@ -25,89 +29,133 @@ export interface MarketsPoll {
   readonly shortfalls: readonly string[];
 }
 
+/** A record as received, and what it says. */
+interface Entry {
+  readonly record: unknown;
+  readonly read: readonly MarketFacts[] | { readonly reason: string };
+}
+
 interface List {
-  /** By identity, so that lists asked for in several ways count each market once. */
-  readonly records: ReadonlyMap<string, unknown>;
+  /** By identity, so that a market that several answers bring counts once; the latest of them wins. */
+  readonly entries: ReadonlyMap<string, Entry>;
   readonly observedAt: number;
   readonly shortfall: string | null;
 }
 
-/** Polls the lists of every view. Rejects with UpstreamError where none can be had, or one fails in passing. */
+/**
+ * Polls the lists of every view. What fails costs no more than what it would have brought.
+ * @throws UpstreamError where no view answers, the credential is refused, or the service is out of reach from the start
+ */
 export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll> {
-  const byRecord = new Map<string, { record: unknown; views: string[] }>();
+  const markets = new Map<string, { facts: MarketFacts; views: Set<string> }>();
+  const rejected = new Map<string, Rejected>();
   const shortfalls: string[] = [];
   let observedAt = 0;
-  let refusal: UpstreamError | undefined;
   let answered = 0;
+  let failed: UpstreamError | undefined;
   for (const view of context.views) {
     try {
       const list = await wholeList(context, view);
       answered++;
       observedAt = Math.max(observedAt, list.observedAt);
       if (list.shortfall !== null) shortfalls.push(list.shortfall);
-      for (const [id, record] of list.records) {
-        const known = byRecord.get(id);
-        if (known === undefined) byRecord.set(id, { record, views: [view] });
-        else {
-          known.views.push(view);
-          known.record = record;
-        }
+      for (const [id, { record, read }] of list.entries) {
+        if ('reason' in read) rejected.set(id, { reason: read.reason, raw: JSON.stringify(record) });
+        else for (const facts of read) note(markets, facts, view);
       }
     } catch (error) {
-      // A view that this service does not have is no reason to go without the others.
-      if (!(error instanceof UpstreamError) || error.failure !== 'refused') throw error;
-      refusal = error;
+      if (!canDoWithout(error, answered > 0)) throw error;
+      failed = error;
       shortfalls.push(`The markets of view ${view} could not be had: ${error.reason}.`);
     }
   }
-  if (answered === 0 && refusal !== undefined) throw refusal;
-  const markets: MarketFacts[] = [];
-  const rejected: Rejected[] = [];
-  for (const { record, views } of byRecord.values()) {
-    const read = readMarket(record, views.sort(), context.paths);
-    if ('reason' in read) rejected.push({ reason: read.reason, raw: JSON.stringify(record) });
-    else markets.push(...read);
-  }
-  return { markets, rejected, observedAt, complete: shortfalls.length === 0, shortfalls };
-}
-
-/** A view's list; where `total` says that it was cut off, asked again with a larger limit, then venue by venue. */
-async function wholeList(context: MarketsContext, view: string): Promise<List> {
-  const records = new Map<string, unknown>();
-  let observedAt = 0;
-  const ask = async (query: MarketsQuery): Promise<{ total: number; count: number }> => {
-    const page = await context.upstream.markets(query, context.signal);
-    observedAt = Math.max(observedAt, page.generatedAt ?? context.clock.nowMs());
-    for (const record of page.markets) records.set(identityOf(record), record);
-    return { total: page.total ?? page.markets.length, count: page.markets.length };
+  if (answered === 0 && failed !== undefined) throw failed;
+  return {
+    markets: [...markets.values()].map(({ facts, views }) => ({ ...facts, views: [...views].sort() })),
+    rejected: [...rejected.values()],
+    ...{ observedAt, complete: shortfalls.length === 0, shortfalls },
   };
-  const first = await ask({ view, limit: context.limit });
-  let { total } = first;
-  let largest = first.count;
-  if (largest < total) {
-    const second = await ask({ view, limit: total });
-    total = second.total;
-    largest = Math.max(largest, second.count);
-  }
-  if (largest < total && records.size < total) {
-    for (const source of sourcesOf(records.values(), context.paths)) await ask({ view, source, limit: total });
-  }
-  const cut = largest < total && records.size < total;
-  const shortfall = cut ? `The list of ${view} markets was cut off: ${records.size} of ${total} could be had.` : null;
-  return { records, observedAt, shortfall };
 }
 
-function identityOf(record: unknown): string {
-  const id = (record as { canonical_id?: unknown } | null)?.canonical_id;
-  const symbol = (record as { symbol?: unknown } | null)?.symbol;
-  return typeof id === 'string' ? JSON.stringify([id, symbol ?? null]) : JSON.stringify(record);
+/** Enters what a view says of a market; the later view's facts win. */
+function note(markets: Map<string, { facts: MarketFacts; views: Set<string> }>, facts: MarketFacts, view: string) {
+  const key = JSON.stringify([facts.canonicalId, facts.symbol]);
+  const views = markets.get(key)?.views ?? new Set();
+  markets.set(key, { facts, views: views.add(view) });
+}
+
+/** Whether the poll goes on after an error. `reached`: the service has answered before. */
+const canDoWithout = (error: unknown, reached: boolean): error is UpstreamError =>
+  error instanceof UpstreamError && error.failure !== 'credential' && (reached || error.failure !== 'unreachable');
+
+/**
+ * A view's list; where `total` says that it was cut off, asked again with a larger limit, then venue by venue. Once the
+ * first answer is there, a request that fails leaves what was had.
+ */
+async function wholeList(context: MarketsContext, view: string): Promise<List> {
+  const entries = new Map<string, Entry>();
+  const failed: UpstreamError[] = [];
+  let observedAt = 0;
+  const ask = async (
+    query: MarketsQuery,
+  ): Promise<{ query: MarketsQuery; total: number; count: number; open: boolean }> => {
+    const sentAt = context.clock.nowMs();
+    const page = await context.upstream.markets(query, context.signal);
+    const futureMs = context.clock.nowMs() + context.futureSkewMs;
+    observedAt = Math.max(observedAt, momentOf(page.generatedAt, sentAt, futureMs));
+    for (const record of page.markets) {
+      const entry = { record, read: readMarket(record, [], context.paths) };
+      entries.set(identityOf(entry), entry);
+    }
+    const count = page.markets.length;
+    // A list as long as was asked for, of a service that states no total: there may be more.
+    const open = page.total === null && query.limit !== undefined && count >= query.limit;
+    return { query, total: page.total ?? (open ? count + 1 : count), count, open };
+  };
+  const askOn = (query: MarketsQuery) =>
+    ask(query).catch((error: unknown) => {
+      if (!canDoWithout(error, true)) throw error;
+      failed.push(error);
+      return null;
+    });
+  const first = await ask({ view, limit: context.limit }).catch((error: unknown) => {
+    // It may be the limit that the service does not take; without one it chooses its own.
+    if (isRefusedAsPut(error)) return ask({ view });
+    throw error;
+  });
+  const enough = first.open ? openLimitFactor * first.count : first.total;
+  const larger = first.count < first.total ? await askOn({ view, limit: enough }) : null;
+  // A limit that was refused would be refused for every venue, too.
+  const { query, total, open } = larger ?? first;
+  const isCut = () => Math.max(first.count, larger?.count ?? 0) < total && entries.size < total;
+  for (const source of isCut() ? sourcesOf(entries.values()) : []) {
+    if (failed.at(-1)?.failure === 'unreachable') break;
+    await askOn({ ...query, source });
+  }
+  if (!isCut()) return { entries, observedAt, shortfall: null };
+  const why = failed.length === 0 ? '' : `; ${failed.at(-1)!.reason}`;
+  const had = open ? `${entries.size} could be had, and there may be more` : `${entries.size} of ${total} could be had`;
+  const shortfall = `The list of ${view} markets was cut off: ${had}${why}.`;
+  return { entries, observedAt, shortfall };
+}
+
+/** How many times as much is asked for where nothing says how much there is. */
+const openLimitFactor = 10;
+
+/** The statuses that blame the request itself; 404 and the like would come without a limit, too. */
+const isRefusedAsPut = (error: unknown): boolean =>
+  error instanceof UpstreamError && [400, 413, 422].includes(error.status ?? 0);
+
+/** What makes a record the same market as another one: venues may share a canonical_id and have a record each. */
+function identityOf({ record, read }: Entry): string {
+  if ('reason' in read) return JSON.stringify(record);
+  return JSON.stringify([read[0]!.canonicalId, ...read.map((facts) => facts.symbol).sort()]);
 }
 
 /** Every venue that the records name. */
-function sourcesOf(records: Iterable<unknown>, paths: RecordPaths): string[] {
+function sourcesOf(entries: Iterable<Entry>): string[] {
   const sources = new Set<string>();
-  for (const record of records) {
-    const read = readMarket(record, [], paths);
+  for (const { read } of entries) {
     if ('reason' in read) continue;
     for (const { source } of read) if (source !== null) sources.add(source);
   }

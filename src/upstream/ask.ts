@@ -4,6 +4,7 @@ import { type AnswerHead, judgeStatus, judgeUnreadable } from './judge.ts';
 import { type Limiter, PausedTooLong, type Turn } from './limiter.ts';
 import type { UpstreamDeps, UpstreamLimits } from './options.ts';
 import { backoffMs, type RetryBudget } from './retry.ts';
+import { presentable } from './said.ts';
 import type { Wire } from './wire.ts';
 
 /** What all requests under one key share. */
@@ -101,6 +102,7 @@ function weigh(key: Key, error: unknown, before: readonly Fault[], subject: Subj
   if (!(error instanceof Fault)) throw error;
   // The service may have echoed the key in what the reason quotes.
   error.message = error.message.replaceAll(key.apiKey, '[key]');
+  if (error.said !== undefined) error.said = presentable(error.said, key.apiKey);
   const faults = [...before, error];
   if (error.failure === 'credential') haltAll(key, error);
   if (error.failure === 'credential' || error.failure === 'refused') throw upstreamError(subject, faults);

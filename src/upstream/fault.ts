@@ -7,6 +7,8 @@ export class Fault extends Error {
   readonly status: number | undefined;
   /** The service asked for a pause of this many milliseconds from now on. */
   readonly pauseMs: number | undefined;
+  /** What the service said about it, in its own words; once weighed, fit to be shown. */
+  said: string | undefined;
   constructor(
     failure: UpstreamFailure,
     reason: string,
@@ -31,19 +33,24 @@ export interface Subject {
 /** Sums up the tries of one request, of which there is at least one; the last one gives failure and status. */
 export function upstreamError(subject: Subject, faults: readonly Fault[], note?: string): UpstreamError {
   const last = faults.at(-1)!;
-  const reason = [tally(faults.map((fault) => fault.message)), ...(note === undefined ? [] : [note])].join('; ');
+  const reason = [tally(faults), ...(note === undefined ? [] : [note])].join('; ');
   const { what, ...facts } = subject;
   const status = last.status === undefined ? {} : { status: last.status };
   const cause = last.cause === undefined ? {} : { cause: last.cause };
   return new UpstreamError(what, { ...facts, ...status, failure: last.failure, reason }, cause);
 }
 
-/** `answered 503 twice, connection reset once`; a single try needs no count. */
-function tally(reasons: readonly string[]): string {
-  if (reasons.length === 1) return reasons[0]!;
-  const counts = new Map<string, number>();
-  for (const reason of reasons) counts.set(reason, (counts.get(reason) ?? 0) + 1);
-  return [...counts].map(([reason, count]) => `${reason} ${times(count)}`).join(', ');
+/** `answered 503 twice ("overloaded"), connection reset once`; a single try needs no count. */
+function tally(faults: readonly Fault[]): string {
+  const kinds = [...Map.groupBy(faults, (fault) => fault.message)];
+  return kinds
+    .map(([reason, alike]) => {
+      const count = faults.length === 1 ? '' : ` ${times(alike.length)}`;
+      // The words of one stand for all: they often differ by no more than a number of the request.
+      const said = alike.findLast((fault) => fault.said !== undefined)?.said;
+      return `${reason}${count}${said === undefined ? '' : ` (${JSON.stringify(said)})`}`;
+    })
+    .join(', ');
 }
 
 const timesWords = [

@@ -4,6 +4,7 @@ import { decompressBody, readBody } from './body.ts';
 import { Fault } from './fault.ts';
 import { UnreadableAnswer } from './json-answer.ts';
 import { type AnswerHead, header, judgeConnection, judgeUnreadable } from './judge.ts';
+import { saidBytesMax, saidIn } from './said.ts';
 
 export interface WireOptions {
   readonly origin: string;
@@ -31,8 +32,8 @@ export interface Wire {
   close(): Promise<void>;
 }
 
-/** Read of an unwanted body to keep its connection; longer ones are cut off. */
-const dumpBytesMax = 64 * 1024;
+/** Read of an unwanted body; longer ones are cut off with their connection. */
+const unwantedBytesMax = 64 * 1024;
 
 export function openWire(options: WireOptions, clock: Clock): Wire {
   const { requestDeadlineMs, responseBytesMax } = options;
@@ -60,13 +61,24 @@ export function openWire(options: WireOptions, clock: Clock): Wire {
     try {
       onHead(head);
     } catch (unwanted) {
-      await answer.body.dump({ limit: dumpBytesMax }).catch(() => {});
+      const said = await wordsOf(answer, head);
+      if (unwanted instanceof Fault) unwanted.said = said;
       throw unwanted;
     }
     try {
       return { ...head, ...(await readAll(answer, head)) };
     } catch (error) {
       throw error instanceof UnreadableAnswer ? judgeUnreadable(error, head) : error;
+    }
+  }
+
+  /** What an unwanted body says of the error; read to keep its connection, too. Whatever goes wrong is no matter. */
+  async function wordsOf({ body }: Dispatcher.ResponseData, head: AnswerHead): Promise<string | undefined> {
+    try {
+      const received = await readBody(body, unwantedBytesMax);
+      return saidIn(head, await decompressBody(received, header(head, 'content-encoding') ?? '', saidBytesMax));
+    } catch {
+      return undefined;
     }
   }
 

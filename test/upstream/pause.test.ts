@@ -36,9 +36,11 @@ test.concurrent.each<[string, number, () => http.OutgoingHttpHeaders]>([
   await using _server = server;
   await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 });
   await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
-  const pause = Math.min(...seen.later) - seen.pausedAt;
-  expect(pause).toBeGreaterThanOrEqual(1000);
-  expect(pause).toBeLessThan(2300);
+  const pauses = seen.later.map((at) => at - seen.pausedAt);
+  const paused = pauses.filter((pause) => pause >= 1000);
+  // The other slot's request may be under way at that moment, and still arrives.
+  expect(pauses.length - paused.length).toBeLessThanOrEqual(1);
+  expect(Math.min(...paused)).toBeLessThan(2300);
   expect(seen.later).toHaveLength(8);
   expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(1025);
 });
