@@ -40,7 +40,9 @@ export function judgeStatus(head: AnswerHead, nowMs: number): Fault | undefined 
 function whereTo(head: AnswerHead): string {
   const location = header(head, 'location');
   if (location === undefined) return 'a redirect to nowhere';
-  return `a redirect to ${JSON.stringify(location.slice(0, locationCharsMax))}, which is not followed`;
+  // A query may echo the key, and a cut would keep what is left of it from being recognised.
+  const address = location.replace(/[?#].*$/s, '');
+  return `a redirect to ${JSON.stringify(address.slice(0, locationCharsMax))}, which is not followed`;
 }
 
 /** An answer with a good status and a body that is not what was asked for. */
