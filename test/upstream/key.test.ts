@@ -42,7 +42,7 @@ test('shows the key in no error and no log, even when the service echoes it', as
   });
   await using upstream = open(server.url, {}, { log: { debug: keep, info: keep, warn: keep } });
   const error = await failure(upstream.ticks(asked));
-  expect(error.message).toContain('/login?was=[key]');
+  expect(error.message).toContain('a redirect to "/login", which');
   expect(logged).toHaveLength(5);
   expect(inspect({ error, logged, stack: error.stack }, { depth: 20 })).not.toContain(apiKey);
 });
