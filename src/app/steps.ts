@@ -167,6 +167,7 @@ function account(run: Run, collected: Collected): void {
       `The service does not go back as far as asked for ${count(collected.shortened, 'new symbol')}: what was before is not known.`,
     );
   }
+  context.signal.throwIfAborted();
   const { stopped } = collected;
   if (stopped !== null) {
     if (stopped.failure === 'credential' || !run.reached) throw stopped;

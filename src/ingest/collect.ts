@@ -1,5 +1,6 @@
 import { UpstreamError } from '../core/errors.ts';
-import { subtract, type Window } from '../core/window.ts';
+import { intersect, subtract, type Window } from '../core/window.ts';
+import type { Upstream } from '../upstream/upstream.ts';
 import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from './cover.ts';
 import type { SymbolPlan } from './plan.ts';
 
@@ -9,11 +10,12 @@ export interface Failure extends Window {
 }
 
 export interface Collected {
+  /** Symbols of which everything was asked; those under way when the signal came are neither done nor failed. */
   readonly done: readonly string[];
   /** Symbols of which some request failed. */
   readonly failed: readonly string[];
   readonly failures: readonly Failure[];
-  /** Symbols polled for the first time whose past the service does not have. */
+  /** Symbols polled for the first time of which the service has something, but not from the start asked for. */
   readonly shortened: readonly string[];
   /** Why nothing more was asked: the credential was refused, or the upstream could not be reached any more. */
   readonly stopped: UpstreamError | null;
@@ -28,36 +30,54 @@ export interface CollectContext extends CoverContext {
   onSymbol(done: number): void;
 }
 
-/** Works through the plans, several at a time; a symbol that fails does not stop the others. */
-export async function collect(context: CollectContext, plans: readonly SymbolPlan[]): Promise<Collected> {
+/**
+ * Works through the plans, several at a time; a symbol that fails does not stop the others. When the signal comes it
+ * returns what was done until then: whoever calls it throws.
+ */
+export async function collect(outer: CollectContext, plans: readonly SymbolPlan[]): Promise<Collected> {
+  const line = listenOn(outer.upstream);
+  const context: CollectContext = { ...outer, upstream: line };
   const byName = new Map(plans.map((plan) => [plan.symbol, plan]));
   const failures: Failure[] = [];
   const failed = new Set<string>();
-  const shortened = new Set<string>();
+  const lost: Failure[] = [];
   const reached = new Set<string>();
   let waiting: Waiting[] = [];
   let stopped: UpstreamError | null = null;
 
   const take = (symbol: string, outcome: CoverOutcome): void => {
-    const plan = byName.get(symbol)!;
     waiting.push(...outcome.waiting);
-    for (const { from, to, reason } of outcome.lost) {
-      if (plan.first && from <= plan.windows[0]!.from) shortened.add(symbol);
-      else failures.push({ symbol, from, to, reason });
-    }
+    for (const { from, to, reason } of outcome.lost) lost.push({ symbol, from, to, reason });
   };
-  const attempt = async (symbol: string, work: () => Promise<CoverOutcome>): Promise<void> => {
-    if (stopped !== null || context.signal.aborted) return;
+  const once = async (symbol: string, work: () => Promise<CoverOutcome>, alone: boolean): Promise<void> => {
+    const answersBefore = line.answers();
     try {
       take(symbol, await work());
       reached.add(symbol);
     } catch (error) {
+      if (context.signal.aborted && error === context.signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
-      if (error.failure === 'credential' || error.failure === 'unreachable') stopped = error;
+      const silent = error.failure === 'unreachable' && line.answers() === answersBefore;
+      if (error.failure === 'credential' || (alone && silent)) stopped = error;
       failed.add(symbol);
       await context.drain();
       failures.push(...remaining(context, byName.get(symbol)!, error.reason));
     }
+  };
+  /** The symbol that is tried alone since an earlier one met with silence; the next ones wait for it. */
+  let trial: Promise<void> | null = null;
+  /** Whether it was tried. */
+  const attempt = async (symbol: string, work: () => Promise<CoverOutcome>): Promise<boolean> => {
+    while (trial !== null) await trial;
+    if (stopped !== null || context.signal.aborted) return false;
+    if (line.silence() === null) await once(symbol, work, false);
+    else {
+      trial = once(symbol, work, true).finally(() => {
+        trial = null;
+      });
+      await trial;
+    }
+    return true;
   };
 
   let done = 0;
@@ -68,13 +88,19 @@ export async function collect(context: CollectContext, plans: readonly SymbolPla
   while (waiting.length > 0 && stopped === null && !context.signal.aborted) {
     const batch = waiting;
     waiting = [];
-    await inParallel(context.concurrency, batch, (item) => attempt(item.symbol, () => settle(context, item)));
+    await inParallel(context.concurrency, batch, async (item) => {
+      if (!(await attempt(item.symbol, () => settle(context, item)))) waiting.push(item);
+    });
   }
   await context.drain();
-  context.signal.throwIfAborted();
+  // There may have been no second symbol to try.
+  if (line.answers() === 0) stopped ??= line.silence();
+  // Only now is all that could be covered.
+  const past = new Set(lost.filter((w) => isPast(context, byName.get(w.symbol)!, w)));
+  failures.push(...lost.filter((w) => !past.has(w)));
   const why = stopped as UpstreamError | null;
+  const unsettled = new Set(waiting.map((item) => item.symbol));
   if (why !== null) {
-    const unsettled = new Set(waiting.map((item) => item.symbol));
     for (const plan of plans) {
       if (failed.has(plan.symbol) || (reached.has(plan.symbol) && !unsettled.has(plan.symbol))) continue;
       failures.push(...remaining(context, plan, why.reason));
@@ -82,13 +108,53 @@ export async function collect(context: CollectContext, plans: readonly SymbolPla
     }
   }
   return {
-    done: plans.map((plan) => plan.symbol).filter((symbol) => !failed.has(symbol)),
+    done: [...byName.keys()].filter((symbol) => reached.has(symbol) && !failed.has(symbol) && !unsettled.has(symbol)),
     failed: [...failed],
     failures,
-    shortened: [...shortened],
+    shortened: [...new Set([...past].map((w) => w.symbol))],
     stopped: why,
   };
 }
+
+/** The upstream, and whether anything answers there. */
+interface Line extends Pick<Upstream, 'ticks'> {
+  /** Requests answered, if only with a refusal. */
+  answers(): number;
+  /** The last request that reached nothing while no other was answered; null where one has been since. */
+  silence(): UpstreamError | null;
+}
+
+function listenOn(upstream: Pick<Upstream, 'ticks'>): Line {
+  let answers = 0;
+  let silence: UpstreamError | null = null;
+  const answered = (): void => {
+    answers++;
+    silence = null;
+  };
+  return {
+    answers: () => answers,
+    silence: () => silence,
+    async ticks(query, signal) {
+      const before = answers;
+      try {
+        const page = await upstream.ticks(query, signal);
+        answered();
+        return page;
+      } catch (error) {
+        if (!(error instanceof UpstreamError)) throw error;
+        if (error.status !== undefined) answered();
+        else if (error.failure === 'unreachable' && answers === before) silence = error;
+        throw error;
+      }
+    },
+  };
+}
+
+/** Whether a window is what a service that goes back less far lacks of a new symbol: it has what came later. */
+const isPast = (context: CollectContext, plan: SymbolPlan, lost: Window): boolean =>
+  plan.first &&
+  lost.from <= plan.windows[0]!.from &&
+  intersect(context.coverageOf(plan.symbol), plan.windows).some((w) => lost.to <= w.from);
 
 /** What of a plan is not covered. */
 const remaining = (context: CollectContext, plan: SymbolPlan, reason: string): Failure[] =>

@@ -2,7 +2,6 @@ import type { Clock } from '../core/clock.ts';
 import type { Covered, Origin } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
 import { ranks } from '../core/merge.ts';
-import { timeMin } from '../core/time.ts';
 import { intersect, union, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -14,12 +13,15 @@ import {
   learnCount,
   learnEdges,
   learnFromChild,
+  learnWindow,
   mustWait,
   probeWindow,
   requestWindow,
   sideOfProbe,
 } from './learned.ts';
+import { momentOf } from './moment.ts';
 import { type Answer, type Ask, isIdle, isNeedless, readClaims, spanOf, turnOf, turnOfNeedless } from './paging.ts';
+import { cutToLength, type Heard, instead, isAboutSize, learnSize, withoutOlder } from './refusal.ts';
 
 /** What covering windows needs from outside. */
 export interface CoverContext {
@@ -58,9 +60,12 @@ const idleAnswersMax = 20;
 /** Asks until the windows are covered, or the service brings no more of them. Rejects with UpstreamError. */
 export async function cover(context: CoverContext, symbol: string, windows: readonly Window[]): Promise<CoverOutcome> {
   const outcomes: CoverOutcome[] = [];
+  const heard: Heard = { answers: 0, refusal: null };
   for (const w of windows) {
-    outcomes.push(await work(context, symbol, [{ from: w.from, to: w.to, kind: 'whole' }], mustWait));
+    outcomes.push(await work(context, symbol, [{ from: w.from, to: w.to, kind: 'whole' }], mustWait, heard));
   }
+  // Refused whatever was asked: that is about the symbol.
+  if (heard.answers === 0 && heard.refusal !== null) throw heard.refusal;
   return joined(outcomes);
 }
 
@@ -70,8 +75,8 @@ export async function settle(context: CoverContext, { symbol, ask, answer }: Wai
   if (isFull(learned, answer.count)) await learnSide(context, symbol, answer);
   const turn = turnOf(learned, ask, answer);
   await claim(context, symbol, ask, turn.claim, answer.observedAt);
-  const rest = await work(context, symbol, [...turn.next], () => false);
-  return joined([{ waiting: [], lost: turn.stuck.map(unanswered) }, rest]);
+  const rest = await work(context, symbol, [...turn.next], () => false, { answers: 1, refusal: null });
+  return joined([{ waiting: [], lost: turn.stuck.map(unanswered(learned)) }, rest]);
 }
 
 /** Works off the asks and those that come of them. `waits` decides which full answers are left for later. */
@@ -80,6 +85,7 @@ async function work(
   symbol: string,
   asks: Ask[],
   waits: (learned: Learned, count: number) => boolean,
+  heard: Heard,
 ): Promise<CoverOutcome> {
   const { learned } = context;
   const waiting: Waiting[] = [];
@@ -91,14 +97,29 @@ async function work(
       const turn = turnOfNeedless(learned, ask, ask.parent);
       await claim(context, symbol, ask, turn.claim, ask.parent.observedAt);
       asks.unshift(...turn.next);
-      lost.push(...turn.stuck.map(unanswered));
+      lost.push(...turn.stuck.map(unanswered(learned)));
       continue;
     }
-    const asked = await askFor(context, symbol, ask);
+    const cut = cutToLength(learned, ask);
+    if (cut !== undefined) {
+      asks.unshift(...cut);
+      continue;
+    }
+    const limit = Math.min(context.pageLimit, learned.limit);
+    const asked = await askFor(context, symbol, ask, limit);
     if (asked === null) {
-      lost.push(unanswered(ask));
+      lost.push(unanswered(learned)(ask));
       continue;
     }
+    if (asked instanceof UpstreamError) {
+      heard.refusal ??= asked;
+      const parts = ask.kind === 'whole' ? await instead(context, symbol, ask, limit, heard) : null;
+      if (parts === null) lost.push(...refused(learned, ask, asks, asked));
+      else asks.unshift(...parts);
+      continue;
+    }
+    heard.answers++;
+    learnSize(learned, ask, limit);
     const { answer, record, gaps } = asked;
     lost.push(...gaps.map(named));
     const full = isFull(learned, answer.count);
@@ -110,32 +131,44 @@ async function work(
     if (full) await learnSide(context, symbol, answer);
     const turn = turnOf(learned, ask, answer);
     await context.append({ ...record, covered: stamped(turn.claim, answer.observedAt) });
-    lost.push(...turn.stuck.map(unanswered));
+    lost.push(...turn.stuck.map(unanswered(learned)));
     const idles = isIdle(learned, answer, turn);
     if (idles !== null) idle = idles ? idle + 1 : 0;
     if (idle <= idleAnswersMax) asks.unshift(...turn.next);
-    else lost.push(...[...turn.next, ...asks.splice(0)].map(unanswered));
+    else lost.push(...[...turn.next, ...asks.splice(0)].map(unanswered(learned)));
   }
   return { waiting, lost: joinLost(lost) };
 }
 
+/** Gives up what was refused, and of what is still to be asked what is older: a refusal of its age is learned. */
+function refused(learned: Learned, ask: Ask, asks: Ask[], { reason }: UpstreamError): Lost[] {
+  const { older, rest } = withoutOlder(asks, ask);
+  if (older.length > 0) learned.oldestFrom = ask.to;
+  asks.splice(0, asks.length, ...rest);
+  return [ask, ...older].map(({ from, to }) => ({ from, to, reason }));
+}
+
 /**
- * Asks once; null where the service refuses what lies before its own start. The record holds the ticks and covers
+ * Asks once; null where the service refuses what lies before its own start, the error where it may have refused how
+ * much was asked for, or how old it is. The record holds the ticks and covers
  * nothing yet: what the answer speaks for is still to be decided.
  */
 async function askFor(
   context: CoverContext,
   symbol: string,
   ask: Ask,
-): Promise<{ answer: Answer; record: TickRecord; gaps: Window[] } | null> {
+  limit: number,
+): Promise<{ answer: Answer; record: TickRecord; gaps: Window[] } | UpstreamError | null> {
   const { learned, clock, signal } = context;
   const requested = requestWindow(ask, learned);
   const sentAt = clock.nowMs();
-  const query = { symbol, ...requested, limit: context.pageLimit };
+  const query = { symbol, ...requested, limit };
   const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
     if (ask.kind === 'earlier' && error instanceof UpstreamError && error.failure === 'refused') return null;
+    if (isAboutSize(error)) return error;
     throw error;
   });
+  if (page instanceof UpstreamError) return page;
   if (page === null) {
     learned.refusesEarlier = true;
     return null;
@@ -144,13 +177,15 @@ async function askFor(
   const observedAt = momentOf(page.generatedAt, sentAt, futureMs);
   learnEdges(learned, requested, page.t);
   learnCount(learned, page.received);
-  const { ticks, rejected } = judge(page, ask, futureMs);
+  const { ticks, rejected, outside, brought } = judge(page, ask, futureMs);
+  if (outside > 0) learnWindow(learned, requested, page, brought);
   context.onPage(ticks.t.length);
   const span = spanOf(ticks);
   const claims = readClaims(ask, page, span, observedAt, learned);
   const answer = {
     count: page.received,
     span,
+    brought,
     observedAt,
     asked: { from: ask.from, to: ask.to },
     requested,
@@ -161,13 +196,6 @@ async function askFor(
   const record = { ...recordOf(context, symbol, ask, observedAt), ticks, rejected };
   return { answer, record, gaps: intersect(page.gaps, [ask]) };
 }
-
-/**
- * When an answer was generated. Where it does not say, or names a time that cannot be, it is not before the request
- * was sent; taking the time of its arrival would claim ticks that came in between.
- */
-const momentOf = (generatedAt: number | null, sentAt: number, futureMs: number): number =>
-  generatedAt !== null && generatedAt >= timeMin && generatedAt <= futureMs ? generatedAt : sentAt;
 
 const recordOf = (context: CoverContext, symbol: string, ask: Window, observedAt: number): TickRecord => ({
   runId: context.runId,
@@ -225,11 +253,15 @@ async function learnSide(context: CoverContext, symbol: string, { span }: Answer
   await learned.probe;
 }
 
-const unanswered = (w: Window): Lost => ({
-  from: w.from,
-  to: w.to,
-  reason: 'the service does not answer for this window',
-});
+const unanswered =
+  (learned: Learned) =>
+  (w: Window): Lost => ({
+    from: w.from,
+    to: w.to,
+    reason: learned.windowIgnored
+      ? 'the service does not heed the window asked for'
+      : 'the service does not answer for this window',
+  });
 
 const named = (w: Window): Lost => ({ ...w, reason: 'the service says that it lacks this window' });
 

@@ -1,6 +1,7 @@
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { type Window, within } from '../core/window.ts';
+import type { Span } from './paging.ts';
 
 export interface Judged {
   /** Usable ticks inside the asked window, in the order they came. */
@@ -9,6 +10,8 @@ export interface Judged {
   readonly rejected: readonly Rejected[];
   /** Usable ticks outside of the asked window: nobody asked for them, they come with their own window. */
   readonly outside: number;
+  /** First and last usable tick, asked for or not; null where there is none. */
+  readonly brought: Span | null;
 }
 
 /**
@@ -26,16 +29,24 @@ export function judge(
   const keptP = new Float64Array(t.length);
   let kept = 0;
   let outside = 0;
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
   for (let i = 0; i < t.length; i++) {
     const time = t[i]!;
     const reason = flaw(time, p[i]!, futureMs);
-    if (reason !== undefined) rejected.push({ reason, raw: JSON.stringify({ t: time, p: p[i] }) });
-    else if (within(time, asked)) {
+    if (reason !== undefined) {
+      rejected.push({ reason, raw: JSON.stringify({ t: time, p: p[i] }) });
+      continue;
+    }
+    if (time < first) first = time;
+    if (time > last) last = time;
+    if (within(time, asked)) {
       keptT[kept] = time;
       keptP[kept++] = p[i]!;
     } else outside++;
   }
-  return { ticks: { t: keptT.subarray(0, kept), p: keptP.subarray(0, kept) }, rejected, outside };
+  const brought = first > last ? null : { first, last };
+  return { ticks: { t: keptT.subarray(0, kept), p: keptP.subarray(0, kept) }, rejected, outside, brought };
 }
 
 function flaw(t: number, p: number, futureMs: number): string | undefined {

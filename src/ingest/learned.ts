@@ -19,6 +19,19 @@ export interface Learned {
   fromInclusive: boolean;
   toInclusive: boolean;
   refusesEarlier: boolean;
+  /** It answers with ticks outside of the window asked for, and does not say that it covers them. */
+  windowIgnored: boolean;
+  /** Most ticks, and the longest window in ms, that it takes a request for; infinite until it has refused more. */
+  limit: number;
+  windowMsMax: number;
+  /** Whether a request for so many ticks was answered, and the longest window in ms that was. */
+  limitHeard: boolean;
+  windowMsHeard: number;
+  /** Where it was seen to refuse what is older, for some symbol; epoch ms. */
+  oldestFrom: number;
+  /** The search for what it takes that is under way, and how many more may end in nothing. */
+  sizing: Promise<boolean> | null;
+  sizingsLeft: number;
 }
 
 export const nothingLearned = (): Learned => ({
@@ -30,6 +43,14 @@ export const nothingLearned = (): Learned => ({
   fromInclusive: false,
   toInclusive: false,
   refusesEarlier: false,
+  windowIgnored: false,
+  limit: Number.POSITIVE_INFINITY,
+  windowMsMax: Number.POSITIVE_INFINITY,
+  limitHeard: false,
+  windowMsHeard: 0,
+  oldestFrom: Number.NEGATIVE_INFINITY,
+  sizing: null,
+  sizingsLeft: 4,
 });
 
 /**
@@ -58,6 +79,23 @@ export function learnEdges(learned: Learned, requested: Window, t: Float64Array)
   learned.toInclusive ||= atTo;
 }
 
+/**
+ * Learns that the service does not heed the window: it brought a tick beyond the edges that stood in the request, and
+ * beyond those that it states, where it states any others. What it says it covers is then no more than an echo. What
+ * its answers without such ticks said earlier in the run was believed, and stays so: nothing told them apart.
+ */
+export function learnWindow(
+  learned: Learned,
+  requested: Window,
+  stated: { readonly from: number | null; readonly to: number | null },
+  brought: Span | null,
+): void {
+  if (brought === null) return;
+  const from = Math.min(requested.from, stated.from ?? requested.from);
+  const to = Math.max(requested.to, stated.to ?? requested.to);
+  if (brought.first < from || brought.last > to) learned.windowIgnored = true;
+}
+
 /** Notes the size of an answer: what is known of smaller ones is that they were complete. */
 export function learnCount(learned: Learned, count: number): void {
   if (count <= learned.cap) return;
@@ -65,7 +103,8 @@ export function learnCount(learned: Learned, count: number): void {
   learned.capState = 'unseen';
 }
 
-export const isFull = (learned: Learned, count: number): boolean => count > 0 && count >= learned.cap;
+export const isFull = (learned: Learned, count: number): boolean =>
+  count > 0 && (count >= learned.cap || count >= learned.limit);
 
 /** Below this many ticks a cap is no cap that a service would have: asking on early would be asking for nothing. */
 const testCountMin = 10;

@@ -1,5 +1,5 @@
 import type { TickColumns } from '../core/tick.ts';
-import { intersect, intersection, isEmpty, subtract, type Window } from '../core/window.ts';
+import { intersect, intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
 import { isFull, type Learned, requestWindow } from './learned.ts';
 
 export { type Learned, nothingLearned } from './learned.ts';
@@ -14,6 +14,8 @@ export interface Ask extends Window {
   readonly kind: 'whole' | 'low' | 'high' | 'earlier';
   /** For low and high: claimed from it where the side makes asking needless. */
   readonly parent?: Answer;
+  /** A part of a window that was refused; the older half is asked for only where the recent one was answered. */
+  readonly part?: 'some' | 'older half';
 }
 
 export interface Span {
@@ -27,6 +29,8 @@ export interface Answer extends Claims {
   readonly count: number;
   /** First and last usable tick inside the ask; null where there is none. */
   readonly span: Span | null;
+  /** First and last usable tick, inside the ask or not. */
+  readonly brought: Span | null;
   readonly observedAt: number;
   readonly asked: Window;
   /** The window that stood in the request for it. */
@@ -82,8 +86,37 @@ export function readClaims(
   };
 }
 
+/** Ticks this shortly before an answer's generation show that it goes on until then, in ms. */
+const freshMs = 60_000;
+
+/**
+ * The answer as far as it can be believed. Where the service does not heed the window, nothing says what an answer is
+ * about but its ticks: the stretch between the first and the last, and on to the moment of the answer where they come
+ * close to it and nothing was left out there. Without ticks it is about nothing.
+ */
+function believed(learned: Learned, answer: Answer): Answer {
+  const { brought, observedAt, answered } = answer;
+  if (!learned.windowIgnored) return answer;
+  const full = isFull(learned, answer.count);
+  const stretch: Window[] = [];
+  if (brought !== null) {
+    // Where it may be cut off, another price of the moment there may be missing.
+    const from = full && learned.side !== 'earliest' ? brought.first + 1 : brought.first;
+    const to = full && learned.side !== 'latest' ? brought.last : brought.last + 1;
+    stretch.push({ from, to: to > brought.last && brought.last >= observedAt - freshMs ? observedAt : to });
+  }
+  const heard = intersect(answered, stretch);
+  return {
+    ...answer,
+    answered: heard,
+    unclaimed: union([...answer.unclaimed, ...subtract(answered, stretch)]),
+    spoke: heard.length > 0,
+  };
+}
+
 /** Reads an answer: what it settles, and what is left to ask. */
-export function turnOf(learned: Learned, ask: Ask, answer: Answer): Turn {
+export function turnOf(learned: Learned, ask: Ask, received: Answer): Turn {
+  const answer = believed(learned, received);
   const full = isFull(learned, answer.count);
   const { span } = answer;
   const hardlyAnything = span === null ? full || !answer.spoke : full && span.first === span.last;
@@ -105,6 +138,8 @@ function turnOfFull(learned: Learned, ask: Ask, answer: Answer): Turn {
   const { span } = answer;
   if (span === null || !answer.spoke) return { claim: [], next: [], stuck: [ask] };
   const single = span.first === span.last;
+  // It gave the same page again.
+  if (single && learned.windowIgnored) return keep(learned, answer, ask, []);
   const low: Ask = { from: ask.from, to: single ? span.first : span.first + 1, kind: 'low', parent: answer };
   const high: Ask = { from: single ? span.last + 1 : span.last, to: ask.to, kind: 'high', parent: answer };
   if (learned.side === 'earliest') return keep(learned, answer, { from: ask.from, to: high.from }, [high]);
@@ -118,7 +153,8 @@ export const isNeedless = (learned: Learned, ask: Ask): boolean =>
   (ask.kind === 'low' && learned.side === 'earliest') || (ask.kind === 'high' && learned.side === 'latest');
 
 /** A needless ask is settled by its parent's answer. */
-export const turnOfNeedless = (learned: Learned, ask: Ask, parent: Answer): Turn => keep(learned, parent, ask, []);
+export const turnOfNeedless = (learned: Learned, ask: Ask, parent: Answer): Turn =>
+  keep(learned, believed(learned, parent), ask, []);
 
 /**
  * Claims what the answer speaks for of `sure`, where it left out nothing. What it does not claim there is asked on: a
@@ -130,7 +166,7 @@ function keep(learned: Learned, answer: Answer, sure: Window, next: readonly Ask
   const stuck: Window[] = [];
   for (const w of intersect(answer.unclaimed, [sure])) {
     const earlier = w.from === answer.asked.from && w.to !== answer.span?.first;
-    if (!answer.spoke || (earlier && learned.refusesEarlier)) stuck.push(w);
+    if (!answer.spoke || learned.windowIgnored || (earlier && learned.refusesEarlier)) stuck.push(w);
     else asks.push({ ...w, kind: earlier ? 'earlier' : 'whole' });
   }
   return { claim: intersect(answer.answered, [sure]), next: [...next.filter((w) => !isEmpty(w)), ...asks], stuck };

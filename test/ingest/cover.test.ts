@@ -144,6 +144,8 @@ async function against(page: (query: TicksQuery, nth: number) => TickPage): Prom
   return { run: done, requests };
 }
 
+const unheeded = 'the service does not heed the window asked for';
+
 const coveredOf = (run: Run): readonly Window[] => run.covered.get('S') ?? [];
 const lostOf = (run: Run): readonly Window[] => run.lost.get('S') ?? [];
 
@@ -214,6 +216,178 @@ describe('a service that cannot be trusted', () => {
       expect(run.lies).toEqual([]);
       expect(coveredOf(run)).toEqual([window]);
     }
+  });
+});
+
+describe('a service that does not heed the window', () => {
+  const hour = 60 * minute;
+  const lastDay = Array.from({ length: 24 }, (_, i) => later - (24 - i) * hour);
+  const echoes = [() => ({}), ({ from, to }: TicksQuery) => ({ from, to })];
+
+  test('is not taken to say that nothing happened before or after what it brings', async () => {
+    for (const echo of echoes) {
+      const { run, requests } = await against((query) => answer({ times: lastDay, ...echo(query) }));
+      expect(coveredOf(run)).toEqual([]);
+      expect(run.reasons.get('S')).toEqual([unheeded]);
+      expect(lostOf(run)).toEqual([window]);
+      expect(requests).toBeLessThanOrEqual(3);
+    }
+  });
+
+  test('is believed for the stretch of its ticks', async () => {
+    const times = [start - hour, start + 1000, start + 2000];
+    for (const echo of echoes) {
+      const { run } = await against((query) => answer({ times, received: 3, ...echo(query) }));
+      expect(subtract(coveredOf(run), [{ from: start, to: start + 2001 }])).toEqual([]);
+      expect(forgotten(run, 'S', [window], window.to)).toEqual([]);
+      expect([...run.kept.get('S')!]).toHaveLength(2);
+    }
+  });
+
+  test('is not believed for a window without ticks, once it is known', async () => {
+    const plans = new Map([
+      ['A', [window]],
+      ['B', [window]],
+    ]);
+    const upstream: Pick<Upstream, 'ticks'> = {
+      ticks: async ({ symbol }) => answer({ times: symbol === 'A' ? lastDay : [] }),
+    };
+    const done = await run({ upstream, hand: { nowMs: later }, truth: new Map(), plans, workers: 1 });
+    expect(done.covered.get('B') ?? []).toEqual([]);
+    expect(done.reasons.get('B')).toEqual([unheeded]);
+  });
+
+  test('is believed up to the moment of its answer where its ticks go on until then', async () => {
+    const now = { from: later - hour, to: later };
+    const plans = new Map([['S', [now]]]);
+    for (const [last, covered] of [
+      [later - 1000, [now]],
+      [later - 10 * minute, [{ from: now.from, to: later - 10 * minute + 1 }]],
+    ] as const) {
+      const upstream: Pick<Upstream, 'ticks'> = {
+        ticks: async ({ limit }) =>
+          answer({ times: limit === 1 ? [last] : [later - 5 * hour, later - 30 * minute, last] }),
+      };
+      const done = await run({ upstream, hand: { nowMs: later }, truth: new Map(), plans, workers: 1 });
+      expect(coveredOf(done)).toEqual(covered);
+    }
+  });
+
+  test('is another than one that includes both ends, or answers for more than was asked and says so', async () => {
+    const pages = [
+      ({ from, to }: TicksQuery) => answer({ times: [from, to] }),
+      ({ from, to }: TicksQuery) => answer({ times: [from, to], from, to }),
+      () => answer({ times: [start - hour, window.to + hour], from: start - 2 * hour, to: window.to + 2 * hour }),
+    ];
+    for (const page of pages) {
+      const { run } = await against(page);
+      expect(run.learned.windowIgnored).toBe(false);
+    }
+  });
+});
+
+describe('a service that refuses what is too much', () => {
+  const week = { from: later - 7 * 86_400_000, to: later };
+  const perHour = (count: number): Row[] =>
+    rowsAt(Array.from({ length: count }, (_, i) => week.from + i * 3_600_000 + 1234));
+
+  interface Bounds {
+    readonly limitMax?: number;
+    readonly windowMsMax?: number;
+    readonly keptMs?: number;
+    readonly status?: number;
+    readonly unknown?: readonly string[];
+  }
+  async function refusing(bounds: Bounds, symbols = 20, windows: readonly Window[] = [week], workers = 4) {
+    const truth = new Map(Array.from({ length: symbols }, (_, i) => [`S${i}`, perHour(168 - i)]));
+    // One is lively, so that the others' answers are known to be whole.
+    truth.get('S0')!.push(...rowsAt(Array.from({ length: 300 }, (_, i) => later - 300_000 + i * 1000)));
+    const hand: Hand = { nowMs: later };
+    const service = honestService(truth, { ...plainWays, cap: 1000, latencyMs: 0 }, hand);
+    const { limitMax = 5000, windowMsMax = Infinity, keptMs = Infinity, unknown = [], status = 400 } = bounds;
+    let requests = 0;
+    const upstream: Pick<Upstream, 'ticks'> = {
+      async ticks(query) {
+        requests++;
+        const reason =
+          query.limit > limitMax
+            ? 'limit too large'
+            : query.to - query.from > windowMsMax
+              ? 'window too long'
+              : query.from < later - keptMs
+                ? 'from too old'
+                : unknown.includes(query.symbol)
+                  ? 'no such symbol'
+                  : null;
+        if (reason === null) return service.ticks(query);
+        await Promise.resolve();
+        throw new UpstreamError('tick page', { failure: 'refused', reason, status });
+      },
+    };
+    const plans = new Map([...truth.keys()].map((symbol) => [symbol, windows]));
+    const outcome = run({ upstream, hand, truth, plans, workers }).catch((error: unknown) => error);
+    return { outcome: (await outcome) as Run, requests: () => requests };
+  }
+
+  test.each([400, 413, 416, 422])('with %d for the limit is asked for less', async (status) => {
+    for (const limitMax of [1000, 4000, 500]) {
+      const { outcome, requests } = await refusing({ limitMax, status });
+      expect(outcome.lies).toEqual([]);
+      for (const covered of outcome.covered.values()) expect(covered).toEqual([week]);
+      expect(requests()).toBeLessThanOrEqual(20 * (limitMax === 500 ? 3 : 1) + 2 + 12);
+    }
+  });
+
+  test('for the length of the window is asked for shorter ones', async () => {
+    const { outcome, requests } = await refusing({ windowMsMax: 86_400_000 });
+    expect(outcome.lies).toEqual([]);
+    for (const covered of outcome.covered.values()) expect(covered).toEqual([week]);
+    expect(requests()).toBeLessThanOrEqual(20 * 8 + 24);
+  });
+
+  test('for both, and for how old it is, all at once, is asked for what it has', async () => {
+    const { outcome, requests } = await refusing({
+      limitMax: 1000,
+      windowMsMax: 86_400_000,
+      keptMs: 3 * 86_400_000,
+    });
+    expect(outcome.lies).toEqual([]);
+    const kept = { from: later - 3 * 86_400_000 + 3_600_000, to: later };
+    for (const covered of outcome.covered.values()) expect(subtract([kept], covered)).toEqual([]);
+    for (const [symbol, reasons] of outcome.reasons) {
+      expect(forgotten(outcome, symbol, [week], later)).toEqual([]);
+      expect(reasons).toEqual(['from too old']);
+    }
+    expect(requests()).toBeLessThanOrEqual(20 * 9 + 60);
+  });
+
+  test('for how old it is gives the recent part, in two requests too many a symbol once that is known', async () => {
+    const { outcome, requests } = await refusing({ keptMs: 3 * 86_400_000 });
+    for (const covered of outcome.covered.values()) {
+      expect(subtract([{ from: later - 3 * 86_400_000 + 3_600_000, to: later }], covered)).toEqual([]);
+    }
+    expect(requests()).toBeLessThanOrEqual(20 * 4 + 60);
+  });
+
+  test('for how old a hole is gives what came after it all the same', async () => {
+    const old = { from: week.from, to: week.from + 7_200_000 };
+    const recent = { from: later - 86_400_000, to: later };
+    const { outcome } = await refusing({ keptMs: 3 * 86_400_000 }, 1, [old, recent]);
+    expect(outcome.covered.get('S0')).toEqual([recent]);
+    expect(outcome.lost.get('S0')).toEqual([old]);
+  });
+
+  test('whatever is asked of a symbol costs a handful of requests, and fails that symbol', async () => {
+    const unknown = Array.from({ length: 20 }, (_, i) => `S${i}`);
+    const { outcome, requests } = await refusing({ unknown }, 20, [week], 1);
+    expect(outcome).toMatchObject({ reason: 'no such symbol' });
+    expect(requests()).toBeLessThanOrEqual(4);
+  });
+
+  test('with 404 fails the symbol at once', async () => {
+    const { outcome, requests } = await refusing({ limitMax: 1000, status: 404 }, 1);
+    expect(outcome).toMatchObject({ status: 404 });
+    expect(requests()).toBe(1);
   });
 });
 

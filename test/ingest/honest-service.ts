@@ -29,6 +29,8 @@ export interface Ways {
   readonly gaps: readonly Window[];
   /** How long an answer takes, in ms of our clock. */
   readonly latencyMs: number;
+  /** What it heeds of the window asked for; of all it has, it answers with as much as fits. */
+  readonly heeds: 'window' | 'end' | 'nothing';
 }
 
 export const plainWays: Ways = {
@@ -43,6 +45,7 @@ export const plainWays: Ways = {
   longest: null,
   gaps: [],
   latencyMs: 2,
+  heeds: 'window',
 };
 
 export interface Hand {
@@ -82,8 +85,8 @@ export const visible = (rows: readonly Row[], asOfMs: number): Row[] =>
 
 function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: number): TickPage {
   const asked = answeredWindow(query, ways);
-  const from = asked.from + (ways.fromInclusive ? 0 : 1);
-  const to = asked.to + (ways.toInclusive ? 1 : 0);
+  const from = ways.heeds === 'window' ? asked.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
+  const to = ways.heeds === 'nothing' ? Number.POSITIVE_INFINITY : asked.to + (ways.toInclusive ? 1 : 0);
   const matching = visible(rows, asOfMs).filter(
     (row) => within(row.t, { from, to }) && !ways.gaps.some((gap) => within(row.t, gap)),
   );

@@ -51,6 +51,7 @@ const sane: fc.Arbitrary<Ways> = fc.record({
   longest: fc.constant(null),
   gaps: fc.constant([]),
   latencyMs: fc.constantFrom(0, 3, 25),
+  heeds: fc.constant('window'),
 });
 
 const plans: fc.Arbitrary<Window[]> = fc.oneof(
@@ -192,6 +193,27 @@ describe('paging', () => {
       expect(run.lies).toEqual([]);
       for (const symbol of it.truth.keys()) expect(forgotten(run, symbol, it.windows, window.to)).toEqual([]);
       for (const symbol of it.truth.keys()) expect(run.lost.get(symbol) ?? []).toEqual([]);
+    });
+  });
+
+  test('claims nothing falsely of a service that answers with what it likes, and says the rest is lost', async () => {
+    const deaf = fc
+      .tuple(
+        sane,
+        fc.constantFrom('nothing' as const, 'end' as const),
+        fc.constantFrom('asked' as const, 'none' as const),
+      )
+      .map(([ways, heeds, echo]): Ways => ({ ...ways, heeds, echo }));
+    // Whichever side an answer keeps, it brings a tick that nobody asked for.
+    const framed = story(deaf).map((it): Story => {
+      const [before, after] = [start - 3000, start + 50_000].map((t): Row => ({ t, p: 0, seenFrom: 0, usable: true }));
+      return { ...it, truth: new Map([...it.truth].map(([symbol, rows]) => [symbol, [before!, ...rows, after!]])) };
+    });
+    await holds(framed, 500, async (it) => {
+      const { run, requests } = await tell(it);
+      expect(run.lies).toEqual([]);
+      for (const symbol of it.truth.keys()) expect(forgotten(run, symbol, it.windows, window.to)).toEqual([]);
+      expect(requests).toBeLessThanOrEqual(boundOf(it));
     });
   });
 

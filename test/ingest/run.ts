@@ -2,7 +2,7 @@
 import type { Clock } from '../../src/core/clock.ts';
 import { subtract, union, type Window, within } from '../../src/core/window.ts';
 import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from '../../src/ingest/cover.ts';
-import { nothingLearned } from '../../src/ingest/paging.ts';
+import { type Learned, nothingLearned } from '../../src/ingest/paging.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
 import { type Hand, type Row, visible } from './honest-service.ts';
@@ -12,10 +12,13 @@ export interface Run {
   readonly kept: ReadonlyMap<string, ReadonlySet<string>>;
   readonly covered: ReadonlyMap<string, readonly Window[]>;
   readonly lost: ReadonlyMap<string, readonly Window[]>;
+  /** Why, by symbol. */
+  readonly reasons: ReadonlyMap<string, readonly string[]>;
   /** Answers that waited for the end of the run. */
   readonly waited: number;
   /** What was wrong with a claim at the moment it was made. */
   readonly lies: readonly string[];
+  readonly learned: Learned;
 }
 
 export const keyOf = (row: { readonly t: number; readonly p: number }): string => `${row.t} ${row.p}`;
@@ -38,6 +41,7 @@ export async function run(options: RunOptions): Promise<Run> {
   const times = new Map<string, Set<number>>();
   const covered = new Map<string, Window[]>();
   const lost = new Map<string, Window[]>();
+  const reasons = new Map<string, string[]>();
   const lies: string[] = [];
   const clock: Clock = {
     nowMs: () => hand.nowMs,
@@ -84,6 +88,8 @@ export async function run(options: RunOptions): Promise<Run> {
     waiting.push(...outcome.waiting);
     waited += outcome.waiting.length;
     listOf(lost, symbol, () => []).push(...outcome.lost);
+    const why = listOf(reasons, symbol, () => []);
+    for (const { reason } of outcome.lost) if (!why.includes(reason)) why.push(reason);
   };
   const workers = options.workers ?? 3;
   await inTurn(workers, [...plans], async ([symbol, windows]) => take(symbol, await cover(context, symbol, windows)));
@@ -92,7 +98,7 @@ export async function run(options: RunOptions): Promise<Run> {
     waiting = [];
     await inTurn(workers, batch, async (item) => take(item.symbol, await settle(context, item)));
   }
-  return { kept, covered: joined(covered), lost: joined(lost), waited, lies };
+  return { kept, covered: joined(covered), lost: joined(lost), reasons, waited, lies, learned: context.learned };
 }
 
 /** What of the plan is neither covered nor said to be lost. */

@@ -1,0 +1,229 @@
+import { describe, expect, test } from 'vitest';
+import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
+import type { Window } from '../../src/core/window.ts';
+import { type CollectContext, type Collected, collect } from '../../src/ingest/collect.ts';
+import { nothingLearned } from '../../src/ingest/paging.ts';
+import type { SymbolPlan } from '../../src/ingest/plan.ts';
+import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
+
+const hour = 3_600_000;
+const start = Date.UTC(2026, 6, 1);
+const window: Window = { from: start, to: start + 24 * hour };
+const later = window.to + hour;
+
+const page = (times: readonly number[], said: Partial<TickPage> = {}): TickPage => ({
+  t: Float64Array.from(times),
+  p: Float64Array.from(times, () => 0.5),
+  received: times.length,
+  rejected: [],
+  from: null,
+  to: null,
+  generatedAt: later,
+  gaps: [],
+  ...said,
+});
+
+const failure = (kind: UpstreamFailure, reason: string, status?: number): UpstreamError =>
+  new UpstreamError('tick page', { failure: kind, reason, ...(status === undefined ? {} : { status }) });
+
+const plansOf = (count: number, first = false): SymbolPlan[] =>
+  Array.from({ length: count }, (_, i) => ({ symbol: `S${i}`, windows: [window], first }));
+
+interface Given {
+  readonly answer: (query: TicksQuery, nth: number) => TickPage | Promise<TickPage>;
+  readonly plans: readonly SymbolPlan[];
+  readonly concurrency?: number;
+  readonly signal?: AbortSignal;
+}
+
+/** Collects, and says what was asked for. */
+async function collecting(given: Given): Promise<Collected & { asked: string[]; covered: Map<string, Window[]> }> {
+  const covered = new Map<string, Window[]>();
+  const asked: string[] = [];
+  const context: CollectContext = {
+    upstream: {
+      async ticks(query) {
+        const nth = asked.push(query.symbol);
+        await Promise.resolve();
+        return given.answer(query, nth);
+      },
+    },
+    clock: { nowMs: () => later, monotonicMs: () => later, sleep: async () => {} },
+    runId: 'run',
+    origin: 'poll',
+    learned: nothingLearned(),
+    pageLimit: 5000,
+    futureSkewMs: 60_000,
+    signal: given.signal ?? new AbortController().signal,
+    append: async (record) => {
+      covered.set(record.symbol, [...(covered.get(record.symbol) ?? []), ...record.covered]);
+    },
+    onPage: () => {},
+    concurrency: given.concurrency ?? 1,
+    drain: async () => {},
+    coverageOf: (symbol) => covered.get(symbol) ?? [],
+    onSymbol: () => {},
+  };
+  return { ...(await collect(context, given.plans)), asked, covered };
+}
+
+describe('the past that a service does not have of a new symbol', () => {
+  test('is no failure where something later was covered', async () => {
+    const keptFrom = start + 12 * hour;
+    const { failures, shortened } = await collecting({
+      answer: ({ to }) => page([], { from: keptFrom, to: Math.max(to, keptFrom) }),
+      plans: plansOf(1, true),
+    });
+    expect(failures).toEqual([]);
+    expect(shortened).toEqual(['S0']);
+  });
+
+  test('is a failure where nothing was covered at all', async () => {
+    const { failures, shortened } = await collecting({
+      answer: () => page([], { from: 0, to: 0 }),
+      plans: plansOf(1, true),
+    });
+    expect(failures).toMatchObject([{ symbol: 'S0', from: window.from, to: window.to }]);
+    expect(shortened).toEqual([]);
+  });
+
+  test('is a failure of a symbol that was polled before', async () => {
+    const { failures, shortened } = await collecting({
+      answer: ({ to }) => page([], { from: start + 12 * hour, to }),
+      plans: plansOf(1),
+    });
+    expect(failures).toMatchObject([{ symbol: 'S0', from: window.from }]);
+    expect(shortened).toEqual([]);
+  });
+});
+
+describe('a service that cannot be reached', () => {
+  const down = failure('unreachable', 'connection refused');
+  const fails = (query: TicksQuery, symbols: readonly string[]): TickPage => {
+    if (symbols.includes(query.symbol)) throw down;
+    return page([]);
+  };
+
+  test('for one symbol fails that symbol, and the others are done', async () => {
+    for (const concurrency of [1, 4]) {
+      const collected = await collecting({
+        answer: (query) => fails(query, ['S7']),
+        plans: plansOf(60),
+        concurrency,
+      });
+      expect(collected.stopped).toBeNull();
+      expect(collected.failed).toEqual(['S7']);
+      expect(collected.done).toHaveLength(59);
+      expect(collected.failures).toMatchObject([{ symbol: 'S7', ...window, reason: 'connection refused' }]);
+    }
+  });
+
+  test('for all that were under way at a time fails those, and the others are done', async () => {
+    const collected = await collecting({
+      answer: (query) => fails(query, ['S4', 'S5', 'S6', 'S7']),
+      plans: plansOf(20),
+      concurrency: 4,
+    });
+    expect(collected.stopped).toBeNull();
+    expect(collected.done).toHaveLength(16);
+  });
+
+  test('any more stops the run once another symbol, tried alone, has found it so', async () => {
+    const { stopped, done, failed, failures, asked } = await collecting({
+      answer(_, nth) {
+        if (nth > 8) throw down;
+        return page([]);
+      },
+      plans: plansOf(60),
+      concurrency: 4,
+    });
+    expect(stopped).toBe(down);
+    expect(done).toHaveLength(8);
+    expect(failed).toHaveLength(52);
+    expect(failures).toHaveLength(52);
+    expect(asked.length).toBeLessThanOrEqual(8 + 4 + 1);
+  });
+
+  test('at all is told, though there is no other symbol to try', async () => {
+    const { stopped, done } = await collecting({
+      answer() {
+        throw down;
+      },
+      plans: plansOf(1),
+    });
+    expect(stopped).toBe(down);
+    expect(done).toEqual([]);
+  });
+
+  test('while others are answered does not stop the run', async () => {
+    const collected = await collecting({
+      // Each second request is answered: there is always an answer between two failures.
+      answer(_, nth) {
+        if (nth % 2 === 0) throw down;
+        return page([]);
+      },
+      plans: plansOf(20),
+    });
+    expect(collected.stopped).toBeNull();
+    expect(collected.done).toHaveLength(10);
+  });
+
+  test('says of symbols that wait for the end of the run, and are not settled, that they are not done', async () => {
+    const { stopped, done, failed } = await collecting({
+      answer(_, nth) {
+        if (nth > 5) throw down;
+        return page([start + 1000]);
+      },
+      plans: plansOf(5),
+    });
+    expect(stopped).toBe(down);
+    expect(done).toEqual([]);
+    expect(failed).toHaveLength(5);
+  });
+
+  test('with this credential stops the run at once', async () => {
+    const refused = failure('credential', 'answered 401', 401);
+    const { stopped, asked } = await collecting({
+      answer() {
+        throw refused;
+      },
+      plans: plansOf(10),
+    });
+    expect(stopped).toBe(refused);
+    expect(asked).toHaveLength(1);
+  });
+});
+
+describe('a run that is interrupted', () => {
+  test('says what was done until then', async () => {
+    for (const concurrency of [1, 4]) {
+      const stop = new AbortController();
+      const { done, failed, failures } = await collecting({
+        answer(_, nth) {
+          if (nth === 9) stop.abort(new Error('SIGTERM'));
+          stop.signal.throwIfAborted();
+          return page([]);
+        },
+        plans: plansOf(20),
+        concurrency,
+        signal: stop.signal,
+      });
+      expect(done).toHaveLength(8);
+      expect(failed).toEqual([]);
+      expect(failures).toEqual([]);
+    }
+  });
+
+  test('throws what broke it, all the same', async () => {
+    const stop = new AbortController();
+    const broken = collecting({
+      answer() {
+        stop.abort(new Error('SIGTERM'));
+        throw new Error('disk full');
+      },
+      plans: plansOf(2),
+      signal: stop.signal,
+    });
+    await expect(broken).rejects.toThrow('disk full');
+  });
+});
