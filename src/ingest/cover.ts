@@ -5,6 +5,7 @@ import { ranks } from '../core/merge.ts';
 import { intersect, union, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import type { Answer, Ask } from './ask.ts';
 import { judge } from './judge.ts';
 import {
   canProbe,
@@ -20,7 +21,7 @@ import {
   sideOfProbe,
 } from './learned.ts';
 import { momentOf } from './moment.ts';
-import { type Answer, type Ask, isIdle, isNeedless, readClaims, spanOf, turnOf, turnOfNeedless } from './paging.ts';
+import { isIdle, isNeedless, readClaims, spanOf, turnOf, turnOfNeedless } from './paging.ts';
 import { cutToLength, type Heard, instead, isAboutSize, learnSize, withoutOlder } from './refusal.ts';
 
 /** What covering windows needs from outside. */

@@ -1,7 +1,7 @@
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { type Window, within } from '../core/window.ts';
-import type { Span } from './paging.ts';
+import type { Span } from './ask.ts';
 
 export interface Judged {
   /** Usable ticks inside the asked window, in the order they came. */

@@ -1,5 +1,5 @@
 import type { Window } from '../core/window.ts';
-import type { Answer, Ask, Span } from './paging.ts';
+import type { Answer, Ask, Span } from './ask.ts';
 
 /**
  * What a run has learned of how the service pages; shared by all symbols, since one service answers them.

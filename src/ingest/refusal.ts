@@ -1,7 +1,7 @@
 import { UpstreamError } from '../core/errors.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import type { Ask } from './ask.ts';
 import { type Learned, requestWindow } from './learned.ts';
-import type { Ask } from './paging.ts';
 
 /** A window no longer than this is not asked for in parts, in ms: a service that refuses it refuses it for its age. */
 const partMsMin = 3_600_000;

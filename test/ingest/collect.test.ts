@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
 import type { Window } from '../../src/core/window.ts';
 import { type CollectContext, type Collected, collect } from '../../src/ingest/collect.ts';
-import { nothingLearned } from '../../src/ingest/paging.ts';
+import { nothingLearned } from '../../src/ingest/learned.ts';
 import type { SymbolPlan } from '../../src/ingest/plan.ts';
 import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
 

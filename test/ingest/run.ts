@@ -2,7 +2,7 @@
 import type { Clock } from '../../src/core/clock.ts';
 import { subtract, union, type Window, within } from '../../src/core/window.ts';
 import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from '../../src/ingest/cover.ts';
-import { type Learned, nothingLearned } from '../../src/ingest/paging.ts';
+import { type Learned, nothingLearned } from '../../src/ingest/learned.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
 import { type Hand, type Row, visible } from './honest-service.ts';
