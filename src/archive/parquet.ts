@@ -91,7 +91,7 @@ export function encodeRows(columns: readonly Column[], rows: readonly (readonly 
 
 /** Decodes a Parquet file into Arrow; throws where it cannot be read. */
 export function decode(bytes: Uint8Array): Table {
-  return tableFromIPC(readParquet(bytes).intoIPCStream());
+  return tableFromIPC(readParquet(bytes, { batchSize: rowGroupRows }).intoIPCStream());
 }
 
 /** Decodes a file of few rows; times and counts come as numbers, lists as arrays. */
