@@ -11,6 +11,8 @@ import { createInterface } from 'node:readline';
 
 const main = new URL('../bin/main.ts', import.meta.url).pathname;
 const folder = mkdtempSync(join(tmpdir(), 'oddslake-memory-'));
+/** As the launcher starts it. */
+const flags = ['--max-semi-space-size=4'];
 const peak = 'process.on("exit", () => console.error("peak", process.resourceUsage().maxRSS))';
 
 for (const ticksPerDay of [2000, 8000, 32_000]) {
@@ -33,6 +35,7 @@ for (const ticksPerDay of [2000, 8000, 32_000]) {
   const nightly = spawn(
     process.execPath,
     [
+      ...flags,
       '--import',
       `data:text/javascript,${encodeURIComponent(peak)}`,
       main,
