@@ -42,7 +42,8 @@ test.concurrent.each<[string, number, () => http.OutgoingHttpHeaders]>([
   expect(pauses.length - paused.length).toBeLessThanOrEqual(1);
   expect(Math.min(...paused)).toBeLessThan(2300);
   expect(seen.later).toHaveLength(8);
-  expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(1025);
+  // A date is a second or more after the answer was written, and some milliseconds less after it was read.
+  expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(1000);
 });
 
 test('backs the key off for a while after a 429 that names no time', async () => {
