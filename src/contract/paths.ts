@@ -10,6 +10,3 @@ export const paths = {
   /** Planned by the service and not fixed yet; ours serves it. */
   historicalMarkets: '/api/v1/historical/markets',
 } as const;
-
-/** Values of `view` that the service's documentation names; it may know more. */
-export const marketViews = ['matched', 'resolving'] as const;
