@@ -11,6 +11,17 @@ export interface Column {
 const column = (name: string, type: ColumnType, meaning: string): Column => ({ name, type, nullable: false, meaning });
 const optional = (name: string, type: ColumnType, meaning: string): Column => ({ name, type, nullable: true, meaning });
 
+const candles = (interval: string): readonly Column[] => [
+  column('symbol', 'string', 'market ticker at its venue'),
+  column('t', 'timestamp', `start of the ${interval}, UTC`),
+  column('open', 'double', 'first price, a fraction of 1'),
+  column('high', 'double', 'highest price, a fraction of 1'),
+  column('low', 'double', 'lowest price, a fraction of 1'),
+  column('close', 'double', 'last price, a fraction of 1'),
+  column('ticks', 'int32', `ticks in the ${interval}, at least 1`),
+  column('covered', 'double', `share of the ${interval} that coverage holds, 0 to 1`),
+];
+
 /** Every dataset that is published, with its columns in the order of the file (CONTRACT, section 3). */
 export const datasets = {
   ticks: [
@@ -51,6 +62,20 @@ export const datasets = {
     column('last_seen', 'timestamp', 'last poll of the day that showed this state'),
     optional('extra', 'string', 'JSON of every field without a column'),
   ],
+  orderbooks: [
+    column('symbol', 'string', 'market ticker at its venue'),
+    column('t', 'timestamp', 'time of the snapshot, UTC'),
+    column('side', 'string', 'bid or ask'),
+    column('level', 'int32', 'from 0, best first; -1 in the one row of an empty book'),
+    column('price', 'double', 'price, a fraction of 1; NaN in an empty book'),
+    column(
+      'quantity',
+      'double',
+      'quantity offered or asked for at that price, as the venue counts; 0 in an empty book',
+    ),
+  ],
+  candles_1h: candles('hour'),
+  candles_1d: candles('UTC day'),
   coverage: [
     column('dataset', 'string', 'what was asked for'),
     column('symbol', 'string', 'market ticker at its venue'),

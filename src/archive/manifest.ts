@@ -2,8 +2,8 @@ import type { DayState } from '../core/completeness.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import { type DatasetName, datasetNames } from './datasets.ts';
 
-/** The version of the archive's layout that this program writes. */
-export const formatVersion = 1;
+/** The version of the archive's layout that this program writes: 2 added order books, candles and views.sql. */
+export const formatVersion = 2;
 
 /** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, included. */
 export interface PublishedFile {
@@ -47,8 +47,11 @@ export const emptyManifest = (writer: string, upstream: string, parts: number): 
   previous_sha256: null,
   watermark: null,
   days: {},
-  datasets: Object.fromEntries(datasetNames.map((name) => [name, { files: [] }])) as unknown as Manifest['datasets'],
+  datasets: noFiles(),
 });
+
+const noFiles = (): Manifest['datasets'] =>
+  Object.fromEntries(datasetNames.map((name) => [name, { files: [] }])) as unknown as Manifest['datasets'];
 
 export const manifestText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 1)}\n`;
 
@@ -69,7 +72,8 @@ export function parseManifest(text: string, path: string): Manifest {
   if (typeof generation !== 'number' || typeof upstream !== 'string' || typeof parts !== 'number' || !datasets) {
     throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not a manifest.`);
   }
-  return parsed as Manifest;
+  // An older format lacks the datasets that came later.
+  return { ...(parsed as Manifest), datasets: { ...noFiles(), ...datasets } };
 }
 
 export const allFiles = (manifest: Manifest): PublishedFile[] =>

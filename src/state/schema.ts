@@ -4,9 +4,9 @@
  * `journal*` hold what is accepted and not yet published; `segments`, `contested` and the tick counts of `symbols`
  * mirror what is published. Both sides change only inside one transaction, so they never disagree.
  */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
-export const schema = `
+const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
 
 create table runs (
@@ -63,3 +63,36 @@ create table symbols (
 -- At most one row: a publish past its commit point whose files are not all in place yet.
 create table intents (generation integer primary key, manifest text not null, moves text not null);
 `;
+
+/** What version 2 added: order books, imported ticks, and what is remembered of the nights. */
+const version2 = `
+-- Snapshots of order books, one row a snapshot; the payload is the JSON of its two sides, compressed.
+create table journal_books (
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  t integer not null, observed_at integer not null, payload blob not null
+);
+create index journal_books_bin on journal_books (day, part, id);
+create index journal_books_record on journal_books (record_id);
+-- Answers of the order-book route: asked and answered at that moment, with so many snapshots.
+create table journal_book_cover (
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  at integer not null, snapshots integer not null
+);
+create index journal_book_cover_bin on journal_book_cover (day, part, id);
+create index journal_book_cover_record on journal_book_cover (record_id);
+
+-- Stretches of a symbol's published ticks that all came from one import, unless contested says otherwise of a key.
+-- t_to is excluded; stretches of a symbol never overlap.
+create table imported (
+  symbol text not null, t_from integer not null, t_to integer not null, rank integer not null,
+  observed_at integer not null, primary key (symbol, t_from)
+) without rowid;
+
+-- What the last nights brought, to notice a sharp fall; the newest few are kept.
+create table nights (
+  run_id text primary key, polled_to integer not null, polled_ms integer not null, markets integer, ticks integer not null
+) without rowid;
+`;
+
+/** The statements of each version, from 1: an older state is brought up by those it lacks. */
+export const schemaVersions: readonly string[] = [version1, version2];

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type Database, openDatabase } from './database.ts';
-import { schema, schemaVersion } from './schema.ts';
+import { schemaVersion, schemaVersions } from './schema.ts';
 
 /** What an archive is, fixed when it is created. */
 export interface Identity {
@@ -37,9 +37,12 @@ export function openState(folder: string, identity: Identity): State {
   const db = openDatabase(stateFile(folder), busyMsMax);
   try {
     db.transaction(() => {
-      if (db.one("select 1 from sqlite_master where name = 'meta'") !== undefined) return;
-      db.script(schema);
+      const isNew = db.one("select 1 from sqlite_master where name = 'meta'") === undefined;
+      const had = isNew ? 0 : Number(getMeta(db, 'schema_version'));
+      if (had >= schemaVersion) return;
+      for (const script of schemaVersions.slice(had)) db.script(script);
       setMeta(db, 'schema_version', String(schemaVersion));
+      if (!isNew) return;
       setMeta(db, 'upstream', identity.upstream);
       setMeta(db, 'parts', String(identity.parts));
       setMeta(db, 'generation', '0');

@@ -2,6 +2,7 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { locate } from '../../src/archive/archive.ts';
+import { formatVersion } from '../../src/archive/manifest.ts';
 import { pin } from '../../src/archive/pin.ts';
 import { recover } from '../../src/archive/publish.ts';
 import { verify } from '../../src/archive/verify.ts';
@@ -107,9 +108,12 @@ describe('opening an archive', () => {
     archive.close();
     expect(() => opened({ root })).toThrow(usage(/newer oddslake.*Upgrade/));
     const text = readFileSync(join(root, 'manifest.json'), 'utf8');
-    writeFileSync(join(root, 'manifest.json'), text.replace('"format_version": 1', '"format_version": 2'));
+    writeFileSync(
+      join(root, 'manifest.json'),
+      text.replace(`"format_version": ${formatVersion}`, '"format_version": 99'),
+    );
     rmSync(join(root, '.oddslake'), { recursive: true });
-    expect(() => opened({ root })).toThrow(usage(/newer oddslake \(format 2.*Upgrade/));
+    expect(() => opened({ root })).toThrow(usage(/newer oddslake \(format 99.*Upgrade/));
   });
 
   test('whose .oddslake is lost rebuilds coverage, symbols and generation from what is published', async () => {
