@@ -41,6 +41,8 @@ export async function marketsStep(run: Run): Promise<void> {
       observeMarkets(archive.state.db, markets, observedAt, poll.complete);
     });
     run.warnings.push(...poll.shortfalls);
+    for (const { view, reason } of poll.failed)
+      run.failures.push({ symbol: null, from: null, to: null, reason: `markets of view ${view}: ${reason}` });
     if (rejected.length > 0)
       run.warnings.push(`${rejected.length} market records were set aside: ${rejected[0]!.reason}.`);
     context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');

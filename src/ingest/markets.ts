@@ -25,8 +25,10 @@ export interface MarketsPoll {
   readonly observedAt: number;
   /** Whether every view was had whole: only then does an absence mean that a market is gone. */
   readonly complete: boolean;
-  /** What could not be had, one sentence each. */
+  /** Lists that were cut off, one sentence each. */
   readonly shortfalls: readonly string[];
+  /** Views whose list could not be had at all while another answered; `reason` is one clause. */
+  readonly failed: readonly { readonly view: string; readonly reason: string }[];
 }
 
 /** A record as received, and what it says. */
@@ -51,12 +53,12 @@ export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll>
   const rejected = new Map<string, Rejected>();
   const shortfalls: string[] = [];
   let observedAt = 0;
-  let answered = 0;
-  let failed: UpstreamError | undefined;
+  const answered = new Set<string>();
+  const failed: { view: string; error: UpstreamError }[] = [];
   for (const view of context.views) {
     try {
       const list = await wholeList(context, view);
-      answered++;
+      answered.add(view);
       observedAt = Math.max(observedAt, list.observedAt);
       if (list.shortfall !== null) shortfalls.push(list.shortfall);
       for (const [id, { record, read }] of list.entries) {
@@ -64,16 +66,16 @@ export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll>
         else for (const facts of read) note(markets, facts, view);
       }
     } catch (error) {
-      if (!canDoWithout(error, answered > 0)) throw error;
-      failed = error;
-      shortfalls.push(`The markets of view ${view} could not be had: ${error.reason}.`);
+      if (!canDoWithout(error, answered.size > 0)) throw error;
+      failed.push({ view, error });
     }
   }
-  if (answered === 0 && failed !== undefined) throw failed;
+  if (answered.size === 0 && failed.length > 0) throw failed.at(-1)!.error;
   return {
     markets: [...markets.values()].map(({ facts, views }) => ({ ...facts, views: [...views].sort() })),
     rejected: [...rejected.values()],
-    ...{ observedAt, complete: shortfalls.length === 0, shortfalls },
+    ...{ observedAt, complete: shortfalls.length + failed.length === 0, shortfalls },
+    failed: failed.map(({ view, error }) => ({ view, reason: error.reason })),
   };
 }
 

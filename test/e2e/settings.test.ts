@@ -1,0 +1,302 @@
+import { createHash } from 'node:crypto';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { datasets } from '../../src/archive/datasets.ts';
+import { decodeRows, type Value } from '../../src/archive/parquet.ts';
+import {
+  access,
+  coverageOf,
+  dayMs,
+  folder,
+  job,
+  jobArgs,
+  manifestOf,
+  minuteMs,
+  run,
+  sandbox,
+  ticksOf,
+} from './lake.ts';
+
+// Every setting is held here to what it is for, by the whole program against a sandbox.
+
+const hourMs = 60 * minuteMs;
+/** What time it is at the service: a little behind the program's own clock. */
+const now = Date.now() - minuteMs;
+const set = (...settings: string[]): string[] => settings.flatMap((setting) => ['--set', setting]);
+const briefly = set('source.first_lookback_days=1');
+
+function rows(output: string, dataset: 'symbols' | 'markets'): Record<string, Value>[] {
+  const columns = datasets[dataset];
+  return globSync(`${dataset}/**/*.parquet`, { cwd: output })
+    .sort()
+    .flatMap((path) => decodeRows(columns, readFileSync(join(output, path))))
+    .map((row) => Object.fromEntries(columns.map(({ name }, i) => [name, row[i]!])));
+}
+
+describe('upstream', () => {
+  test('concurrency bounds the requests under way', async () => {
+    const box = await sandbox({ nowMs: now, markets: 8, latencyMs: 20 });
+    await job('nightly', box.url, folder(), ...briefly, ...set('upstream.concurrency=2'));
+    expect(box.stats().inFlightMost).toBe(2);
+    const wide = await sandbox({ nowMs: now, markets: 8, latencyMs: 20 });
+    await job('nightly', wide.url, folder(), ...briefly, ...set('upstream.concurrency=6'));
+    expect(wide.stats().inFlightMost).toBe(6);
+  });
+
+  test.each([
+    ['request_deadline_seconds', 'upstream.request_deadline_seconds=0.05', { latencyMs: 400 }, /in time|within/],
+    ['response_bytes_max', 'upstream.response_bytes_max=1024', {}, /1024|1 kB|larger|longer|bytes/],
+  ])('%s gives up what exceeds it', async (_, setting, options, reason) => {
+    const box = await sandbox({ nowMs: now, markets: 3, ...options });
+    const args = [...briefly, ...set(setting, 'upstream.retry_attempts_max=1')];
+    const ended = await job('nightly', box.url, folder(), ...args);
+    expect(ended.code, ended.stderr).toBe(4);
+    expect(JSON.stringify(ended.summary.failures)).toMatch(reason);
+  });
+
+  test('retry_attempts_max bounds the attempts at one request', async () => {
+    for (const [attempts, retries] of [
+      [1, 0],
+      [3, 2],
+    ]) {
+      const box = await sandbox({ nowMs: now, faultSymbols: { NOBODY: 500 } });
+      const args = ['--symbol', 'NOBODY', ...set(`upstream.retry_attempts_max=${attempts}`)];
+      const ended = await job('ticks', box.url, folder(), ...args);
+      expect(ended.code).toBe(4);
+      expect(ended.summary).toMatchObject({ requests: attempts, retries });
+    }
+  });
+
+  test('retry_after_seconds_max bounds what is waited for a service that asks for a pause', async () => {
+    const box = await sandbox({ nowMs: now, markets: 6, requestsPerSecond: 1 });
+    const ended = await job('nightly', box.url, folder(), ...briefly, ...set('upstream.retry_after_seconds_max=0.5'));
+    expect(ended.code, ended.stderr).toBe(4);
+    expect(JSON.stringify(ended.summary.failures)).toMatch(/longer than is waited/);
+  });
+});
+
+describe('source', () => {
+  test('name is the upstream of the manifest, and without it the origin is', async () => {
+    const box = await sandbox({ nowMs: now, markets: 2 });
+    const [named, unnamed] = [folder(), folder()];
+    await job('markets', box.url, named, ...set('source.name=Some Service'));
+    expect(manifestOf(named).upstream).toBe('Some Service');
+    await run(['markets', '--output', unnamed, ...set('upstream.requests_per_second=2000')], access(box.url));
+    expect(manifestOf(unnamed).upstream).toBe(box.url);
+  });
+
+  test('views are the lists that are polled, markets_limit what is asked of them', async () => {
+    const box = await sandbox({ nowMs: now, markets: 20 });
+    const [both, one] = [folder(), folder()];
+    await job('markets', box.url, both);
+    expect(new Set(rows(both, 'markets').flatMap((row) => row.views as string[]))).toEqual(
+      new Set(['matched', 'resolving']),
+    );
+    const asked = box.stats().requests;
+    const ended = await job('markets', box.url, one, ...set('source.views=matched', 'source.markets_limit=5'));
+    expect(new Set(rows(one, 'markets').flatMap((row) => row.views as string[]))).toEqual(new Set(['matched']));
+    // The list is longer than was asked for: it is asked for once more, whole.
+    expect(box.stats().requests - asked).toBe(2);
+    expect(ended.summary.warnings).toEqual([]);
+  });
+
+  test('symbol_paths say where the symbols of a record stand', async () => {
+    const box = await sandbox({ nowMs: now, markets: 20 });
+    const [all, few] = [folder(), folder()];
+    await job('markets', box.url, all);
+    await job('markets', box.url, few, ...set('source.symbol_paths=symbol'));
+    const canonical = new Set(rows(all, 'markets').map((row) => row.canonical_id));
+    const matched = rows(few, 'markets').filter((row) => canonical.has(row.symbol!));
+    // Markets of several venues name no symbol of their own: their canonical_id stands in.
+    expect(matched.length).toBeGreaterThan(0);
+    expect(rows(all, 'markets').filter((row) => canonical.has(row.symbol!))).toEqual([]);
+    expect(rows(all, 'symbols').length).toBeGreaterThan(rows(few, 'symbols').length);
+  });
+
+  test('field_paths say where a record has question, source, opens_at, closes_at, resolved_at and outcome', async () => {
+    const box = await sandbox({ nowMs: now, markets: 20 });
+    const names = ['question', 'source', 'opens_at', 'closes_at', 'resolved_at', 'outcome'];
+    const [there, nowhere] = [folder(), folder()];
+    await job('markets', box.url, there);
+    await job('markets', box.url, nowhere, ...set(...names.map((name) => `source.field_paths.${name}=none/such`)));
+    for (const name of names) {
+      expect(rows(there, 'symbols').filter((row) => row[name] !== null).length, name).toBeGreaterThan(0);
+      expect(rows(nowhere, 'symbols').filter((row) => row[name] !== null).length, name).toBe(0);
+    }
+    const swapped = folder();
+    await job('markets', box.url, swapped, ...set('source.field_paths.question=category'));
+    for (const row of rows(swapped, 'markets')) expect(row.question).toBe(row.category);
+  });
+
+  test('first_lookback_days is where the first poll of a symbol starts, but not before it opens', async () => {
+    const box = await sandbox({ nowMs: now, markets: 6 });
+    const output = folder();
+    await job('nightly', box.url, output, ...set('source.first_lookback_days=2'));
+    const starts = coverageOf(output).map(({ from }) => from);
+    const earliest = Math.min(...starts);
+    expect(earliest).toBeGreaterThanOrEqual(now - 2 * dayMs);
+    expect(earliest).toBeLessThan(now - 1.9 * dayMs);
+  });
+
+  test('linger_days is how long a symbol is polled after it turned inactive', async () => {
+    const polled: number[] = [];
+    for (const days of [0, 3650]) {
+      const box = await sandbox({ nowMs: now - 4 * dayMs, markets: 12, ticksPerDay: 50 });
+      const output = folder();
+      const night = () =>
+        // Without a moment of resolution it is lingering alone that ends a symbol's polling.
+        job('nightly', box.url, output, ...set(`source.linger_days=${days}`, 'source.field_paths.resolved_at=none'));
+      await night();
+      box.set({ nowMs: now });
+      await night();
+      polled.push((await night()).summary.symbols.planned);
+    }
+    expect(polled[1]).toBeGreaterThan(polled[0]!);
+  });
+
+  test('retire_after_runs failures in a row retire a symbol', async () => {
+    const box = await sandbox({ nowMs: now - 4 * hourMs, markets: 4 });
+    const output = folder();
+    const common = [...briefly, ...set('source.retire_after_runs=2', 'upstream.retry_attempts_max=1')];
+    await job('nightly', box.url, output, ...common);
+    const [victim] = [...ticksOf(output).keys()];
+    box.set({ faultSymbols: { [victim!]: 500 } });
+    const night = (n: number) => {
+      box.set({ nowMs: now - (3 - n) * hourMs });
+      return job('nightly', box.url, output, ...common);
+    };
+    expect((await night(1)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, retired: 0 } });
+    expect((await night(2)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, retired: 1 } });
+    expect((await night(3)).summary).toMatchObject({ exit_code: 0, symbols: { failed: 0 } });
+  });
+
+  test('life_margin_hours is what a backfill asks for around the life of a symbol', async () => {
+    const box = await sandbox({ nowMs: now, markets: 12 });
+    const spans: number[] = [];
+    for (const hours of [0, 48]) {
+      const output = folder();
+      await job('markets', box.url, output);
+      const from = new Date(now - 60 * dayMs).toISOString();
+      const to = new Date(now).toISOString();
+      await job('backfill', box.url, output, '--from', from, '--to', to, ...set(`source.life_margin_hours=${hours}`));
+      spans.push(coverageOf(output).reduce((sum, row) => sum + (row.to - row.from), 0));
+    }
+    expect(spans[1]! - spans[0]!).toBeGreaterThan(24 * hourMs);
+  });
+});
+
+test('symbols of the config are polled in place of those of the lists', async () => {
+  const box = await sandbox({ nowMs: now, markets: 6 });
+  const [all, one] = [folder(), folder()];
+  await job('nightly', box.url, all, ...briefly);
+  const [symbol] = [...ticksOf(all).keys()];
+  const ended = await job('nightly', box.url, one, ...briefly, ...set(`symbols=["${symbol}"]`));
+  expect(ended.code, ended.stderr).toBe(0);
+  expect([...ticksOf(one).keys()]).toEqual([symbol]);
+});
+
+describe('poll', () => {
+  test('overlap_minutes are read again before the cursor', async () => {
+    const box = await sandbox({ nowMs: now, markets: 4 });
+    const duplicates: number[] = [];
+    for (const minutes of [60, 600]) {
+      const output = folder();
+      const common = [...briefly, ...set(`poll.overlap_minutes=${minutes}`)];
+      box.set({ nowMs: now - hourMs });
+      await job('nightly', box.url, output, ...common);
+      box.set({ nowMs: now });
+      duplicates.push((await job('nightly', box.url, output, ...common)).summary.ticks.duplicates);
+    }
+    expect(duplicates[1]).toBeGreaterThan(duplicates[0]!);
+  });
+
+  test('page_limit is what one request asks for', async () => {
+    const box = await sandbox({ nowMs: now, markets: 3 });
+    const requests: number[] = [];
+    for (const limit of [10_000, 50]) {
+      requests.push((await job('nightly', box.url, folder(), ...set(`poll.page_limit=${limit}`))).summary.requests);
+    }
+    expect(requests[1]).toBeGreaterThan(2 * requests[0]!);
+  });
+
+  test('future_skew_seconds is how far ahead of the clock a moment may lie and still be believed', async () => {
+    const ahead = Date.now() + 10 * minuteMs;
+    const box = await sandbox({ nowMs: ahead, markets: 3 });
+    for (const [seconds, believed] of [
+      [3600, true],
+      [0, false],
+    ] as const) {
+      const output = folder();
+      await job('nightly', box.url, output, ...briefly, ...set(`poll.future_skew_seconds=${seconds}`));
+      const moments = new Set(coverageOf(output).map(({ fetchedAt }) => fetchedAt === ahead));
+      expect(moments, `${seconds}`).toEqual(new Set([believed]));
+    }
+  });
+});
+
+test('publish.journal_ticks_max is where a running job publishes', async () => {
+  const box = await sandbox({ nowMs: now, markets: 6, cap: 100, latencyMs: 30 });
+  const generations: number[] = [];
+  for (const most of [5_000_000, 300]) {
+    const args = [...set(`publish.journal_ticks_max=${most}`, 'source.first_lookback_days=3')];
+    generations.push((await job('nightly', box.url, folder(), ...args)).summary.generation);
+  }
+  expect(generations[0]).toBe(1);
+  expect(generations[1]).toBeGreaterThan(1);
+});
+
+describe('archive', () => {
+  test('parts is the number of files of a day, and a symbol is in the one that its hash names', async () => {
+    const box = await sandbox({ nowMs: now, markets: 20, ticksPerDay: 50 });
+    const output = folder();
+    await job('nightly', box.url, output, ...briefly, ...set('archive.parts=3'));
+    expect(manifestOf(output).parts).toBe(3);
+    const names = new Set(globSync('ticks/*/*.parquet', { cwd: output }).map((path) => path.slice(-15)));
+    expect(names).toEqual(new Set(['part-00.parquet', 'part-01.parquet', 'part-02.parquet']));
+    for (const path of globSync('ticks/*/*.parquet', { cwd: output })) {
+      for (const [symbol] of decodeRows(datasets.ticks, readFileSync(join(output, path)))) {
+        const hash = createHash('sha256')
+          .update(symbol as string)
+          .digest()
+          .readUInt32BE(0);
+        expect(path).toContain(`part-0${hash % 3}`);
+      }
+    }
+  });
+
+  test('settle_minutes is how late an answer about a day must come to be final', async () => {
+    const dayEnd = Math.floor(now / dayMs - 1) * dayMs;
+    const day = new Date(dayEnd - 1).toISOString().slice(0, 10);
+    const box = await sandbox({ nowMs: dayEnd + 20 * minuteMs, markets: 4 });
+    const days = ['source.first_lookback_days=4', 'poll.overlap_minutes=60'];
+    for (const [minutes, complete] of [
+      [10, true],
+      [30, false],
+    ] as const) {
+      const output = folder();
+      await job('nightly', box.url, output, ...set(`archive.settle_minutes=${minutes}`, ...days));
+      expect(manifestOf(output).days[day]?.complete, `${minutes}`).toBe(complete);
+    }
+  });
+
+  test('output is where the archive is, from the folder of the config on', async () => {
+    const box = await sandbox({ nowMs: now, markets: 2 });
+    const home = folder();
+    writeFileSync(join(home, 'mine.yaml'), 'archive: { output: my/lake }\nsource: { name: box }\n');
+    const ended = await run(['markets', '--config', join(home, 'mine.yaml'), '--json'], access(box.url), folder());
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(manifestOf(join(home, 'my/lake')).generation).toBe(1);
+  });
+});
+
+test('log.level is the least level that is logged', async () => {
+  const box = await sandbox({ nowMs: now, markets: 2 });
+  const levels = async (level: string): Promise<Set<string>> => {
+    const { stderr } = await run([...jobArgs('markets', folder()), ...set(`log.level=${level}`)], access(box.url));
+    const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
+    return new Set(lines.map((line) => (JSON.parse(line) as { level: string }).level));
+  };
+  expect(await levels('info')).toContain('info');
+  expect(await levels('error')).toEqual(new Set());
+});
