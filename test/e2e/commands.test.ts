@@ -1,0 +1,143 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import {
+  access,
+  coverageOf,
+  folder,
+  job,
+  manifestOf,
+  minuteMs,
+  quick,
+  run,
+  sandbox,
+  start,
+  ticksOf,
+  totalTicks,
+} from './lake.ts';
+
+const now = Date.now() - minuteMs;
+
+test('demo fills output/demo from a sandbox and says how to load it', async () => {
+  const cwd = folder();
+  // What is set for the real service is not for the sandbox.
+  const ended = await run(['demo'], access('http://127.0.0.1:9'), cwd);
+  expect(ended.code, ended.stderr).toBe(0);
+  const output = join(cwd, 'output/demo');
+  expect(totalTicks(output)).toBeGreaterThan(10_000);
+  expect(manifestOf(output).upstream).toBe('oddslake sandbox');
+  for (const line of ['import duckdb', 'import polars', 'import pandas', 'sql --output'])
+    expect(ended.stdout).toContain(line);
+  expect(ended.stdout).toContain(`${totalTicks(output).toLocaleString('en-US')} ticks`);
+});
+
+test('sandbox says where it is, answers there, and ends with 0 when it is stopped', async () => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const { child, ended } = start(['sandbox', '--json', '--key', 'abc', '--seed', '3']);
+    const line = await new Promise<string>((resolve) => child.stdout!.once('data', resolve));
+    const { url, key } = JSON.parse(line) as { url: string; key: string };
+    const asked = (bearer: string) =>
+      fetch(`${url}/api/v1/markets`, { headers: { authorization: `Bearer ${bearer}` } });
+    expect((await asked(key)).status).toBe(200);
+    expect((await asked('other')).status).toBe(401);
+    child.kill(signal);
+    expect((await ended).code).toBe(0);
+  }
+});
+
+test('markets polls the lists and no tick; ticks then polls what they ask for', async () => {
+  const box = await sandbox({ nowMs: now, markets: 5 });
+  const output = folder();
+  const markets = await job('markets', box.url, output);
+  expect(markets.code, markets.stderr).toBe(0);
+  expect(box.stats().tickRequests).toBe(0);
+  expect(manifestOf(output).datasets.markets.files).toHaveLength(1);
+  const asked = box.stats().requests;
+  const ticks = await job('ticks', box.url, output);
+  expect(ticks.code, ticks.stderr).toBe(0);
+  expect(box.stats().requests - asked).toBe(box.stats().tickRequests);
+  expect(ticksOf(output).size).toBeGreaterThan(0);
+});
+
+test('ticks --symbol polls that symbol alone', async () => {
+  const box = await sandbox({ nowMs: now, markets: 5 });
+  const output = folder();
+  await job('markets', box.url, output);
+  const symbols = Object.keys(box.stats().bySymbol);
+  expect(symbols).toEqual([]);
+  await job('ticks', box.url, output);
+  const [one, two] = [...ticksOf(output).keys()];
+  const other = folder();
+  const ended = await job('ticks', box.url, other, '--symbol', one!, '--symbol', two!);
+  expect(ended.code, ended.stderr).toBe(0);
+  expect([...ticksOf(other).keys()].sort()).toEqual([one, two].sort());
+});
+
+test('backfill --symbol and --symbols-file ask for those symbols alone', async () => {
+  const box = await sandbox({ nowMs: now, markets: 6 });
+  const all = folder();
+  await job('ticks', box.url, all);
+  const symbols = [...ticksOf(all).keys()];
+  const file = join(folder(), 'symbols.txt');
+  writeFileSync(file, `${symbols[0]}\r\n\n${symbols[1]}\n`);
+  const output = folder();
+  const window = ['--from', `${now - 120 * minuteMs}`, '--to', `${now - 60 * minuteMs}`];
+  const ended = await job('backfill', box.url, output, ...window, '--symbols-file', file, '--symbol', symbols[2]!);
+  expect(ended.code, ended.stderr).toBe(0);
+  expect(new Set(coverageOf(output).map(({ symbol }) => symbol))).toEqual(new Set(symbols.slice(0, 3)));
+  for (const row of coverageOf(output)) expect(row).toMatchObject({ origin: 'backfill' });
+});
+
+test('publish takes in what a run left in the journal', async () => {
+  const box = await sandbox({ nowMs: now, markets: 6, latencyMs: 15 });
+  const output = folder();
+  await job('markets', box.url, output);
+  const { child, ended } = start(
+    ['nightly', '--output', output, '--set', 'source.name=box', ...quick, '--set', 'poll.page_limit=100'],
+    access(box.url),
+  );
+  while (box.stats().tickRequests < 20) await new Promise((resolve) => setTimeout(resolve, 5));
+  child.kill('SIGTERM');
+  expect((await ended).code).toBe(143);
+  expect(totalTicks(output)).toBe(0);
+  const published = await run(['publish', '--output', output, '--json']);
+  expect(published.code, published.stderr).toBe(0);
+  expect(published.summary.recovered).toBeGreaterThan(0);
+  // Neighbouring pages may share a tick.
+  expect(totalTicks(output)).toBeGreaterThan(0.9 * published.summary.recovered);
+  expect(totalTicks(output)).toBeLessThanOrEqual(published.summary.recovered);
+});
+
+test('--quiet says nothing but the result, --config names the settings, --no-progress leaves the lines', async () => {
+  const box = await sandbox({ nowMs: now, markets: 3 });
+  const home = folder();
+  const config = join(home, 'mine.yaml');
+  writeFileSync(config, `upstream: { base_url: "${box.url}", requests_per_second: 1000 }\narchive: { output: lake }\n`);
+  const key = { ODDSLAKE_API_KEY: 'sandbox-key' };
+  const loud = await run(['nightly', '--config', config, '--no-progress'], key);
+  expect(loud.code, loud.stderr).toBe(0);
+  expect(loud.stderr).toContain('published');
+  expect(existsSync(join(home, 'lake/manifest.json'))).toBe(true);
+  const quiet = await run(['nightly', '--config', config, '--quiet'], key);
+  expect(quiet.code, quiet.stderr).toBe(0);
+  expect(quiet.stderr).toBe('');
+  expect(quiet.stdout).not.toBe('');
+});
+
+test('--log-level is the least level of log lines', async () => {
+  const box = await sandbox({ nowMs: now, markets: 3 });
+  const info = await job('markets', box.url, folder());
+  expect(info.stderr).toContain('"level":"info"');
+  const silent = await job('markets', box.url, folder(), '--log-level', 'silent');
+  expect([silent.code, silent.stderr]).toEqual([0, '']);
+});
+
+test('--help teaches, before and after a command, and --version is a version', async () => {
+  const help = await run(['--help']);
+  expect(help.code).toBe(0);
+  expect(help.stdout).toMatch(/Examples:[\s\S]*Exit codes: 0 done/);
+  const nightly = await run(['nightly', '--help']);
+  expect(nightly.code).toBe(0);
+  expect(nightly.stdout).toContain('--date');
+  expect((await run(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+});
