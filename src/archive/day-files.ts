@@ -1,8 +1,10 @@
+import { type BookCoverage, coverMoments } from '../core/book-coverage.ts';
 import type { Covered, Origin } from '../core/coverage.ts';
 import type { MarketRow } from '../core/market.ts';
 import type { Conflict } from '../core/merge.ts';
 import { compareUtf8 } from '../core/order.ts';
 import { dayOf } from '../core/time.ts';
+import type { BookAnswer } from '../state/journal-books.ts';
 import { type Archive, readPublished } from './archive.ts';
 import { type Column, datasets } from './datasets.ts';
 import { dayPath } from './layout.ts';
@@ -50,13 +52,17 @@ export function encodeDay(
   });
 }
 
-const coverageOfTicks = 'ticks';
+/** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
+export interface DayCoverage {
+  readonly ticks: Map<string, PublishedCoverage[]>;
+  readonly orderbooks: Map<string, BookCoverage[]>;
+}
 
-export function readCoverage(archive: Archive, base: Manifest, day: number): Map<string, PublishedCoverage[]> {
-  const out = new Map<string, PublishedCoverage[]>();
+export function readCoverage(archive: Archive, base: Manifest, day: number): DayCoverage {
+  const out: DayCoverage = { ticks: new Map(), orderbooks: new Map() };
   for (const row of readDay(archive, base, 'coverage', day)) {
-    const [, symbol, from, to, ticks, fetchedAt, origin] = row as [
-      string,
+    const [dataset, symbol, from, to, ticks, fetchedAt, origin] = row as [
+      keyof DayCoverage,
       string,
       number,
       number,
@@ -64,20 +70,29 @@ export function readCoverage(archive: Archive, base: Manifest, day: number): Map
       number,
       Origin,
     ];
-    const list = out.get(symbol);
+    const list = out[dataset].get(symbol);
     const stretch = { from, to, ticks, fetchedAt, origin };
-    if (list === undefined) out.set(symbol, [stretch]);
+    if (list === undefined) out[dataset].set(symbol, [stretch]);
     else list.push(stretch);
   }
   return out;
 }
 
-export const coverageRows = (coverage: ReadonlyMap<string, readonly PublishedCoverage[]>): Value[][] =>
-  [...coverage]
-    .sort(([a], [b]) => compareUtf8(a, b))
-    .flatMap(([symbol, list]) =>
-      list.map((s) => [coverageOfTicks, symbol, s.from, s.to, s.ticks, s.fetchedAt, s.origin] satisfies Value[]),
-    );
+/** Lays answers of the order-book route, all of one day, over its coverage. */
+export function coverBooks({ orderbooks }: DayCoverage, answers: readonly BookAnswer[]): void {
+  for (const [symbol, mine] of Map.groupBy(answers, (answer) => answer.symbol))
+    orderbooks.set(symbol, coverMoments(orderbooks.get(symbol) ?? [], mine));
+}
+
+/** Sorted by key: the names of the datasets stand in their order here. */
+export const coverageRows = (coverage: DayCoverage): Value[][] =>
+  (['orderbooks', 'ticks'] as const).flatMap((dataset) =>
+    [...coverage[dataset]]
+      .sort(([a], [b]) => compareUtf8(a, b))
+      .flatMap(([symbol, list]) =>
+        list.map((s) => [dataset, symbol, s.from, s.to, s.ticks, s.fetchedAt, s.origin] satisfies Value[]),
+      ),
+  );
 
 export const readConflicts = (archive: Archive, base: Manifest, day: number): Conflict[] =>
   readDay(archive, base, 'conflicts', day).map((row) => {

@@ -5,11 +5,14 @@ import { compareUtf8 } from '../core/order.ts';
 import { dayOf } from '../core/time.ts';
 import { contestedStanding, standInStanding } from '../state/coverage.ts';
 import { type Bin, binTicksByRun, readBin, readBinCoverage } from '../state/journal.ts';
+import type { BookAnswer } from '../state/journal-books.ts';
 import type { TickDelta } from '../state/symbols.ts';
 import { type Archive, readPublished } from './archive.ts';
 import {
   conflictRows,
   coverageRows,
+  coverBooks,
+  type DayCoverage,
   encodeDay,
   type PublishedCoverage,
   readConflicts,
@@ -31,27 +34,37 @@ export interface BinOutcome {
 
 export interface DayOutcome {
   readonly bins: readonly BinOutcome[];
+  /** The answers of the order-book route that are covered now. */
+  readonly answers: readonly BookAnswer[];
   /** Why parts were refused: what is published there is damaged. Their journal is kept. */
   readonly refused: readonly string[];
 }
 
+/** What the journal holds of one UTC day. */
+export interface DayInput {
+  readonly day: number;
+  readonly bins: readonly Bin[];
+  /** Answers of the order-book route that are to be covered. */
+  readonly answers: readonly BookAnswer[];
+}
+
 /** Merges the journal's bins of one day with what is published and stages what changed. Holds one part in memory. */
-export async function stageDay(archive: Archive, stage: Stage, bins: readonly Bin[], end: number): Promise<DayOutcome> {
-  const day = bins[0]!.day;
+export async function stageDay(archive: Archive, stage: Stage, input: DayInput, end: number): Promise<DayOutcome> {
+  const { day, bins, answers } = input;
   const refused: string[] = [];
   const outcomes: BinOutcome[] = [];
-  let coverage: Map<string, PublishedCoverage[]>;
+  let coverage: DayCoverage;
   let conflicts: Conflict[];
   try {
     coverage = readCoverage(archive, stage.base, day);
     conflicts = readConflicts(archive, stage.base, day);
   } catch (error) {
-    if (error instanceof DamageError) return { bins: [], refused: [error.message] };
+    if (error instanceof DamageError) return { bins: [], answers: [], refused: [error.message] };
     throw error;
   }
   for (const bin of bins) {
     try {
-      outcomes.push(stageBin(archive, stage, bin, end, coverage, conflicts));
+      outcomes.push(stageBin(archive, stage, bin, end, coverage.ticks, conflicts));
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
@@ -59,11 +72,12 @@ export async function stageDay(archive: Archive, stage: Stage, bins: readonly Bi
     // Signals and other work get their turn between parts.
     await new Promise((resolve) => setImmediate(resolve));
   }
-  if (outcomes.length > 0) {
+  coverBooks(coverage, answers);
+  if (outcomes.length + answers.length > 0) {
     encodeDay(archive, stage, 'coverage', day, coverageRows(coverage));
     encodeDay(archive, stage, 'conflicts', day, conflictRows(conflicts));
   }
-  return { bins: outcomes, refused };
+  return { bins: outcomes, answers, refused };
 }
 
 function stageBin(

@@ -17,6 +17,7 @@ import {
   readMarkets,
   readRejected,
 } from '../state/journal.ts';
+import { type BookAnswer, consumeBooks } from '../state/journal-books.ts';
 import { takeWriteLock } from '../state/lock.ts';
 import { addRecovered, addTally, isOver } from '../state/runs.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
@@ -28,7 +29,8 @@ import { sha256 } from './disk.ts';
 import { quarantinePath, symbolsPath } from './layout.ts';
 import { formatVersion, type Manifest, manifestText, type PublishedFile } from './manifest.ts';
 import { encodeRows, type Value } from './parquet.ts';
-import { type BinOutcome, stageDay } from './publish-day.ts';
+import { stageBooks } from './publish-books.ts';
+import { type BinOutcome, type DayInput, stageDay } from './publish-day.ts';
 import { nextFiles, type Stage, stageFile, stagePrivate, startStage } from './stage.ts';
 
 export interface PublishOptions {
@@ -79,26 +81,40 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const base = archive.manifest();
   const stage = startStage(archive, base);
   const bins = journalBins(db, end);
-  const refused: string[] = [];
+  const books = await stageBooks(archive, stage, end, options.signal);
+  const refused: string[] = [...books.refused];
   const taken: BinOutcome[] = [];
+  const answered: BookAnswer[] = [];
   let done = 0;
-  for (const ofDay of Map.groupBy(bins, (bin) => bin.day).values()) {
+  for (const input of daysOf(bins, books.answers)) {
     options.signal?.throwIfAborted();
-    const outcome = await stageDay(archive, stage, ofDay, end);
+    const outcome = await stageDay(archive, stage, input, end);
     taken.push(...outcome.bins);
+    answered.push(...outcome.answers);
     refused.push(...outcome.refused);
-    done += ofDay.length;
+    done += input.bins.length;
     options.onProgress?.(done, bins.length);
   }
   const polls = stageMarkets(archive, stage, end, refused);
   const rejected = stageQuarantine(archive, stage, end);
-  if (taken.length === 0 && polls.length === 0 && !rejected) return { manifest: base, files: [], refused };
+  const anyBooks = books.bins.length + answered.length > 0;
+  if (taken.length === 0 && polls.length === 0 && !rejected && !anyBooks) return { manifest: base, files: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
   stageSymbols(archive, stage, symbols);
   const manifest = nextManifest(archive, stage, symbols, taken, options);
   const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
-  commit(archive, manifest, moves, () => record(archive, options, taken, end, polls));
+  commit(archive, manifest, moves, () => {
+    consumeBooks(db, books.bins, answered, end);
+    record(archive, options, taken, end, polls);
+  });
   return { manifest, files: [...stage.files.values()].map((staged) => staged.file), refused };
+}
+
+/** What is journaled of each day, in the order of days. */
+function daysOf(bins: readonly Bin[], answers: ReadonlyMap<number, readonly BookAnswer[]>): DayInput[] {
+  const byDay = Map.groupBy(bins, (bin) => bin.day);
+  const days = [...new Set([...byDay.keys(), ...answers.keys()])].sort((a, b) => a - b);
+  return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: answers.get(day) ?? [] }));
 }
 
 const moveOrder = (path: string): number => (path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1);

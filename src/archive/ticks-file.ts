@@ -4,7 +4,7 @@ import { datasets } from './datasets.ts';
 import { decode, encodeBatches, rowGroupRows } from './parquet.ts';
 
 /** Rows of one Arrow batch: bounds what is held twice while a part is encoded. */
-const batchRows = 8 * rowGroupRows;
+export const batchRows = 8 * rowGroupRows;
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
 export function encodeTicks(part: PartColumns): Uint8Array {
@@ -19,7 +19,7 @@ export function encodeTicks(part: PartColumns): Uint8Array {
  * Whether times repeat enough for a dictionary to be the smaller encoding: polled at fixed moments the times of all
  * symbols are the same; otherwise nearly all differ, and differences are far smaller.
  */
-function repeats(t: Float64Array): boolean {
+export function repeats(t: Float64Array): boolean {
   const sample = t.subarray(0, rowGroupRows);
   // Linear counting in a million slots: within a few per cent of the distinct values, fifty times as fast as a Set.
   const slots = new Uint8Array(1 << 20);
@@ -33,6 +33,19 @@ function repeats(t: Float64Array): boolean {
 }
 
 function batchOf(part: PartColumns, from: number, to: number): Data[] {
+  const length = to - from;
+  return [
+    symbolsOf(part, from, to),
+    timesOf(part.t.subarray(from, to)),
+    makeData({ type: new Float64(), length, nullCount: 0, data: part.p.slice(from, to) }),
+  ] as Data[];
+}
+
+/** Rows grouped by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
+type Grouped = Pick<PartColumns, 'symbols' | 'offsets'>;
+
+/** The symbol column of some rows. */
+export function symbolsOf(part: Grouped, from: number, to: number): Data {
   const length = to - from;
   const symbolBytes = part.symbols.map((symbol) => Buffer.from(symbol, 'utf8'));
   let size = 0;
@@ -53,15 +66,15 @@ function batchOf(part: PartColumns, from: number, to: number): Data[] {
       valueOffsets[++row] = at;
     }
   }
-  return [
-    makeData({ type: new Utf8(), length, nullCount: 0, valueOffsets, data }),
-    makeData({ type: new TimestampMillisecond('UTC'), length, nullCount: 0, data: int64Of(part.t.subarray(from, to)) }),
-    makeData({ type: new Float64(), length, nullCount: 0, data: part.p.slice(from, to) }),
-  ] as Data[];
+  return makeData({ type: new Utf8(), length, nullCount: 0, valueOffsets, data });
 }
 
+/** A time column. */
+export const timesOf = (t: Float64Array): Data =>
+  makeData({ type: new TimestampMillisecond('UTC'), length: t.length, nullCount: 0, data: int64Of(t) });
+
 /** The symbol that holds a row, by bisection. */
-function symbolAt(part: PartColumns, row: number): number {
+function symbolAt(part: Grouped, row: number): number {
   let low = 0;
   let high = part.symbols.length - 1;
   while (low < high) {
@@ -114,14 +127,15 @@ function childrenOf(names: readonly string[], children: readonly Data[]): [Data<
   return [child('symbol') as Data<Utf8>, child('t'), child('p') as Data<Float64>];
 }
 
-function readTimes(data: Data, out: Float64Array, at: number): void {
+/** Reads a batch's times into `out` from row `at` on. */
+export function readTimes(data: Data, out: Float64Array, at: number): void {
   const values = data.values as BigInt64Array;
   const halves = new Int32Array(values.buffer, values.byteOffset, values.length * 2);
   for (let i = 0; i < data.length; i++) out[at + i] = (halves[2 * i]! >>> 0) + halves[2 * i + 1]! * 4_294_967_296;
 }
 
 /** Collects runs of equal symbols; a run that goes on from the batch before is not begun again. */
-function readSymbols(data: Data<Utf8>, rows: number, at: number, symbols: string[], starts: number[]): void {
+export function readSymbols(data: Data<Utf8>, rows: number, at: number, symbols: string[], starts: number[]): void {
   const { valueOffsets } = data;
   const bytes = Buffer.from(data.values.buffer, data.values.byteOffset, data.values.byteLength);
   let from = -1;

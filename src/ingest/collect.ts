@@ -1,7 +1,8 @@
 import { UpstreamError } from '../core/errors.ts';
 import { intersect, subtract, type Window } from '../core/window.ts';
-import type { Upstream } from '../upstream/upstream.ts';
 import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from './cover.ts';
+import { openLine } from './line.ts';
+import { inParallel } from './parallel.ts';
 import type { SymbolPlan } from './plan.ts';
 
 export interface Failure extends Window {
@@ -35,8 +36,11 @@ export interface CollectContext extends CoverContext {
  * returns what was done until then: whoever calls it throws.
  */
 export async function collect(outer: CollectContext, plans: readonly SymbolPlan[]): Promise<Collected> {
-  const line = listenOn(outer.upstream);
-  const context: CollectContext = { ...outer, upstream: line };
+  const line = openLine();
+  const context: CollectContext = {
+    ...outer,
+    upstream: { ticks: (query, signal) => line.listen(() => outer.upstream.ticks(query, signal)) },
+  };
   const byName = new Map(plans.map((plan) => [plan.symbol, plan]));
   const failures: Failure[] = [];
   const failed = new Set<string>();
@@ -64,21 +68,12 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
       failures.push(...remaining(context, byName.get(symbol)!, error.reason));
     }
   };
-  /** The symbol that is tried alone since an earlier one met with silence; the next ones wait for it. */
-  let trial: Promise<void> | null = null;
   /** Whether it was tried. */
-  const attempt = async (symbol: string, work: () => Promise<CoverOutcome>): Promise<boolean> => {
-    while (trial !== null) await trial;
-    if (stopped !== null || context.signal.aborted) return false;
-    if (line.silence() === null) await once(symbol, work, false);
-    else {
-      trial = once(symbol, work, true).finally(() => {
-        trial = null;
-      });
-      await trial;
-    }
-    return true;
-  };
+  const attempt = (symbol: string, work: () => Promise<CoverOutcome>): Promise<boolean> =>
+    line.attempt(
+      () => stopped === null && !context.signal.aborted,
+      (alone) => once(symbol, work, alone),
+    );
 
   let done = 0;
   await inParallel(context.concurrency, plans, async (plan) => {
@@ -116,40 +111,6 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
   };
 }
 
-/** The upstream, and whether anything answers there. */
-interface Line extends Pick<Upstream, 'ticks'> {
-  /** Requests answered, if only with a refusal. */
-  answers(): number;
-  /** The last request that reached nothing while no other was answered; null where one has been since. */
-  silence(): UpstreamError | null;
-}
-
-function listenOn(upstream: Pick<Upstream, 'ticks'>): Line {
-  let answers = 0;
-  let silence: UpstreamError | null = null;
-  const answered = (): void => {
-    answers++;
-    silence = null;
-  };
-  return {
-    answers: () => answers,
-    silence: () => silence,
-    async ticks(query, signal) {
-      const before = answers;
-      try {
-        const page = await upstream.ticks(query, signal);
-        answered();
-        return page;
-      } catch (error) {
-        if (!(error instanceof UpstreamError)) throw error;
-        if (error.status !== undefined) answered();
-        else if (error.failure === 'unreachable' && answers === before) silence = error;
-        throw error;
-      }
-    },
-  };
-}
-
 /** Whether a window is what a service that goes back less far lacks of a new symbol: it has what came later. */
 const isPast = (context: CollectContext, plan: SymbolPlan, lost: Window): boolean =>
   plan.first &&
@@ -164,26 +125,3 @@ const remaining = (context: CollectContext, plan: SymbolPlan, reason: string): F
     to: w.to,
     reason,
   }));
-
-/** At most `concurrency` at a time; the first error stops the rest and is thrown once those under way are over. */
-async function inParallel<T>(
-  concurrency: number,
-  items: readonly T[],
-  work: (item: T) => Promise<void>,
-): Promise<void> {
-  let next = 0;
-  let broken = false;
-  const worker = async (): Promise<void> => {
-    while (next < items.length && !broken) {
-      try {
-        await work(items[next++]!);
-      } catch (error) {
-        broken = true;
-        throw error;
-      }
-    }
-  };
-  const results = await Promise.allSettled(Array.from({ length: Math.min(concurrency, items.length) }, worker));
-  const bad = results.find((result) => result.status === 'rejected');
-  if (bad !== undefined) throw bad.reason;
-}

@@ -50,9 +50,13 @@ export function judge(
 }
 
 function flaw(t: number, p: number, futureMs: number): string | undefined {
+  return timeFlaw(t, futureMs) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
+}
+
+/** Why a moment cannot be the time of a tick or an order book; `futureMs` is the latest that is believed, epoch ms. */
+export function timeFlaw(t: number, futureMs: number): string | undefined {
   if (!Number.isInteger(t)) return 't is not a whole number of milliseconds';
   if (t < timeMin || t >= timeEnd) return 't is outside the years 2000 to 2100';
   if (t > futureMs) return 't is in the future';
-  if (!Number.isFinite(p)) return 'p is not finite';
   return undefined;
 }

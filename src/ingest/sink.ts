@@ -1,12 +1,20 @@
 import type { Clock } from '../core/clock.ts';
-import { appendTicks, journalLoad, loadOf, type TickRecord } from '../state/journal.ts';
+import { appendTicks, loadOf, type TickRecord } from '../state/journal.ts';
+import { appendBooks, type BookRecord, bookLoadOf } from '../state/journal-books.ts';
+import { journalLoad } from '../state/journal-load.ts';
 import type { State } from '../state/state.ts';
 
-export interface Sink {
+export interface Sink<R = TickRecord> {
   /** Takes a record, in order. Resolves when there is room for another; rejects where an earlier one was not written. */
-  append(record: TickRecord): Promise<void>;
+  append(record: R): Promise<void>;
   /** Resolves once everything taken is durable. */
   drain(): Promise<void>;
+}
+
+/** How records of a kind become durable, and what publishing one takes, in ticks. */
+interface Kind<R> {
+  readonly append: (state: State, records: readonly R[]) => void;
+  readonly loadOf: (record: R) => number;
 }
 
 /** Answers that may wait in memory, and share one transaction and so one sync of the disk. */
@@ -15,13 +23,23 @@ const batchMax = 64;
 /** How long an answer may wait for others, in ms: what a kill can cost, to be asked for again. */
 const gatherMs = 50;
 
+type Publish = () => Promise<void>;
+
+/** A sink of answers of the tick route; see `openSinkOf`. */
+export const openSink = (state: State, clock: Clock, journalTicksMax: number, publish: Publish): Sink =>
+  openSinkOf({ append: appendTicks, loadOf }, state, clock, journalTicksMax, publish);
+
+/** A sink of answers of the order-book route; see `openSinkOf`. */
+export const openBookSink = (state: State, clock: Clock, journalTicksMax: number, publish: Publish): Sink<BookRecord> =>
+  openSinkOf({ append: appendBooks, loadOf: bookLoadOf }, state, clock, journalTicksMax, publish);
+
 /**
  * Gathers the answers of concurrent workers into transactions: a sync of the disk costs as much as many requests. When
  * the journal weighs more than `journalTicksMax` ticks it publishes first, which keeps memory and journal bounded
  * however much is fetched.
  */
-export function openSink(state: State, clock: Clock, journalTicksMax: number, publish: () => Promise<void>): Sink {
-  let waiting: TickRecord[] = [];
+function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMax: number, publish: Publish): Sink<R> {
+  let waiting: R[] = [];
   let journaled = journalLoad(state.db);
   let broken: { error: unknown } | undefined;
   let writing: Promise<void> | undefined;
@@ -31,8 +49,8 @@ export function openSink(state: State, clock: Clock, journalTicksMax: number, pu
       while (waiting.length > 0) {
         const batch = waiting;
         waiting = [];
-        appendTicks(state, batch);
-        journaled += batch.reduce((sum, record) => sum + loadOf(record), 0);
+        kind.append(state, batch);
+        journaled += batch.reduce((sum, record) => sum + kind.loadOf(record), 0);
         if (journaled <= journalTicksMax) continue;
         await publish();
         journaled = journalLoad(state.db);

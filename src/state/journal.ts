@@ -72,7 +72,8 @@ function appendTickRecord({ db, identity }: State, record: TickRecord): void {
   }
 }
 
-function appendRejected(
+/** Sets input aside as received; joins the caller's transaction. */
+export function appendRejected(
   db: Database,
   recordId: number,
   runId: string,
@@ -121,11 +122,11 @@ function ordered(ticks: TickColumns): TickColumns {
   return { t: t.map((_, i) => t[order[i]!]!), p: p.map((_, i) => p[order[i]!]!) };
 }
 
-const bytesOf = (values: Float64Array): Uint8Array =>
+export const bytesOf = (values: Float64Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 /** Copies: SQLite's blob is not aligned for doubles. */
-const doublesOf = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
+export const doublesOf = (bytes: Uint8Array): Float64Array => new Float64Array(new Uint8Array(bytes).buffer);
 
 /** The last record id there is: what a publish that starts now takes in. */
 export const journalEnd = (db: Database): number =>
@@ -136,21 +137,13 @@ export const journaledTicks = (db: Database): number =>
   db.one<{ n: number | null }>('select sum(n) as n from journal_ticks')?.n ?? 0;
 
 /** What a covered day, or an element set aside, weighs against a tick in what publishing it takes. */
-const ticksPerCoveredDay = 8;
-const ticksPerRejected = 8;
+export const ticksPerCoveredDay = 8;
+export const ticksPerRejected = 8;
 
 /** What publishing a record takes, in ticks. */
 export function loadOf({ ticks, rejected, covered }: TickRecord): number {
   const days = covered.reduce((sum, w) => sum + Math.ceil((w.to - dayFloor(w.from)) / dayMs), 0);
   return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
-}
-
-/** What publishing the whole journal takes, in ticks. */
-export function journalLoad(db: Database): number {
-  const count = (table: string): number => db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n;
-  return (
-    journaledTicks(db) + ticksPerRejected * count('journal_rejected') + ticksPerCoveredDay * count('journal_cover')
-  );
 }
 
 export interface Bin {
@@ -275,7 +268,9 @@ export function consume(db: Database, bins: readonly Bin[], end: number, polls: 
     `delete from journal where id <= ?
        and not exists (select 1 from journal_ticks where record_id = journal.id)
        and not exists (select 1 from journal_cover where record_id = journal.id)
-       and not exists (select 1 from journal_markets where record_id = journal.id)`,
+       and not exists (select 1 from journal_markets where record_id = journal.id)
+       and not exists (select 1 from journal_books where record_id = journal.id)
+       and not exists (select 1 from journal_book_cover where record_id = journal.id)`,
     end,
   );
 }

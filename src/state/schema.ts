@@ -66,19 +66,19 @@ create table intents (generation integer primary key, manifest text not null, mo
 
 /** What version 2 added: order books, imported ticks, and what is remembered of the nights. */
 const version2 = `
--- Snapshots of order books, one row a snapshot; the payload is the JSON of its two sides, compressed.
+-- Snapshots of order books, one row a snapshot. Price and quantity of its n levels, the bids first, each side best first.
 create table journal_books (
   id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
-  t integer not null, observed_at integer not null, payload blob not null
+  t integer not null, observed_at integer not null, bids integer not null, n integer not null, price blob not null,
+  quantity blob not null
 );
 create index journal_books_bin on journal_books (day, part, id);
 create index journal_books_record on journal_books (record_id);
 -- Answers of the order-book route: asked and answered at that moment, with so many snapshots.
 create table journal_book_cover (
-  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
-  at integer not null, snapshots integer not null
+  id integer primary key, record_id integer not null, symbol text not null, at integer not null,
+  snapshots integer not null
 );
-create index journal_book_cover_bin on journal_book_cover (day, part, id);
 create index journal_book_cover_record on journal_book_cover (record_id);
 
 -- Stretches of a symbol's published ticks that all came from one import, unless contested says otherwise of a key.

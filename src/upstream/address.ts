@@ -1,7 +1,7 @@
 import { UsageError } from '../core/errors.ts';
 import type { Window } from '../core/window.ts';
 import type { Subject } from './fault.ts';
-import type { MarketsQuery, TicksQuery } from './upstream.ts';
+import type { MarketsQuery, OrderbookQuery, TicksQuery } from './upstream.ts';
 
 /** Where the service lives: the pool's origin, and what goes before every path. */
 export interface Address {
@@ -49,6 +49,8 @@ export function marketsSubject({ view, source }: MarketsQuery): Subject {
   const filters = [view === undefined ? '' : ` of view ${view}`, source === undefined ? '' : ` of source ${source}`];
   return { what: `markets${filters.join('')}` };
 }
+
+export const orderbookSubject = ({ symbol }: OrderbookQuery): Subject => ({ what: `order book of ${symbol}`, symbol });
 
 function instant(timeMs: number): string {
   const date = new Date(timeMs);

@@ -1,7 +1,8 @@
 import { paths } from '../contract/paths.ts';
-import { checkApiKey, marketsSubject, parseBaseUrl, target, ticksSubject } from './address.ts';
+import { checkApiKey, marketsSubject, orderbookSubject, parseBaseUrl, target, ticksSubject } from './address.ts';
 import { ask, type Key } from './ask.ts';
 import { decodeMarketsPage, decodeTickPage } from './decode.ts';
+import { decodeOrderbook } from './decode-orderbook.ts';
 import { Fault } from './fault.ts';
 import { createLimiter } from './limiter.ts';
 import { type UpstreamDeps, type UpstreamOptions, upstreamLimits } from './options.ts';
@@ -35,6 +36,12 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
       const { view, source, limit } = query;
       const path = target(prefix + paths.markets, { view, source, limit });
       return await ask(key, { subject: marketsSubject(query), path, decode: decodeMarketsPage }, signal);
+    },
+    async orderbook(query, signal) {
+      const { symbol } = query;
+      const path = target(prefix + paths.orderbook, { symbol });
+      const decode = (bytes: Uint8Array) => decodeOrderbook(bytes, symbol);
+      return await ask(key, { subject: orderbookSubject(query), path, decode }, signal);
     },
     counters,
     async close() {

@@ -26,16 +26,29 @@ export function decodeText(bytes: Uint8Array): string {
  * @throws UnreadableAnswer for anything else; without JSON.parse's own message, which quotes the body.
  */
 export function parseObject(text: string): Record<string, unknown> {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw new UnreadableAnswer(text.trim() === '' ? 'an empty body' : 'broken JSON');
-  }
+  const value = parseJson(text);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw new UnreadableAnswer('JSON that is not an object');
   }
   return value as Record<string, unknown>;
+}
+
+/**
+ * The answer as one JSON object or list.
+ * @throws UnreadableAnswer for anything else, as parseObject
+ */
+export function parseObjectOrList(text: string): object {
+  const value = parseJson(text);
+  if (typeof value !== 'object' || value === null) throw new UnreadableAnswer('JSON that is no object or list');
+  return value;
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new UnreadableAnswer(text.trim() === '' ? 'an empty body' : 'broken JSON');
+  }
 }
 
 /** Whole numbers that doubles hold exactly; everything else, text included, counts as not stated. */

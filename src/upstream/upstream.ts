@@ -29,6 +29,18 @@ export interface MarketsPage {
   readonly generatedAt: number | null;
 }
 
+/** One answer to GET /api/v1/orderbook, parsed and not understood yet: its shape is not documented. */
+export interface OrderbookAnswer {
+  readonly body: object;
+  /** The JSON as received. */
+  readonly text: string;
+  readonly generatedAt: number | null;
+}
+
+export interface OrderbookQuery {
+  readonly symbol: string;
+}
+
 export interface TicksQuery extends Window {
   readonly symbol: string;
   /** Most ticks wanted; the service may cap below it, silently. */
@@ -57,6 +69,7 @@ export interface UpstreamCounters {
 export interface Upstream {
   ticks(query: TicksQuery, signal?: AbortSignal): Promise<TickPage>;
   markets(query: MarketsQuery, signal?: AbortSignal): Promise<MarketsPage>;
+  orderbook(query: OrderbookQuery, signal?: AbortSignal): Promise<OrderbookAnswer>;
   counters(): UpstreamCounters;
   close(): Promise<void>;
 }

@@ -1,0 +1,61 @@
+import { DamageError } from '../core/errors.ts';
+import { mergeBooks, noBooks } from '../core/merge-books.ts';
+import { dayOf } from '../core/time.ts';
+import { dayFloor } from '../core/window.ts';
+import type { Bin } from '../state/journal.ts';
+import { type BookAnswer, bookBins, readBookAnswers, readBookBin } from '../state/journal-books.ts';
+import { type Archive, readPublished } from './archive.ts';
+import { decodeBooks, encodeBooks } from './books-file.ts';
+import { dayPath } from './layout.ts';
+import { fileAt } from './manifest.ts';
+import { type Stage, stageFile } from './stage.ts';
+
+/** What a publish takes in of order books. */
+export interface BooksOutcome {
+  readonly bins: readonly Bin[];
+  /** Answers whose snapshots are all taken in, by the UTC day of the answer: their coverage is to be published. */
+  readonly answers: ReadonlyMap<number, readonly BookAnswer[]>;
+  /** Why parts were refused: what is published there is damaged. Their journal is kept. */
+  readonly refused: readonly string[];
+}
+
+/** Merges the journal's order books with what is published and stages what changed. Holds one part in memory. */
+export async function stageBooks(
+  archive: Archive,
+  stage: Stage,
+  end: number,
+  signal: AbortSignal | undefined,
+): Promise<BooksOutcome> {
+  const { db } = archive.state;
+  const bins: Bin[] = [];
+  const refused: string[] = [];
+  for (const bin of bookBins(db, end)) {
+    signal?.throwIfAborted();
+    try {
+      stageBin(archive, stage, bin, end);
+      bins.push(bin);
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+    }
+    // Signals and other work get their turn between parts.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const answers = Map.groupBy(readBookAnswers(db, bins, end), (answer) => dayFloor(answer.at));
+  return { bins, answers, refused };
+}
+
+function stageBin(archive: Archive, stage: Stage, bin: Bin, end: number): void {
+  const path = dayPath('orderbooks', bin.day, bin.part);
+  const file = fileAt(stage.base, 'orderbooks', path);
+  const old = file === undefined ? noBooks : decodeBooks(readPublished(archive, file));
+  const { columns, changed } = mergeBooks(old, readBookBin(archive.state.db, bin, end));
+  if (!changed) return;
+  stageFile(archive, stage, 'orderbooks', path, encodeBooks(columns), {
+    date: dayOf(bin.day),
+    rows: columns.t.length,
+    t_min: columns.t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
+    t_max: columns.t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
+    symbols: columns.symbols.length,
+  });
+}

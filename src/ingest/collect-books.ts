@@ -1,0 +1,124 @@
+import { levelsOf } from '../core/book.ts';
+import type { Clock } from '../core/clock.ts';
+import { UpstreamError } from '../core/errors.ts';
+import type { BookRecord } from '../state/journal-books.ts';
+import type { OrderbookAnswer, Upstream } from '../upstream/upstream.ts';
+import { readBooks } from './book-record.ts';
+import { openLine } from './line.ts';
+import { momentOf } from './moment.ts';
+import { inParallel } from './parallel.ts';
+
+export interface BooksContext {
+  readonly upstream: Pick<Upstream, 'orderbook'>;
+  readonly clock: Clock;
+  readonly runId: string;
+  readonly concurrency: number;
+  /** How far ahead of ours the service's clock may be; milliseconds. */
+  readonly futureSkewMs: number;
+  readonly signal: AbortSignal;
+  append(record: BookRecord): Promise<void>;
+  /** Makes durable what was appended. */
+  drain(): Promise<void>;
+  onAnswer(): void;
+  onSymbol(done: number): void;
+}
+
+/** A book that could not be had when it was asked for, at `at` in epoch ms. */
+export interface BookFailure {
+  readonly symbol: string;
+  readonly at: number;
+  readonly reason: string;
+}
+
+export interface BooksCollected {
+  readonly done: readonly string[];
+  readonly failures: readonly BookFailure[];
+  /** Symbols of which the service said that it has no order book, while it has others. */
+  readonly missing: readonly BookFailure[];
+  /** Snapshots had, and those of them that were empty. */
+  readonly snapshots: number;
+  readonly empty: number;
+  /** Why each answer that was set aside was. */
+  readonly setAside: readonly string[];
+  /** Why nothing more was asked: the credential was refused, or the upstream could not be reached any more. */
+  readonly stopped: UpstreamError | null;
+  /** Why nothing more was asked: the service refused every one of the first symbols alike; it may have no such route. */
+  readonly refused: string | null;
+}
+
+/** Symbols refused, and none answered, after which no other is asked for. */
+const refusedMax = 20;
+
+/** Statuses by which a service says that it has no such thing. */
+const missingStatuses: readonly (number | undefined)[] = [404, 410];
+
+/**
+ * Polls the order book of each symbol once, several at a time; a symbol that fails does not stop the others. When the
+ * signal comes it returns what was done until then: whoever calls it throws.
+ */
+export async function collectBooks(context: BooksContext, symbols: readonly string[]): Promise<BooksCollected> {
+  const line = openLine();
+  const done: string[] = [];
+  const failures: BookFailure[] = [];
+  const missing: BookFailure[] = [];
+  const setAside: string[] = [];
+  let [snapshots, empty] = [0, 0];
+  let stopped: UpstreamError | null = null;
+  let refused: string | null = null;
+
+  const take = async (symbol: string, sentAt: number, answer: OrderbookAnswer): Promise<void> => {
+    const record = recordOf(context, symbol, sentAt, answer);
+    await context.append(record);
+    done.push(symbol);
+    snapshots += record.snapshots.length;
+    empty += record.snapshots.filter((snapshot) => levelsOf(snapshot) === 0).length;
+    setAside.push(...record.rejected.map(({ reason }) => reason));
+    context.onAnswer();
+  };
+  const once = async (symbol: string, alone: boolean): Promise<void> => {
+    const answersBefore = line.answers();
+    const sentAt = context.clock.nowMs();
+    try {
+      const answer = await line.listen(() => context.upstream.orderbook({ symbol }, context.signal));
+      await take(symbol, sentAt, answer);
+    } catch (error) {
+      if (context.signal.aborted && error === context.signal.reason) return;
+      if (!(error instanceof UpstreamError)) throw error;
+      const silent = error.failure === 'unreachable' && line.answers() === answersBefore;
+      if (error.failure === 'credential' || (alone && silent)) stopped = error;
+      const isMissing = missingStatuses.includes(error.status);
+      (isMissing ? missing : failures).push({ symbol, at: sentAt, reason: error.reason });
+      const refusals = [...missing, ...failures];
+      if (error.failure === 'refused' && done.length === 0 && refusals.length >= refusedMax) refused = error.reason;
+    }
+  };
+  const goesOn = (): boolean => stopped === null && refused === null && !context.signal.aborted;
+  let tried = 0;
+  await inParallel(context.concurrency, spreadFirst(symbols, refusedMax), async (symbol) => {
+    await line.attempt(goesOn, (alone) => once(symbol, alone));
+    context.onSymbol(++tried);
+  });
+  await context.drain();
+  // There may have been no second symbol to try.
+  if (line.answers() === 0) stopped ??= line.silence();
+  return { done, failures, missing, snapshots, empty, setAside, stopped, refused };
+}
+
+/** The same symbols, the first `count` of them from all over the list: its neighbours may be of one venue. */
+export function spreadFirst(symbols: readonly string[], count: number): string[] {
+  if (symbols.length <= count) return [...symbols];
+  const first = new Set(Array.from({ length: count }, (_, i) => Math.floor((i * symbols.length) / count)));
+  return [...[...first].map((i) => symbols[i]!), ...symbols.filter((_, i) => !first.has(i))];
+}
+
+/** What an answer says, judged; it is set aside whole, as received, where a part of it is not understood. */
+function recordOf(context: BooksContext, symbol: string, sentAt: number, answer: OrderbookAnswer): BookRecord {
+  const futureMs = context.clock.nowMs() + context.futureSkewMs;
+  const observedAt = momentOf(answer.generatedAt, sentAt, futureMs);
+  const { snapshots, flaws } = readBooks(answer.body, { symbol, answeredAt: observedAt, futureMs });
+  const more = flaws.length > 1 ? `, and ${flaws.length - 1} more` : '';
+  const kept = snapshots.length > 0 && flaws.length > 0 ? `; ${snapshots.length} of its snapshots kept` : '';
+  const rejected = flaws.length === 0 ? [] : [{ reason: `order book: ${flaws[0]}${more}${kept}`, raw: answer.text }];
+  const understood = snapshots.length > 0 || flaws.length === 0;
+  return { runId: context.runId, symbol, observedAt, snapshots, rejected, understood };
+}

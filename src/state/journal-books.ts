@@ -1,0 +1,148 @@
+import { type BookSide, levelsOf, type Snapshot } from '../core/book.ts';
+import type { SeenSnapshot } from '../core/merge-books.ts';
+import { partOf } from '../core/part.ts';
+import type { Rejected } from '../core/tick.ts';
+import { dayFloor } from '../core/window.ts';
+import type { Database } from './database.ts';
+import { appendRejected, type Bin, bytesOf, doublesOf } from './journal.ts';
+import type { State } from './state.ts';
+
+/** One answer of the order-book route, understood: what becomes durable in one transaction. */
+export interface BookRecord {
+  readonly runId: string;
+  readonly symbol: string;
+  /** When the answer was generated, or asked for where it does not say; epoch ms. */
+  readonly observedAt: number;
+  readonly snapshots: readonly Snapshot[];
+  readonly rejected: readonly Rejected[];
+  /** Whether anything of the answer was understood, if only that there is no snapshot: only then does it cover its moment. */
+  readonly understood: boolean;
+}
+
+/** What a snapshot, its coverage and an answer set aside weigh, beside levels, against a tick in what publishing takes. */
+const ticksPerSnapshot = 8;
+
+/** Appends answers of the order-book route; durable when it returns. */
+export function appendBooks(state: State, records: readonly BookRecord[]): void {
+  state.db.transaction(() => {
+    for (const record of records) appendBookRecord(state, record);
+  });
+}
+
+function appendBookRecord({ db, identity }: State, record: BookRecord): void {
+  const { runId, symbol, observedAt } = record;
+  const part = partOf(symbol, identity.parts);
+  const { id } = db.run(
+    "insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank) values (?, 'books', ?, ?, ?, ?, 'poll', 1)",
+    ...[runId, symbol, observedAt, observedAt + 1, observedAt],
+  );
+  for (const snapshot of record.snapshots) {
+    const { t, bids, asks } = snapshot;
+    db.run(
+      'insert into journal_books (record_id, symbol, day, part, t, observed_at, bids, n, price, quantity) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      ...[id, symbol, dayFloor(t), part, t, observedAt, bids.prices.length, levelsOf(snapshot)],
+      ...[joined(bids.prices, asks.prices), joined(bids.quantities, asks.quantities)],
+    );
+  }
+  if (record.understood) {
+    db.run(
+      'insert into journal_book_cover (record_id, symbol, at, snapshots) values (?, ?, ?, ?)',
+      ...[id, symbol, observedAt, record.snapshots.length],
+    );
+  }
+  appendRejected(db, id, runId, symbol, observedAt, record.rejected);
+}
+
+function joined(bids: Float64Array, asks: Float64Array): Uint8Array {
+  const both = new Float64Array(bids.length + asks.length);
+  both.set(bids);
+  both.set(asks, bids.length);
+  return bytesOf(both);
+}
+
+/** What publishing a record takes, in ticks. */
+export const bookLoadOf = ({ snapshots, rejected }: BookRecord): number =>
+  snapshots.reduce((sum, snapshot) => sum + levelsOf(snapshot), 0) +
+  ticksPerSnapshot * (1 + snapshots.length + rejected.length);
+
+/** What publishing the journaled order books takes, in ticks; what was set aside is not counted here. */
+export function bookLoad(db: Database): number {
+  const books = db.one<{ n: number; levels: number | null }>(
+    'select count(*) as n, sum(n) as levels from journal_books',
+  )!;
+  const answers = db.one<{ n: number }>('select count(*) as n from journal_book_cover')!.n;
+  return (books.levels ?? 0) + ticksPerSnapshot * (books.n + answers);
+}
+
+/** The (day, part) pairs that snapshots of records up to `end` touch, in order. */
+export const bookBins = (db: Database, end: number): Bin[] =>
+  db.all<Bin & Record<string, number>>(
+    'select distinct day, part from journal_books where record_id <= ? order by day, part',
+    end,
+  );
+
+interface BookRow {
+  symbol: string;
+  t: number;
+  observed_at: number;
+  bids: number;
+  price: Uint8Array;
+  quantity: Uint8Array;
+}
+
+/** The snapshots of one bin, in the order they were accepted. */
+export function readBookBin(db: Database, { day, part }: Bin, end: number): SeenSnapshot[] {
+  const rows = db.iterate<BookRow>(
+    `select symbol, t, observed_at, bids, price, quantity from journal_books
+     where day = ? and part = ? and record_id <= ? order by id`,
+    ...[day, part, end],
+  );
+  const out: SeenSnapshot[] = [];
+  for (const { symbol, t, observed_at: observedAt, bids: cut, price, quantity } of rows) {
+    const [prices, quantities] = [doublesOf(price), doublesOf(quantity)];
+    const side = (from: number, to: number): BookSide => ({
+      prices: prices.subarray(from, to),
+      quantities: quantities.subarray(from, to),
+    });
+    out.push({ symbol, observedAt, t, bids: side(0, cut), asks: side(cut, prices.length) });
+  }
+  return out;
+}
+
+/** An answer of the order-book route that is not published yet. */
+export interface BookAnswer {
+  readonly id: number;
+  readonly symbol: string;
+  /** When it was generated, epoch ms. */
+  readonly at: number;
+  readonly snapshots: number;
+}
+
+/** Answers up to `end`, but for those with a snapshot that is still journaled once `bins` are published. */
+export function readBookAnswers(db: Database, bins: readonly Bin[], end: number): BookAnswer[] {
+  const open = bookBins(db, end).filter((bin) => !bins.some(({ day, part }) => bin.day === day && bin.part === part));
+  const waiting = new Set(
+    open.flatMap(({ day, part }) =>
+      db
+        .all<{ id: number }>(
+          'select record_id as id from journal_books where day = ? and part = ? and record_id <= ?',
+          ...[day, part, end],
+        )
+        .map(({ id }) => id),
+    ),
+  );
+  return db
+    .all<{ id: number; record_id: number; symbol: string; at: number; snapshots: number }>(
+      'select id, record_id, symbol, at, snapshots from journal_book_cover where record_id <= ? order by id',
+      end,
+    )
+    .filter((row) => !waiting.has(row.record_id))
+    .map(({ id, symbol, at, snapshots }) => ({ id, symbol, at, snapshots }));
+}
+
+/** Drops what a publish took in, before the journal's own records are dropped. In its transaction. */
+export function consumeBooks(db: Database, bins: readonly Bin[], answers: readonly BookAnswer[], end: number): void {
+  for (const { day, part } of bins)
+    db.run('delete from journal_books where day = ? and part = ? and record_id <= ?', day, part, end);
+  for (const { id } of answers) db.run('delete from journal_book_cover where id = ?', id);
+}
