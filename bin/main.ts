@@ -4,6 +4,7 @@ process.exitCode = await main(process.argv, {
   nightly: async () => (await import('../jobs/nightly.ts')).job,
   markets: async () => (await import('../jobs/markets.ts')).job,
   ticks: async () => (await import('../jobs/ticks.ts')).job,
+  orderbook: async () => (await import('../jobs/orderbook.ts')).job,
   backfill: async () => (await import('../jobs/backfill.ts')).job,
   publish: async () => (await import('../jobs/publish.ts')).job,
 });

@@ -1,8 +1,10 @@
+import { configuredBooksStep } from '../src/app/books-step.ts';
 import type { Job, NightlyFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
 import { endOfPoll, marketsStep, publishStep, ticksStep, verifyStep } from '../src/app/steps.ts';
+import { dayMs } from '../src/core/window.ts';
 
-/** The main job: markets, ticks of every live symbol from its cursor on, publish, verify what changed. */
+/** The main job: markets, ticks of every live symbol from its cursor on, order books, publish, verify what changed. */
 export const job: Job<NightlyFlags> = {
   name: 'nightly',
   schedule: '17 3 * * *',
@@ -11,6 +13,8 @@ export const job: Job<NightlyFlags> = {
     return runJob(context, 'nightly', { upstream: true }, async (run) => {
       await marketsStep(run);
       await ticksStep(run, end, []);
+      // Books are of the present: a poll of a past day has none, and repeated changes nothing.
+      if (day === null || day + dayMs > end) await configuredBooksStep(run);
       await publishStep(run);
       await verifyStep(run);
     });

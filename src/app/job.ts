@@ -21,6 +21,11 @@ export interface TicksFlags {
   readonly symbols: readonly string[];
 }
 
+export interface OrderbookFlags {
+  /** Symbols to poll; none: those of `orderbooks.symbols`, else every live one. */
+  readonly symbols: readonly string[];
+}
+
 export interface BackfillFlags {
   readonly window: Window;
   /** None: every symbol known. */
@@ -46,6 +51,7 @@ export interface Jobs {
   nightly(): Promise<Job<NightlyFlags>>;
   markets(): Promise<Job>;
   ticks(): Promise<Job<TicksFlags>>;
+  orderbook(): Promise<Job<OrderbookFlags>>;
   backfill(): Promise<Job<BackfillFlags>>;
   publish(): Promise<Job>;
 }

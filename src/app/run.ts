@@ -9,7 +9,7 @@ import { openIntent } from '../state/intent.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
-import { type FailureLine, type RunFacts, type Summary, summarize } from './summary.ts';
+import { type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
 
 /** A run under way: what its steps share and what they add up. */
 export interface Run {
@@ -23,6 +23,14 @@ export interface Run {
   /** Files published by this run, by path. */
   readonly files: Map<string, PublishedFile>;
   readonly symbols: { planned: number; done: number; failed: number; retired: number };
+  readonly books: {
+    planned: number;
+    done: number;
+    failed: number;
+    snapshots: number;
+    empty: number;
+    quarantined: number;
+  };
   pages: number;
   /** Whether the upstream has answered anything. */
   reached: boolean;
@@ -90,6 +98,7 @@ const nothing: Counted = {
   ...{ run_id: null, requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null },
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+  books: noBooks,
   ...{ gaps: 0, warnings: [], failures: [], files: [], reached: false },
 };
 
@@ -103,6 +112,7 @@ function counted(run: Run, client: Upstream | undefined): Counted {
   return {
     ...{ run_id: run.id, requests, retries, throttled_ms: throttledMs, pages, recovered, generation, watermark },
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
+    books: run.books,
     ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
     files: [...run.files.values()],
   };
@@ -127,6 +137,7 @@ function startedRun(
     failures: [],
     files: new Map(),
     symbols,
+    books: { ...noBooks },
     pages: 0,
     reached: false,
   };

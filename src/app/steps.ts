@@ -3,18 +3,18 @@ import { verify } from '../archive/verify.ts';
 import type { Origin } from '../core/coverage.ts';
 import { DamageError, UpstreamError, UsageError } from '../core/errors.ts';
 import { isDue } from '../core/life.ts';
-import { type SymbolFacts, unknownSymbol } from '../core/market.ts';
+import type { SymbolFacts } from '../core/market.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { nothingLearned } from '../ingest/learned.ts';
 import { pollMarkets } from '../ingest/markets.ts';
-import { isWanted, planBackfill, planPoll, type SymbolPlan } from '../ingest/plan.ts';
+import { planBackfill, planPoll, type SymbolPlan } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
-import type { Database } from '../state/database.ts';
 import { appendMarkets } from '../state/journal.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
+import { factsOf, polledSymbols } from './polled-symbols.ts';
 import { lingerRules, namedSymbols, type Run } from './run.ts';
 
 const minuteMs = 60_000;
@@ -69,13 +69,8 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   };
   // Those of the config are there to stay; one on the command line is known once it has answered.
   ensureSymbols(db, context.settings.symbols, nowMs);
-  const named = chosen.length > 0 ? chosen : context.settings.symbols;
-  const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
   const plans: SymbolPlan[] = [];
-  for (const facts of symbols) {
-    const coverage = coverageOf(db, facts.symbol);
-    const due = chosen.length > 0 || isDue(facts, nowMs);
-    if (!due || (named.length === 0 && !isWanted({ ...facts, retiredAt: null }, coverage, nowMs, rules))) continue;
+  for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
     const plan = planPoll(facts, coverage, end, rules);
     if (plan.windows.length > 0) plans.push(plan);
   }
@@ -88,10 +83,6 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
     );
   }
 }
-
-/** Of symbols named by hand, known or not. */
-const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
-  [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));
 
 /** Symbols of a backfill: those named, else every one known, active or not, but for those given up on. */
 export function backfillPlans(
@@ -180,7 +171,8 @@ function account(run: Run, collected: Collected): void {
   run.symbols.retired += noteOutcomes(db, collected, retireAfterRuns, context.clock.nowMs()).length;
 }
 
-const count = (symbols: readonly string[], noun: string): string =>
+/** `3 symbols (A, B, C)`, the first three by name. */
+export const count = (symbols: readonly string[], noun: string): string =>
   `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, 3).join(', ')}${symbols.length > 3 ? ', …' : ''})`;
 
 /** Publishes what is journaled. Damaged parts are refused: exit code 6, and what was for them stays journaled. */

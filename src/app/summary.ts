@@ -39,6 +39,8 @@ export interface Summary {
     readonly failed: number;
     readonly retired: number;
   };
+  /** Order books, counted apart from ticks. */
+  readonly books: BookCounts;
   readonly published: {
     readonly files: number;
     readonly rows: number;
@@ -54,6 +56,20 @@ export interface Summary {
   readonly failures: readonly FailureLine[];
   readonly failures_count: number;
 }
+
+export interface BookCounts {
+  /** Symbols. */
+  readonly planned: number;
+  readonly done: number;
+  readonly failed: number;
+  /** Snapshots had, the empty ones included. */
+  readonly snapshots: number;
+  readonly empty: number;
+  /** Answers of which something was not understood. */
+  readonly quarantined: number;
+}
+
+export const noBooks: BookCounts = { planned: 0, done: 0, failed: 0, snapshots: 0, empty: 0, quarantined: 0 };
 
 export type Outcome =
   | 'done'
@@ -114,6 +130,7 @@ export function summarize(facts: RunFacts): Summary {
     ticks: facts.ticks,
     recovered: facts.recovered,
     symbols: facts.symbols,
+    books: facts.books,
     published: { files: facts.files.length, rows, bytes, dates: dates.slice(0, listMax), dates_count: dates.length },
     generation: facts.generation,
     watermark: facts.watermark,

@@ -54,6 +54,13 @@ export function summaryText(summary: Summary, root: string): string {
         `${number(symbols.done)} of ${number(symbols.planned)} done · ${number(symbols.failed)} failed${retired}`,
       ]);
     }
+    const { books } = summary;
+    if (books.planned > 0) {
+      rows.push([
+        'books',
+        `${number(books.done)} of ${number(books.planned)} symbols · ${number(books.snapshots)} snapshots, ${number(books.empty)} empty · ${number(books.quarantined)} set aside · ${number(books.failed)} failed`,
+      ]);
+    }
     if (summary.requests > 0) {
       rows.push([
         'requests',

@@ -3,6 +3,7 @@ import type { Jobs } from '../app/job.ts';
 import { addDemo } from './commands/demo.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addJobs } from './commands/jobs.ts';
+import { addOrderbook } from './commands/orderbook.ts';
 import { addSandbox } from './commands/sandbox.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
@@ -22,6 +23,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   const shell: Shell = { program, version, jobs, exit };
   program.commandsGroup('Collect:');
   addJobs(shell);
+  addOrderbook(shell);
   program.commandsGroup('Look:');
   for (const add of [addStatus, addGaps, addVerify, addSql]) add(shell);
   program.commandsGroup('Try:');

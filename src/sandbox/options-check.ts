@@ -1,4 +1,5 @@
 import { UsageError } from '../core/errors.ts';
+import { bookShapes } from './book-shapes.ts';
 import { faultKinds } from './faults.ts';
 import { fixedOptions, type RunningOptions, type SandboxOptions, sandboxDefaults } from './options.ts';
 import { pageLayouts } from './tick-page.ts';
@@ -63,6 +64,11 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
   toInclusive: flag,
   echoWindow: oneOf('asked', 'tightened', 'none'),
   layout: oneOf(...pageLayouts, 'mixed'),
+  bookShapes: {
+    expected: `a list of ${bookShapes.join(', ')}`,
+    holds: (value) =>
+      Array.isArray(value) && value.every((shape) => (bookShapes as readonly unknown[]).includes(shape)),
+  },
   retentionMs: orNull(whole(1, latestMs)),
   marketsCap: whole(0, 1_000_000),
   gzip: flag,

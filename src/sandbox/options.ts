@@ -1,4 +1,5 @@
 import { dayMs } from '../core/window.ts';
+import type { BookShape } from './book-shapes.ts';
 import { type FaultKind, faultKinds } from './faults.ts';
 import type { PageLayout } from './tick-page.ts';
 
@@ -52,6 +53,8 @@ export interface SandboxOptions {
   readonly echoWindow: 'asked' | 'tightened' | 'none';
   /** How the JSON of a tick page is written; `mixed` takes them in turn. Default `compact`, as documented. */
   readonly layout: PageLayout | 'mixed';
+  /** Shapes that order books are told in, by turns; none: there is no such route. Default `objects`. */
+  readonly bookShapes: readonly BookShape[];
   /** Older ticks than this are not answered, and `from` says so; null keeps all. Default null. */
   readonly retentionMs: number | null;
   /** Most markets in an answer. Default 100,000. */
@@ -112,6 +115,7 @@ export const sandboxDefaults: SandboxOptions = {
   toInclusive: false,
   echoWindow: 'asked',
   layout: 'compact',
+  bookShapes: ['objects'],
   retentionMs: null,
   marketsCap: 100_000,
   gzip: true,

@@ -1,6 +1,6 @@
 import { hash } from './random.ts';
 
-interface Level {
+export interface BookLevel {
   readonly price: number;
   readonly quantity: number;
 }
@@ -10,7 +10,7 @@ const levels = 5;
 /** A book around a price, best first: steps of a thousandth, nothing outside (0, 1); empty where the price is 0 or 1. */
 export function orderBook(price: number | undefined, key: number, nowMs: number) {
   const middle = price === undefined || price <= 0 || price >= 1 ? undefined : Math.round(price * 1000);
-  const side = (direction: 1 | -1): Level[] =>
+  const side = (direction: 1 | -1): BookLevel[] =>
     Array.from({ length: levels }, (_, i) => ({ thousandths: (middle ?? 0) + direction * (i + 1), i }))
       .filter(({ thousandths }) => middle !== undefined && thousandths > 0 && thousandths < 1000)
       .map(({ thousandths, i }) => ({

@@ -1,5 +1,6 @@
 import { dayMs } from '../core/window.ts';
 import { type Answer, json, problem } from './answer.ts';
+import { bookText } from './book-shapes.ts';
 import type { Feed, SandboxMarket } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
 import { orderBook } from './order-book.ts';
@@ -66,13 +67,15 @@ export function ticksRoute(query: URLSearchParams, context: RouteContext): Answe
 
 export function orderbookRoute(query: URLSearchParams, context: RouteContext): Answer {
   const { feed, options, nowMs } = context;
+  if (options.bookShapes.length === 0) return problem(404, 'no such path');
   const symbol = knownSymbol(query, context);
   if (typeof symbol !== 'string') return symbol;
   const window = { from: 0, to: nowMs };
   const last = visiblePart(feed, { symbol, window, asOfMs: nowMs }, { side: 'latest', rowsMax: 1 }, options);
   const book = orderBook(last.ticks.p[0], textKey(options.seed, symbol), nowMs);
   const told = context.untruth === 'wrong-symbol' ? `${symbol}-X` : symbol;
-  return json(JSON.stringify({ symbol: told, t: nowMs, ...book, generated_at: nowMs }));
+  const shape = options.bookShapes[context.n % options.bookShapes.length]!;
+  return json(bookText(shape, { symbol: told, nowMs, book }));
 }
 
 function knownSymbol(query: URLSearchParams, { feed, options, nowMs }: RouteContext): string | Answer {

@@ -8,6 +8,8 @@ export function isValid(schema: LeafSchema, value: unknown): boolean {
       return value === null;
     case 'array':
       return Array.isArray(value) && value.length <= schema.maxItems! && value.every((v) => isValid(schema.items!, v));
+    case 'boolean':
+      return typeof value === 'boolean';
     case 'string':
       return typeof value === 'string' && isText(schema, value);
     default:
@@ -37,6 +39,8 @@ export function expected(schema: LeafSchema): string {
       return 'null';
     case 'array':
       return 'a list of texts, none of them empty';
+    case 'boolean':
+      return 'true or false';
     case 'string':
       return schema.enum === undefined ? 'a text that is not empty' : `one of ${schema.enum.join(', ')}`;
     default:
@@ -61,6 +65,7 @@ export function fromText(schema: LeafSchema, text: string): unknown {
   }
   if (schema.type === 'array') return listFrom(text);
   if (schema.type === 'string') return text;
+  if (schema.type === 'boolean') return text === 'true' ? true : text === 'false' ? false : text;
   // Number('') and Number(' ') are 0.
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
 }

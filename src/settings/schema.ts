@@ -42,6 +42,10 @@ export const settingsSchema = section({
     page_limit: whole(5000, 1, 1_000_000),
     future_skew_seconds: number(300, 0, 86_400),
   }),
+  orderbooks: section({
+    symbols: texts([]),
+    all_live: flag(false),
+  }),
   publish: section({
     journal_ticks_max: whole(5_000_000, 1, 1_000_000_000),
   }),
@@ -57,7 +61,7 @@ export const settingsSchema = section({
 
 /** The JSON Schema keywords that settings use; `secret` keeps a value out of messages. */
 export interface LeafSchema {
-  readonly type?: 'string' | 'number' | 'integer' | 'array' | 'null';
+  readonly type?: 'string' | 'number' | 'integer' | 'boolean' | 'array' | 'null';
   readonly anyOf?: readonly LeafSchema[];
   readonly enum?: readonly string[];
   readonly minimum?: number;
@@ -99,6 +103,10 @@ function whole(value: number, minimum: number, maximum: number) {
 
 function number(value: number, minimum: number, maximum: number) {
   return { type: 'number', minimum, maximum, default: value } as const;
+}
+
+function flag(value: boolean) {
+  return { type: 'boolean', default: value } as const;
 }
 
 function texts(value: readonly string[]) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Interrupted } from '../../src/app/context.ts';
-import { type RunFacts, sentence, summarize } from '../../src/app/summary.ts';
+import { noBooks, type RunFacts, sentence, summarize } from '../../src/app/summary.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { DamageError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/core/errors.ts';
 
@@ -9,6 +9,7 @@ const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
   ...{ throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0, warnings: [], failures: [] },
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+  books: noBooks,
   ...{ files: [], strict: false, reached: true, thrown: undefined },
   ...rest,
 });

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { Context } from '../../app/context.ts';
 import type { BackfillPlan, Job } from '../../app/job.ts';
-import { type Summary, summarize } from '../../app/summary.ts';
+import { noBooks, type Summary, summarize } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import { dayStart, isoUtc, parseDay, parseTime } from '../../core/time.ts';
 import { duration } from '../print-summary.ts';
@@ -42,7 +42,7 @@ export function addJobs(shell: Shell): void {
   );
 }
 
-const symbolOption = () => repeatable('--symbol <symbol>', 'only this symbol; may be repeated');
+export const symbolOption = () => repeatable('--symbol <symbol>', 'only this symbol; may be repeated');
 
 interface BackfillOptions extends CommonFlags {
   readonly from: string;
@@ -111,7 +111,7 @@ function planText({ plans, windows, expectedRequests, expectedSeconds }: Backfil
 }
 
 /** Runs a job and prints its summary: for a person, or as one JSON line. */
-async function runAndTell<F>(
+export async function runAndTell<F>(
   shell: Shell,
   name: string,
   flags: CommonFlags,
@@ -147,5 +147,6 @@ export const notStarted = (job: string, version: string, startedAt: number, thro
     ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null, gaps: 0 },
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+    books: noBooks,
     ...{ warnings: [], failures: [], files: [], strict: false, reached: false, thrown },
   });

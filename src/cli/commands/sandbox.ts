@@ -62,6 +62,12 @@ const rules: readonly FlagRule[] = [
     parse: same,
   },
   {
+    flags: '--book-shapes <shapes>',
+    text: 'how order books are told, by turns, with commas between: objects, arrays, text, short, shuffled, list, map, outcomes, dollars, no-time, cents',
+    option: 'bookShapes',
+    parse: list,
+  },
+  {
     flags: '--retention <duration>',
     text: 'nothing older is answered, e.g. 3d',
     option: 'retentionMs',

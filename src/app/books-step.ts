@@ -1,0 +1,100 @@
+import { type BooksCollected, collectBooks } from '../ingest/collect-books.ts';
+import { openBookSink } from '../ingest/sink.ts';
+import { polledSymbols } from './polled-symbols.ts';
+import type { Run } from './run.ts';
+import { count, publishStep } from './steps.ts';
+
+/** The order books that nightly polls: those that the config asks for, none by default. */
+export async function configuredBooksStep(run: Run): Promise<void> {
+  const { symbols, allLive } = run.context.settings.orderbooks;
+  await pollBooks(run, symbols, allLive ? liveSymbols(run) : []);
+}
+
+/** Polls the order books of the symbols chosen by hand, else those that the config asks for, else those of all live ones. */
+export async function booksStep(run: Run, chosen: readonly string[]): Promise<void> {
+  const { symbols, allLive } = run.context.settings.orderbooks;
+  if (chosen.length > 0) return pollBooks(run, chosen, []);
+  return pollBooks(run, symbols, allLive || symbols.length === 0 ? liveSymbols(run) : []);
+}
+
+const liveSymbols = (run: Run): string[] =>
+  polledSymbols(run, [], run.context.clock.nowMs()).map(({ facts }) => facts.symbol);
+
+/** Polls order books into the journal; a symbol of the lists may have none, one that is named must. */
+async function pollBooks(run: Run, named: readonly string[], listed: readonly string[]): Promise<void> {
+  const symbols = [...new Set([...named, ...listed])];
+  run.books.planned += symbols.length;
+  if (symbols.length === 0) return;
+  const { context, archive } = run;
+  const { settings, signal, clock } = context;
+  const upstream = await run.upstream();
+  const display = await context.startDisplay('order books', symbols.length, 'symbols');
+  const sink = openBookSink(archive.state, clock, settings.publish.journalTicksMax, () => publishStep(run));
+  try {
+    const collected = await collectBooks(
+      {
+        ...{ upstream, clock, runId: run.id, signal, ...sink },
+        futureSkewMs: settings.poll.futureSkewSeconds * 1000,
+        concurrency: settings.upstream.concurrency,
+        onAnswer() {
+          run.reached = true;
+        },
+        onSymbol: (done) => display.update({ done }),
+      },
+      symbols,
+    );
+    account(run, collected, symbols, new Set(named));
+  } catch (error) {
+    // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
+    await sink.drain().catch(() => {});
+    throw error;
+  } finally {
+    display.stop();
+  }
+}
+
+/** Enters what a poll brought into the run. Throws what stopped it where nothing more can be done. */
+function account(run: Run, collected: BooksCollected, symbols: readonly string[], named: ReadonlySet<string>): void {
+  const { context, books } = run;
+  const { done, failures, missing, setAside, stopped, refused } = collected;
+  books.done += done.length;
+  books.snapshots += collected.snapshots;
+  books.empty += collected.empty;
+  books.quarantined += setAside.length;
+  if (setAside.length > 0)
+    run.warnings.push(`${setAside.length} order books were set aside in .oddslake/quarantine: ${setAside[0]}.`);
+  context.signal.throwIfAborted();
+  books.failed += symbols.length - done.length;
+  if (stopped !== null && (stopped.failure === 'credential' || !run.reached)) throw stopped;
+  const noneHasOne = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
+  const why = stopped?.reason ?? refused ?? noneHasOne;
+  if (done.length === 0 && why !== null) {
+    // One cause, one line: none of them is a matter of its symbol.
+    run.failures.push({
+      symbol: null,
+      from: null,
+      to: null,
+      reason: `order books of ${count(symbols, 'symbol')}: ${why}`,
+    });
+    return;
+  }
+  const lacking = missing.filter(({ symbol }) => !named.has(symbol) && done.length > 0);
+  if (lacking.length > 0) {
+    const names = lacking.map(({ symbol }) => symbol);
+    run.warnings.push(`The service has no order book of ${count(names, 'symbol')}: ${lacking[0]!.reason}.`);
+  }
+  const asked = new Set(
+    [...done, ...failures, ...missing].map((item) => (typeof item === 'string' ? item : item.symbol)),
+  );
+  const left = symbols.filter((symbol) => !asked.has(symbol));
+  const at = context.clock.nowMs();
+  const failed = [
+    ...failures,
+    ...missing.filter((item) => !lacking.includes(item)),
+    ...left.map((symbol) => ({ symbol, at, reason: why ?? 'not asked for' })),
+  ];
+  for (const { symbol, at: from, reason } of failed)
+    run.failures.push({ symbol, from, to: from + 1, reason: `order book: ${reason}` });
+  if (stopped !== null)
+    context.log.warn({ reason: stopped.reason }, 'the upstream cannot be reached any more; what was had is kept');
+}

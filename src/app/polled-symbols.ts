@@ -1,0 +1,37 @@
+import { isDue } from '../core/life.ts';
+import { type SymbolFacts, unknownSymbol } from '../core/market.ts';
+import type { Window } from '../core/window.ts';
+import { isWanted } from '../ingest/plan.ts';
+import { coverageOf } from '../state/coverage.ts';
+import type { Database } from '../state/database.ts';
+import { allSymbols, oneSymbol } from '../state/symbols.ts';
+import { lingerRules, type Run } from './run.ts';
+
+export interface PolledSymbol {
+  readonly facts: SymbolFacts;
+  /** What is covered of its ticks. */
+  readonly coverage: readonly Window[];
+}
+
+/**
+ * The symbols that a poll at `nowMs` asks for: those chosen by hand, else those of the config, else those that the market
+ * lists still ask for. Only what was chosen by hand is asked for though it was given up on.
+ */
+export function polledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
+  const { db } = archive.state;
+  const rules = lingerRules(context);
+  const named = chosen.length > 0 ? chosen : context.settings.symbols;
+  const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
+  const out: PolledSymbol[] = [];
+  for (const facts of symbols) {
+    const coverage = coverageOf(db, facts.symbol);
+    const due = chosen.length > 0 || isDue(facts, nowMs);
+    if (!due || (named.length === 0 && !isWanted({ ...facts, retiredAt: null }, coverage, nowMs, rules))) continue;
+    out.push({ facts, coverage });
+  }
+  return out;
+}
+
+/** Of symbols named by hand, known or not. */
+export const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
+  [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));
