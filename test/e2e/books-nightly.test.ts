@@ -1,0 +1,72 @@
+import { describe, expect, test } from 'vitest';
+import { olderByMs } from '../../src/sandbox/book-shapes.ts';
+import { allLive, bookCoverage, bookRequests, booksOf, input, truth, understood } from './books.ts';
+import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, job, sandbox, start } from './lake.ts';
+
+describe('nightly', () => {
+  test('keeps the order book of every live symbol, in whatever shapes the service tells them', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, bookShapes: understood });
+    const ended = await job('nightly', box.url, output, ...allLive);
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(addsUp(ended.summary)).toBe(true);
+    expect(ended.summary.books).toMatchObject({ failed: 0, quarantined: 0, done: ended.summary.books.planned });
+    expect(ended.summary.warnings).toEqual([]);
+    const published = booksOf(output);
+    expect(published.size).toBe(ended.summary.books.planned);
+    expect(published.size).toBeGreaterThan(20);
+    let empty = 0;
+    for (const [symbol, told] of published) {
+      const book = await truth(box, symbol);
+      empty += book.flat().length === 0 ? 1 : 0;
+      // A list brings an older snapshot, too; a book without a time has the moment of asking, which is ours.
+      const older = JSON.stringify([fixedNow - olderByMs, [], []]);
+      const now = told.filter((text) => text !== older);
+      expect(now.length).toBeLessThanOrEqual(1);
+      const at = (JSON.parse(now[0] ?? '[0]') as number[])[0]!;
+      expect(at === fixedNow || Math.abs(at - Date.now()) < dayMs).toBe(true);
+      expect(now, symbol).toEqual([JSON.stringify([at, ...book])]);
+    }
+    expect(ended.summary.books.empty).toBeGreaterThanOrEqual(empty);
+    expect(bookCoverage(output).length).toBe(published.size);
+    const verified = await start(['verify', '--output', output]).ended;
+    expect(verified.code, verified.stderr).toBe(0);
+  });
+
+  test('polls none unless asked to, and none for a past day, which stays repeatable', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    expect((await job('nightly', box.url, output)).code).toBe(0);
+    expect((await job('nightly', box.url, output, '--date', fixedDay, ...allLive)).code).toBe(0);
+    expect(bookRequests(box)).toBe(0);
+    const some = await job('nightly', box.url, output, '--set', 'orderbooks.symbols=NOPE');
+    expect(bookRequests(box)).toBe(1);
+    expect(some.summary).toMatchObject({
+      exit_code: 4,
+      failures: [{ symbol: 'NOPE', reason: expect.stringMatching(/^order book: answered 404/) }],
+    });
+  });
+
+  test('changes no byte of order books where the service tells the same again', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    expect((await job('nightly', box.url, output, ...allLive)).code).toBe(0);
+    const before = hashes(output, 'orderbooks', 'coverage');
+    expect((await job('nightly', box.url, output, ...allLive)).code).toBe(0);
+    expect(bookRequests(box)).toBeGreaterThan(20);
+    expect(hashes(output, 'orderbooks', 'coverage')).toEqual(before);
+  });
+
+  test('keeps ticks when no order book can be had: a service without them is one failure, not thousands', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, markets: 200, ticksPerDay: 2, bookShapes: [] });
+    const ended = await job('nightly', box.url, output, ...allLive, '--set', 'source.first_lookback_days=1');
+    expect(ended.summary).toMatchObject({ exit_code: 4, failures_count: 1, symbols: { failed: 0 } });
+    expect(ended.summary.failures[0]).toMatchObject({
+      symbol: null,
+      reason: expect.stringMatching(/^order books of \d+ symbols .*answered 404/),
+    });
+    expect(bookRequests(box)).toBeLessThan(40);
+    expect(ended.summary.symbols.done).toBeGreaterThan(100);
+  });
+});

@@ -1,0 +1,64 @@
+// What the end-to-end tests of order books share.
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { decodeBooks } from '../../src/archive/books-file.ts';
+import { datasets } from '../../src/archive/datasets.ts';
+import { decodeRows } from '../../src/archive/parquet.ts';
+import { bookShapes } from '../../src/sandbox/book-shapes.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { fixedNow } from './lake.ts';
+
+export const input = { seed: 5, nowMs: fixedNow, markets: 16, ticksPerDay: 40 };
+export const understood = bookShapes.filter((shape) => shape !== 'cents');
+export const allLive = ['--set', 'orderbooks.all_live=true'];
+
+/** Every published book as `t bids asks` by symbol; throws where a key stands twice or out of order. */
+export function booksOf(output: string): Map<string, string[]> {
+  const bySymbol = new Map<string, string[]>();
+  for (const path of globSync('orderbooks/date=*/*.parquet', { cwd: output }).sort()) {
+    const part = decodeBooks(readFileSync(join(output, path)));
+    part.symbols.forEach((symbol, i) => {
+      const sides = new Map<number, { bids: number[][]; asks: number[][] }>();
+      let key = '';
+      for (let row = part.offsets[i]!; row < part.offsets[i + 1]!; row++) {
+        const t = part.t[row]!;
+        const next = `${String(t).padStart(14)} ${part.side[row]} ${String(part.level[row]! + 1).padStart(3)}`;
+        if (next <= key) throw new Error(`${path}: ${symbol} ${next} after ${key}`);
+        key = next;
+        const book = sides.get(t) ?? { bids: [], asks: [] };
+        sides.set(t, book);
+        if (part.level[row] !== -1)
+          book[part.side[row] === 1 ? 'bids' : 'asks'].push([part.price[row]!, part.quantity[row]!]);
+      }
+      const list = bySymbol.get(symbol) ?? [];
+      bySymbol.set(symbol, list);
+      for (const [t, book] of sides) list.push(JSON.stringify([t, book.bids, book.asks]));
+    });
+  }
+  return bySymbol;
+}
+
+/** The book that the sandbox tells in its plain shape. */
+export async function truth(box: Sandbox, symbol: string): Promise<[bids: number[][], asks: number[][]]> {
+  box.set({ bookShapes: ['objects'] });
+  const answer = await fetch(`${box.url}/api/v1/orderbook?symbol=${encodeURIComponent(symbol)}`, {
+    headers: { authorization: 'Bearer sandbox-key' },
+  });
+  const { bids, asks } = (await answer.json()) as Record<'bids' | 'asks', { price: number; quantity: number }[]>;
+  const pairs = (levels: typeof bids) => levels.map(({ price, quantity }) => [price, quantity]);
+  return [pairs(bids), pairs(asks)];
+}
+
+export const bookCoverage = (output: string) =>
+  globSync('coverage/date=*/*.parquet', { cwd: output })
+    .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
+    .filter(([dataset]) => dataset === 'orderbooks');
+
+export const bookRequests = (box: Sandbox): number =>
+  Object.values(box.stats().byPath['/api/v1/orderbook'] ?? {}).reduce((sum, n) => sum + n, 0);
+
+/** Symbols that an archive knows from the lists. */
+export const listed = (output: string): string[] =>
+  decodeRows(datasets.symbols, readFileSync(join(output, 'symbols/part-00.parquet'))).map(
+    ([symbol]) => symbol as string,
+  );

@@ -1,0 +1,105 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
+import { access, folder, job, jobArgs, sandbox, start, until } from './lake.ts';
+
+describe('orderbook', () => {
+  test('polls the symbols named, and goes on where one of them fails', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    expect((await job('markets', box.url, output)).code).toBe(0);
+    const [a, b, c] = listed(output) as [string, string, string];
+    box.set({ faultSymbols: { [b]: 500 } });
+    const ended = await job('orderbook', box.url, output, ...[a, b, c].flatMap((symbol) => ['--symbol', symbol]));
+    expect(ended.summary).toMatchObject({ exit_code: 4, books: { planned: 3, done: 2, failed: 1 }, failures_count: 1 });
+    expect(ended.summary.failures[0]).toMatchObject({
+      symbol: b,
+      reason: expect.stringMatching(/^order book: answered 500/),
+    });
+    expect([...booksOf(output).keys()].sort()).toEqual([a, c].sort());
+    const asked = await start([
+      'sql',
+      '--output',
+      output,
+      '--format',
+      'csv',
+      'select count(distinct symbol) as n from orderbooks',
+    ]).ended;
+    expect(asked.stdout.trim()).toBe('n\n2');
+  });
+
+  test('polls every live symbol where none is named; one of them without a book is a warning', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    expect((await job('markets', box.url, output)).code).toBe(0);
+    const [missing] = listed(output);
+    box.set({ faultSymbols: { [missing!]: 404 } });
+    const ended = await job('orderbook', box.url, output);
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.summary.warnings).toEqual([expect.stringContaining(`no order book of 1 symbol (${missing})`)]);
+    expect(booksOf(output).size).toBe(ended.summary.books.planned - 1);
+  });
+
+  test('asks the lists first on a fresh archive, and gets through faults of the service, a book of another symbol included', async () => {
+    const output = folder();
+    const faults = ['500', 'bad-json', 'html', 'half-body', 'reset', 'wrong-symbol'] as const;
+    const box = await sandbox({ ...input, bookShapes: understood, faultShare: 0.4, faults });
+    const ended = await job('orderbook', box.url, output, '--set', 'upstream.retry_attempts_max=20');
+    expect(ended.code, ended.stdout).toBe(0);
+    expect(ended.summary.books.quarantined).toBe(0);
+    expect(booksOf(output).size).toBe(ended.summary.books.planned);
+    expect(ended.summary.retries).toBeGreaterThan(5);
+  });
+
+  test('sets aside what it does not understand, says so, and claims nothing of it', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, bookShapes: ['cents'] });
+    const ended = await job('orderbook', box.url, output);
+    expect(ended.code, ended.stderr).toBe(0);
+    const { quarantined, planned } = ended.summary.books;
+    expect(quarantined).toBeGreaterThan(10);
+    expect(ended.summary.warnings[0]).toMatch(
+      /order books were set aside in .oddslake\/quarantine: .* is outside 0 to 1/,
+    );
+    expect(ended.summary.ticks.quarantined).toBe(0);
+    // Empty books are empty in cents, too.
+    expect(booksOf(output).size).toBe(planned - quarantined);
+    expect(bookCoverage(output).length).toBe(planned - quarantined);
+    const lines = globSync('.oddslake/quarantine/*', { cwd: output }).flatMap((path) =>
+      readFileSync(join(output, path), 'utf8').trimEnd().split('\n'),
+    );
+    expect(lines.length).toBe(quarantined);
+    expect((JSON.parse(lines[0]!) as { raw: string }).raw).toMatch(/^\{"symbol":.*"yes":\[\[/);
+    expect((await job('orderbook', box.url, output, '--strict')).code).toBe(4);
+  });
+
+  test('killed while it polls, keeps what was had and gives it once', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, markets: 60 });
+    expect((await job('markets', box.url, output)).code).toBe(0);
+    box.set({ latencyMs: 40 });
+    const running = start(jobArgs('orderbook', output), access(box.url));
+    await until(() => bookRequests(box) > 40);
+    running.child.kill('SIGKILL');
+    await running.ended;
+    box.set({ latencyMs: 0 });
+    const published = await job('publish', box.url, output);
+    expect(published.code, published.stderr).toBe(0);
+    const had = booksOf(output).size;
+    expect(had).toBeGreaterThan(10);
+    const again = await job('orderbook', box.url, output);
+    expect(again.code, again.stderr).toBe(0);
+    expect(booksOf(output).size).toBe(again.summary.books.planned);
+    expect(again.summary.books.planned).toBeGreaterThan(had);
+  });
+
+  test('ends by the contract where the key is refused, nobody is there, or the setting is no boolean', async () => {
+    const box = await sandbox({ ...input, forbidden: true });
+    expect((await job('orderbook', box.url, folder(), '--symbol', 'A', '--symbol', 'B')).code).toBe(3);
+    const gone = await job('orderbook', 'http://127.0.0.1:9', folder(), '--symbol', 'A', '--symbol', 'B');
+    expect(gone.code, gone.stdout).toBe(7);
+    const wrong = await job('nightly', box.url, folder(), '--set', 'orderbooks.all_live=yes');
+    expect(wrong.summary).toMatchObject({ exit_code: 2, error: expect.stringMatching(/all_live.*true or false/) });
+  });
+});
