@@ -66,7 +66,7 @@ export const datasets = {
     column('symbol', 'string', 'market ticker at its venue'),
     column('t', 'timestamp', 'time of the snapshot, UTC'),
     column('side', 'string', 'bid or ask'),
-    column('level', 'int32', 'from 0, best first; -1 in the one row of an empty book'),
+    column('level', 'int32', 'from 0, best first; -1 in the one row of an empty book, whose side is bid'),
     column('price', 'double', 'price, a fraction of 1; NaN in an empty book'),
     column(
       'quantity',
@@ -81,7 +81,7 @@ export const datasets = {
     column('symbol', 'string', 'market ticker at its venue'),
     column('t_from', 'timestamp', 'start of the window, included'),
     column('t_to', 'timestamp', 'end of the window, excluded'),
-    column('ticks', 'int32', 'published ticks in the window'),
+    column('ticks', 'int32', 'published ticks in the window; for order books, the snapshots that its answers brought'),
     column('fetched_at', 'timestamp', 'when its latest answer was generated'),
     column('origin', 'string', 'poll, backfill or import'),
   ],

@@ -6,7 +6,8 @@ const about: Record<DatasetName, string> = {
   ticks: 'every tick once: one row for each (symbol, t)',
   symbols: 'one row a symbol, as last known',
   markets: 'what the market lists said, day by day; a new row begins when the state of a market changes',
-  orderbooks: 'snapshots of order books, one row a level',
+  orderbooks:
+    'snapshots of the order books of YES, one row a level; where a venue tells bids of both outcomes alone, an ask is 1 minus a bid for NO',
   candles_1h: 'open, high, low, close of each hour that has ticks',
   candles_1d: 'open, high, low, close of each UTC day that has ticks',
   coverage: 'which windows were asked and answered: outside of them nothing is known, inside an absence is a fact',

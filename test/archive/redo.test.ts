@@ -3,8 +3,10 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk.ts';
 import { verify } from '../../src/archive/verify.ts';
+import { sideOf } from '../../src/core/book.ts';
 import { openIntent } from '../../src/state/intent.ts';
 import { appendMarkets, journaledTicks } from '../../src/state/journal.ts';
+import { appendBooks } from '../../src/state/journal-books.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import {
   answer,
@@ -68,6 +70,9 @@ async function prepared(): Promise<string> {
     appendMarkets(archive.state, { runId: 'second', observedAt: now, markets }, [{ reason: 'no id', raw: '{}' }]);
     observeMarkets(archive.state.db, markets, now, true);
   });
+  const book = { t: day0, bids: sideOf([{ price: 0.4, quantity: 1 }], 'highest'), asks: sideOf([], 'lowest') };
+  const told = { runId: 'second', observedAt: day0, snapshots: [book], rejected: [], understood: true };
+  appendBooks(archive.state, [{ symbol: 'AAA', ...told }]);
   archive.close();
   return root;
 }
@@ -81,7 +86,7 @@ describe('a publish that dies at any change it makes to the disk', () => {
     const undisturbed = opened({ root: calm, disk: whole });
     await publishNow(undisturbed, now, 'second');
     const wanted = {
-      files: hashes(calm, '{ticks,coverage,conflicts,markets,symbols}/**/*.parquet'),
+      files: hashes(calm, '{ticks,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet'),
       counts: undisturbed.state.db.all('select run_id, fetched, accepted, duplicates, conflicts, recovered from runs'),
       symbols: undisturbed.state.db.all('select symbol, ticks, first_tick, last_tick from symbols'),
       segments: undisturbed.state.db.all('select * from segments'),
@@ -105,7 +110,7 @@ describe('a publish that dies at any change it makes to the disk', () => {
       await publishNow(archive, now, 'second');
       expect(
         {
-          files: hashes(root, '{ticks,coverage,conflicts,markets,symbols}/**/*.parquet'),
+          files: hashes(root, '{ticks,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet'),
           counts: archive.state.db.all('select run_id, fetched, accepted, duplicates, conflicts, recovered from runs'),
           symbols: archive.state.db.all('select symbol, ticks, first_tick, last_tick from symbols'),
           segments: archive.state.db.all('select * from segments'),
