@@ -1,4 +1,4 @@
-import { booksStep } from '../src/app/books-step.ts';
+import { asksLists, booksStep } from '../src/app/books-step.ts';
 import type { Job, OrderbookFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
 import { marketsStep, publishStep, verifyStep } from '../src/app/steps.ts';
@@ -10,9 +10,7 @@ export const job: Job<OrderbookFlags> = {
   schedule: null,
   run: (context, { symbols }) =>
     runJob(context, 'orderbook', { upstream: true }, async (run) => {
-      const { settings } = context;
-      const unnamed = [symbols, settings.orderbooks.symbols, settings.symbols].every((names) => names.length === 0);
-      if (unnamed && allSymbols(run.archive.state.db).length === 0) await marketsStep(run);
+      if (asksLists(run, symbols) && allSymbols(run.archive.state.db).length === 0) await marketsStep(run);
       await booksStep(run, symbols);
       await publishStep(run);
       await verifyStep(run);

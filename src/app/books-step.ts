@@ -1,14 +1,30 @@
+import { UpstreamError } from '../core/errors.ts';
 import { type BooksCollected, collectBooks } from '../ingest/collect-books.ts';
 import { openBookSink } from '../ingest/sink.ts';
 import { polledSymbols } from './polled-symbols.ts';
 import type { Run } from './run.ts';
 import { count, publishStep } from './steps.ts';
 
-/** The order books that nightly polls: those that the config asks for, none by default. */
+/**
+ * The order books that nightly polls: those that the config asks for, none by default. A key that reads ticks and no order
+ * books is a failure of the run, no more: what came before is published all the same.
+ */
 export async function configuredBooksStep(run: Run): Promise<void> {
   const { symbols, allLive } = run.context.settings.orderbooks;
-  await pollBooks(run, symbols, allLive ? liveSymbols(run) : []);
+  const reached = run.reached;
+  try {
+    await pollBooks(run, symbols, allLive ? liveSymbols(run) : []);
+  } catch (error) {
+    if (!(error instanceof UpstreamError) || error.failure !== 'credential' || !reached) throw error;
+    run.failures.push({ symbol: null, from: null, to: null, reason: `order books: ${error.reason}` });
+  }
 }
+
+/** Whether `booksStep` needs to know which symbols are live by the market lists. */
+export const asksLists = ({ context: { settings } }: Run, chosen: readonly string[]): boolean =>
+  chosen.length === 0 &&
+  settings.symbols.length === 0 &&
+  (settings.orderbooks.allLive || settings.orderbooks.symbols.length === 0);
 
 /** Polls the order books of the symbols chosen by hand, else those that the config asks for, else those of all live ones. */
 export async function booksStep(run: Run, chosen: readonly string[]): Promise<void> {

@@ -1,5 +1,6 @@
 import { compareContent, type Level, type Snapshot, sideOf } from '../core/book.ts';
-import { complement, NotUnderstood, readSide, requireFractions } from './book-side.ts';
+import { NotUnderstood } from './book-side.ts';
+import { hasSides, sidesOf } from './book-sides.ts';
 import { timeFlaw } from './judge.ts';
 
 /** What an answer of the order-book route says. */
@@ -27,14 +28,11 @@ interface Told {
   readonly outcome: unknown;
 }
 
+const nothingTold: Told = { time: undefined, symbol: undefined, outcome: undefined };
+
 const timeNames = ['t', 'timestamp', 'time', 'ts'];
 const wrappings = ['orderbook', 'order_book', 'book', 'orderbook_fp', 'data', 'result'];
 const lists = ['orderbooks', 'order_books', 'books', 'snapshots', 'snapshot'];
-const bidNames = ['bids', 'bid', 'buys', 'buy'];
-const askNames = ['asks', 'ask', 'offers', 'offer', 'sells', 'sell'];
-// Dollars are fractions of one; the cents that venues put beside them are not needed then.
-const yesNames = ['yes_dollars', 'yes', 'YES', 'Yes'];
-const noNames = ['no_dollars', 'no', 'NO', 'No'];
 
 /** Wrappings around a book that are looked through. */
 const depthMax = 5;
@@ -48,18 +46,24 @@ export function readBooks(body: unknown, question: BookQuestion): BookReading {
   const flaws: string[] = [];
   const byTime = new Map<number, Snapshot>();
   const doubtful = new Set<number>();
+  const others: string[] = [];
   const take = (book: Fields, told: Told): void => {
+    if (typeof told.symbol === 'string' && told.symbol !== question.symbol) {
+      others.push(`it names another symbol, ${JSON.stringify(told.symbol.slice(0, 80))}`);
+      return;
+    }
     const snapshot = readBook(book, told, question);
     const held = byTime.get(snapshot.t);
     if (held !== undefined && compareContent(held, snapshot) !== 0) doubtful.add(snapshot.t);
     byTime.set(snapshot.t, snapshot);
   };
   const walk = (value: unknown, told: Told, depth: number): void => {
-    if (Array.isArray(value) && depth < depthMax) {
-      for (const item of value) walk(item, told, depth + 1);
-      return;
-    }
     try {
+      if (Array.isArray(value) && depth < depthMax) {
+        const both = outcomesIn(value);
+        for (const item of both === null ? value : [both]) walk(item, told, depth + 1);
+        return;
+      }
       const fields = objectOf(value);
       const around = toldBy(fields, told);
       const inside = wrapped(fields, question.symbol);
@@ -72,12 +76,31 @@ export function readBooks(body: unknown, question: BookQuestion): BookReading {
       flaws.push(error.message);
     }
   };
-  walk(body, { time: undefined, symbol: undefined, outcome: undefined }, 0);
+  walk(body, nothingTold, 0);
+  // Beside the one that was asked for, nobody asked for them: they come with their own question.
+  if (byTime.size === 0) flaws.push(...others);
   for (const t of doubtful) {
     byTime.delete(t);
     flaws.push(`two different books of ${new Date(t).toISOString()}`);
   }
   return { snapshots: [...byTime.values()].sort((a, b) => a.t - b.t), flaws };
+}
+
+/** A list of the books of YES and NO as one book of both; null where it is no such list. */
+function outcomesIn(items: readonly unknown[]): Fields | null {
+  const named = (outcome: RegExp): Fields[] =>
+    items.filter((item): item is Fields => {
+      const name = (item as Fields | null)?.outcome;
+      return typeof name === 'string' && outcome.test(name);
+    });
+  const no = named(/^no$/i);
+  if (no.length === 0) return null;
+  const yes = named(/^yes$/i);
+  if (items.length !== 2 || yes.length !== 1)
+    throw new NotUnderstood('books of the outcome NO, not one beside one of YES');
+  const { time, symbol } = toldBy(yes[0]!, nothingTold);
+  if (toldBy(no[0]!, nothingTold).time !== time) throw new NotUnderstood('books of YES and NO of two moments');
+  return { t: time, symbol, yes: yes[0], no: no[0] };
 }
 
 function objectOf(value: unknown): Fields {
@@ -102,16 +125,7 @@ function wrapped(fields: Fields, symbol: string): unknown {
   return name === undefined ? undefined : fields[name];
 }
 
-/** A field that may hold levels: a list, an object, or null for none. A number may be just the best price. */
-const pick = (fields: Fields, names: readonly string[]): string | undefined =>
-  names.find((name) => Object.hasOwn(fields, name) && typeof fields[name] === 'object');
-
-const hasSides = (fields: Fields): boolean =>
-  [bidNames, askNames, yesNames, noNames].some((names) => pick(fields, names) !== undefined);
-
-function readBook(fields: Fields, told: Told, { symbol, answeredAt, futureMs }: BookQuestion): Snapshot {
-  if (typeof told.symbol === 'string' && told.symbol !== symbol)
-    throw new NotUnderstood(`it names another symbol, ${JSON.stringify(told.symbol.slice(0, 80))}`);
+function readBook(fields: Fields, told: Told, { answeredAt, futureMs }: BookQuestion): Snapshot {
   if (typeof told.outcome === 'string' && /^no$/i.test(told.outcome))
     throw new NotUnderstood('it is the book of the outcome NO');
   const t = told.time === undefined ? answeredAt : timeOf(told.time);
@@ -128,57 +142,4 @@ function timeOf(value: unknown): number {
   if (typeof value !== 'string') return Number.NaN;
   if (/^\d{1,16}$/.test(value)) return Number(value);
   return /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d.*(Z|[+-]\d\d:?\d\d)$/.test(value) ? Date.parse(value) : Number.NaN;
-}
-
-interface Sides {
-  readonly bids: readonly Level[];
-  readonly asks: readonly Level[];
-}
-
-function sidesOf(fields: Fields): Sides {
-  const bidName = pick(fields, bidNames);
-  const askName = pick(fields, askNames);
-  if (bidName === undefined && askName === undefined) return sidesOfOutcomes(fields);
-  const ofOutcomes = bidName === undefined ? null : (fields[bidName] as Fields | null);
-  if (askName === undefined && ofOutcomes !== null && pick(ofOutcomes, [...yesNames, ...noNames]) !== undefined)
-    return sidesOfOutcomes(ofOutcomes);
-  requireWhole(fields, bidName, askName);
-  const bids = readSide(fields[bidName ?? '']);
-  const asks = readSide(fields[askName ?? '']);
-  requireFractions([...bids, ...asks]);
-  return { bids, asks };
-}
-
-/** A bid for NO at a price is an offer of YES at what it leaves of 1. */
-function sidesOfOutcomes(fields: Fields): Sides {
-  const yesName = pick(fields, yesNames);
-  const noName = pick(fields, noNames);
-  const yes = fields[yesName ?? ''];
-  const no = fields[noName ?? ''];
-  if (isBook(yes) && pick(yes, askNames) !== undefined) return sidesOf(yes);
-  requireWhole(fields, yesName, noName);
-  if (isBook(no) && pick(no, bidNames) === undefined) throw new NotUnderstood('the outcome NO has no bids');
-  const bids = readSide(bidsOf(yes));
-  const noBids = readSide(bidsOf(no));
-  requireFractions([...bids, ...noBids]);
-  return { bids, asks: noBids.map(({ price, quantity }) => ({ price: complement(price), quantity })) };
-}
-
-const isBook = (value: unknown): value is Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && hasSides(value as Fields);
-
-const bidsOf = (value: unknown): unknown => (isBook(value) ? value[pick(value, bidNames) ?? ''] : value);
-
-/**
- * Refuses a book of one side where another field may hold the other: only one that has nothing of the kind leaves out
- * an empty side.
- */
-function requireWhole(fields: Fields, one: string | undefined, other: string | undefined): void {
-  if (one !== undefined && other !== undefined) return;
-  const present = one ?? other;
-  const strange = Object.entries(fields).find(
-    ([name, value]) => name !== present && typeof value === 'object' && value !== null,
-  );
-  if (strange !== undefined)
-    throw new NotUnderstood(`it has ${present}, and no other side but ${JSON.stringify(strange[0].slice(0, 40))}`);
 }

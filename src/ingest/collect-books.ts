@@ -85,7 +85,7 @@ export async function collectBooks(context: BooksContext, symbols: readonly stri
       if (context.signal.aborted && error === context.signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
       const silent = error.failure === 'unreachable' && line.answers() === answersBefore;
-      if (error.failure === 'credential' || (alone && silent)) stopped = error;
+      if (error.failure === 'credential' || (alone && silent)) stopped ??= error;
       const isMissing = missingStatuses.includes(error.status);
       (isMissing ? missing : failures).push({ symbol, at: sentAt, reason: error.reason });
       const refusals = [...missing, ...failures];

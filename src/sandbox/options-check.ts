@@ -43,6 +43,7 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
     holds: (value) => typeof value === 'string' && /^[!-~]+$/.test(value),
   },
   forbidden: flag,
+  booksForbidden: flag,
   nowMs: orNull(whole(0, latestMs)),
   seed: whole(0, 0xffff_ffff),
   markets: whole(1, 20_000),

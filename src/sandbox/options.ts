@@ -11,6 +11,8 @@ export interface SandboxOptions {
   readonly key: string;
   /** Whether even the right key is answered 403. Default false. */
   readonly forbidden: boolean;
+  /** The same for order books alone. Default false. */
+  readonly booksForbidden: boolean;
   /** The moment it is in the sandbox, epoch milliseconds; null follows the clock. Default null. */
   readonly nowMs: number | null;
   /** Everything made up or gone wrong comes from this number. Default 1. */
@@ -94,6 +96,7 @@ export const sandboxDefaults: SandboxOptions = {
   port: 0,
   key: 'sandbox-key',
   forbidden: false,
+  booksForbidden: false,
   nowMs: null,
   seed: 1,
   markets: 40,

@@ -67,6 +67,7 @@ export function ticksRoute(query: URLSearchParams, context: RouteContext): Answe
 
 export function orderbookRoute(query: URLSearchParams, context: RouteContext): Answer {
   const { feed, options, nowMs } = context;
+  if (options.booksForbidden) return problem(403, 'this key may not read order books');
   if (options.bookShapes.length === 0) return problem(404, 'no such path');
   const symbol = knownSymbol(query, context);
   if (typeof symbol !== 'string') return symbol;

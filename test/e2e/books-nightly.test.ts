@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { olderByMs } from '../../src/sandbox/book-shapes.ts';
 import { allLive, bookCoverage, bookRequests, booksOf, input, truth, understood } from './books.ts';
-import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, job, sandbox, start } from './lake.ts';
+import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, job, sandbox, start, totalTicks } from './lake.ts';
 
 describe('nightly', () => {
   test('keeps the order book of every live symbol, in whatever shapes the service tells them', async () => {
@@ -68,5 +68,17 @@ describe('nightly', () => {
     });
     expect(bookRequests(box)).toBeLessThan(40);
     expect(ended.summary.symbols.done).toBeGreaterThan(100);
+  });
+
+  test('publishes ticks though the key may not read order books', async () => {
+    const output = folder();
+    const box = await sandbox({ ...input, markets: 4, booksForbidden: true });
+    const ended = await job('nightly', box.url, output, ...allLive);
+    expect(ended.summary).toMatchObject({
+      ...{ exit_code: 4, error: null, failures_count: 1 },
+      failures: [{ symbol: null, reason: expect.stringMatching(/^order books: answered 403/) }],
+    });
+    expect(totalTicks(output)).toBe(ended.summary.ticks.accepted);
+    expect((await job('orderbook', box.url, output)).code).toBe(3);
   });
 });

@@ -85,6 +85,34 @@ describe('one book is read the same', () => {
     ],
     ['as bids of both outcomes', { t, yes: bids, no: noBids }],
     ['as bids of both outcomes under bids', { t, bids: { yes: bids, no: noBids } }],
+    ['as bids of both outcomes under bids, and no asks', { t, bids: { yes: bids, no: noBids }, asks: [] }],
+    [
+      'as one list of bids of both outcomes',
+      {
+        t,
+        bids: [
+          ...noBids.map(([price, size]) => ({ outcome: 'NO', price, size })),
+          ...bids.map(([price, size]) => ({ outcome: 'YES', price, size })),
+        ],
+        asks: [],
+      },
+    ],
+    [
+      'as a list of the books of both outcomes',
+      [
+        { outcome: 'No', t, bids: noBids, asks: [] },
+        { outcome: 'Yes', t, bids, asks: [] },
+      ],
+    ],
+    [
+      'beside the book of another symbol',
+      {
+        data: [
+          { symbol: 'X', t, bids: [], asks: [] },
+          { symbol: 'S', t, bids, asks },
+        ],
+      },
+    ],
     ['as books of both outcomes', { t, yes: { bids, asks }, no: { bids: noBids, asks: [] } }],
     ['as books of both outcomes without asks', { t, yes: { bids }, no: { bids: noBids } }],
     [
@@ -203,6 +231,25 @@ describe('is set aside, and no part of it kept', () => {
       { t, bids, supply: asks },
       /^it has bids, and no other side but "supply"$/,
     ],
+    ['bids of NO beside asks', { t, bids: [{ side: 'no', price: 0.4, size: 1 }], asks }, /outcome NO beside asks$/],
+    ['asks of NO', { t, bids, asks: { yes: asks, no: bids } }, /outcome NO beside asks$/],
+    [
+      'books of both outcomes of two moments',
+      [
+        { outcome: 'No', t, bids },
+        { outcome: 'Yes', t: t + 1, bids },
+      ],
+      /two moments$/,
+    ],
+    [
+      'several books of NO',
+      [
+        { outcome: 'No', bids },
+        { outcome: 'No', t, bids },
+        { outcome: 'Yes', t, bids },
+      ],
+      /^books of the outcome NO/,
+    ],
     ['the outcome NO', { t, outcome: 'No', bids, asks }, /outcome NO/],
     ['a book of another symbol', { data: [{ symbol: 'X', t, bids, asks }] }, /^it names another symbol, "X"$/],
     ['a time in seconds', { t: t / 1000, bids, asks }, /^t is outside the years 2000 to 2100$/],
@@ -289,4 +336,28 @@ test('asks told as bids of NO are the same asks, to the bit', () => {
 test('the complement of a price is a decimal one, and its own inverse', () => {
   expect([0.42, 0.001, 0, 1, 0.1 + 0.2].map(complement)).toEqual([0.58, 0.999, 1, 0, 1 - (0.1 + 0.2)]);
   for (let n = 0; n <= 10_000; n++) expect(complement(complement(n / 10_000))).toBe(n / 10_000);
+});
+
+test('whatever JSON comes is read without a crash, and what is kept is a book', () => {
+  const names = ['t', 'symbol', 'outcome', 'data', 'book', 'bids', 'asks', 'yes', 'no', 'price', 'size', 'S'];
+  const { body } = fc.letrec((tie) => ({
+    body: fc.oneof(
+      { maxDepth: 6 },
+      fc.constantFrom<unknown>(0, 0.5, 1, 42, t, '0.25', 'No', 'Yes', 'S', null, true),
+      fc.array(tie('body'), { maxLength: 3 }),
+      fc.dictionary(fc.constantFrom(...names), tie('body'), { maxKeys: 4 }),
+    ),
+  }));
+  fc.assert(
+    fc.property(body, (any) => {
+      for (const { t: at, bids: buys, asks: sells } of read(any).snapshots) {
+        expect(at).toBeLessThanOrEqual(futureMs);
+        for (const { prices, quantities } of [buys, sells]) {
+          expect(prices.every((price) => price >= 0 && price <= 1)).toBe(true);
+          expect(quantities.every((quantity) => quantity > 0 && Number.isFinite(quantity))).toBe(true);
+        }
+      }
+    }),
+    { seed, numRuns: 5000 },
+  );
 });
