@@ -184,6 +184,7 @@ export async function publishStep(run: Run): Promise<void> {
       ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
       named: namedSymbols(context),
       rules: lingerRules(context),
+      candles: context.settings.archive.candles,
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);

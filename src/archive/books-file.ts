@@ -1,35 +1,28 @@
-import { type Data, Float64, Int32, makeData, type RecordBatch, Utf8 } from 'apache-arrow';
+import { type Data, makeData, type RecordBatch, Utf8 } from 'apache-arrow';
 import { askSide, type BookColumns, bidSide } from '../core/merge-books.ts';
+import { batchesOf, doubleData, int32Data, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
 import { decode, encodeBatches } from './parquet.ts';
-import { batchRows, readSymbols, readTimes, repeats, symbolsOf, timesOf } from './ticks-file.ts';
+import { readSymbols, readTimes, repeats } from './ticks-file.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
 export function encodeBooks(part: BookColumns): Uint8Array {
-  const batches: Data[][] = [];
-  for (let from = 0; from < part.t.length; from += batchRows) {
-    batches.push(batchOf(part, from, Math.min(part.t.length, from + batchRows)));
-  }
+  const batches = batchesOf(part.t.length, (from, to) => [
+    symbolData(part, from, to),
+    timeData(part.t.subarray(from, to)),
+    sideData(part.side.subarray(from, to)),
+    int32Data(part.level.slice(from, to)),
+    doubleData(part.price.slice(from, to)),
+    doubleData(part.quantity.slice(from, to)),
+  ]);
   return encodeBatches(datasets.orderbooks, batches, { delta: repeats(part.t) ? [] : ['t'] });
-}
-
-function batchOf(part: BookColumns, from: number, to: number): Data[] {
-  const length = to - from;
-  return [
-    symbolsOf(part, from, to),
-    timesOf(part.t.subarray(from, to)),
-    sidesOf(part.side.subarray(from, to)),
-    makeData({ type: new Int32(), length, nullCount: 0, data: part.level.slice(from, to) }),
-    makeData({ type: new Float64(), length, nullCount: 0, data: part.price.slice(from, to) }),
-    makeData({ type: new Float64(), length, nullCount: 0, data: part.quantity.slice(from, to) }),
-  ];
 }
 
 const words: readonly Uint8Array[] = [Buffer.from('ask'), Buffer.from('bid')];
 const wordBytes = 3;
 
 /** The words of sides, all of them of one length. */
-function sidesOf(side: Uint8Array): Data {
+function sideData(side: Uint8Array): Data {
   const data = new Uint8Array(wordBytes * side.length);
   side.forEach((value, i) => {
     data.set(words[value]!, wordBytes * i);

@@ -1,3 +1,4 @@
+import type { CandleInterval } from '../core/candles.ts';
 import { type Covered, joinForPublishing, overlay } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
 import { type Conflict, type KnownStandings, type Merged, mergePart, noPart, type PartColumns } from '../core/merge.ts';
@@ -20,6 +21,7 @@ import {
 } from './day-files.ts';
 import { dayPath } from './layout.ts';
 import { fileAt } from './manifest.ts';
+import { stageCandles } from './publish-candles.ts';
 import { type Stage, stageFile } from './stage.ts';
 import { decodeTicks, encodeTicks } from './ticks-file.ts';
 
@@ -48,8 +50,17 @@ export interface DayInput {
   readonly answers: readonly BookAnswer[];
 }
 
-/** Merges the journal's bins of one day with what is published and stages what changed. Holds one part in memory. */
-export async function stageDay(archive: Archive, stage: Stage, input: DayInput, end: number): Promise<DayOutcome> {
+/**
+ * Merges the journal's bins of one day with what is published and stages what changed, and the candles of these
+ * intervals. Holds one part in memory.
+ */
+export async function stageDay(
+  archive: Archive,
+  stage: Stage,
+  input: DayInput,
+  end: number,
+  intervals: readonly CandleInterval[],
+): Promise<DayOutcome> {
   const { day, bins, answers } = input;
   const refused: string[] = [];
   const outcomes: BinOutcome[] = [];
@@ -64,7 +75,9 @@ export async function stageDay(archive: Archive, stage: Stage, input: DayInput, 
   }
   for (const bin of bins) {
     try {
-      outcomes.push(stageBin(archive, stage, bin, end, coverage.ticks, conflicts));
+      const { columns, ...outcome } = stageBin(archive, stage, bin, end, coverage.ticks, conflicts);
+      stageCandles(archive, stage, intervals, bin, columns, coverage.ticks);
+      outcomes.push(outcome);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
       refused.push(error.message);
@@ -87,7 +100,7 @@ function stageBin(
   end: number,
   coverage: Map<string, PublishedCoverage[]>,
   conflicts: Conflict[],
-): BinOutcome {
+): BinOutcome & { readonly columns: PartColumns } {
   const { db } = archive.state;
   const path = dayPath('ticks', bin.day, bin.part);
   const file = fileAt(stage.base, 'ticks', path);
@@ -110,7 +123,7 @@ function stageBin(
   const covered = readBinCoverage(db, bin, end);
   updateCoverage(coverage, covered, [...merged.added.keys()], columns);
   const deltas = deltasOf(merged.added, columns);
-  return { bin, merged, deltas, coverage: covered, ticksByRun: binTicksByRun(db, bin, end) };
+  return { bin, merged, columns, deltas, coverage: covered, ticksByRun: binTicksByRun(db, bin, end) };
 }
 
 /** Lays new answers over the day's coverage and counts the ticks anew wherever answers or ticks came. */

@@ -1,3 +1,4 @@
+import type { CandleInterval } from '../core/candles.ts';
 import type { Clock } from '../core/clock.ts';
 import { completeness } from '../core/completeness.ts';
 import { type Covered, overlayOnto } from '../core/coverage.ts';
@@ -30,6 +31,7 @@ import { quarantinePath, symbolsPath } from './layout.ts';
 import { formatVersion, type Manifest, manifestText, type PublishedFile } from './manifest.ts';
 import { encodeRows, type Value } from './parquet.ts';
 import { stageBooks } from './publish-books.ts';
+import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import { type BinOutcome, type DayInput, stageDay } from './publish-day.ts';
 import { nextFiles, type Stage, stageFile, stagePrivate, startStage } from './stage.ts';
 
@@ -41,6 +43,8 @@ export interface PublishOptions {
   /** Symbols named by hand, or null where market lists decide which are polled. */
   readonly named: ReadonlySet<string> | null;
   readonly rules: LingerRules;
+  /** The intervals to keep candles of, besides those that are there. */
+  readonly candles: readonly CandleInterval[];
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
 }
@@ -53,7 +57,10 @@ export interface Published {
   readonly refused: readonly string[];
 }
 
-/** Merges what is journaled into the published tree: one new generation, all or nothing. Nothing journaled: no new one. */
+/**
+ * Merges what is journaled into the published tree and makes the candles that are missing: one new generation, all or
+ * nothing. Nothing journaled and no candles missing: no new one.
+ */
 export async function publish(archive: Archive, options: PublishOptions): Promise<Published> {
   const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal);
   try {
@@ -82,23 +89,30 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const stage = startStage(archive, base);
   const bins = journalBins(db, end);
   const books = await stageBooks(archive, stage, end, options.signal);
+  const intervals = keptIntervals(base, options.candles);
   const refused: string[] = [...books.refused];
   const taken: BinOutcome[] = [];
   const answered: BookAnswer[] = [];
   let done = 0;
   for (const input of daysOf(bins, books.answers)) {
     options.signal?.throwIfAborted();
-    const outcome = await stageDay(archive, stage, input, end);
+    const outcome = await stageDay(archive, stage, input, end, intervals);
     taken.push(...outcome.bins);
     answered.push(...outcome.answers);
     refused.push(...outcome.refused);
     done += input.bins.length;
     options.onProgress?.(done, bins.length);
   }
+  const missing = await stageMissingCandles(archive, stage, intervals, {
+    signal: options.signal,
+    onProgress: (made, total) => options.onProgress?.(bins.length + made, bins.length + total),
+  });
+  refused.push(...missing.filter((sentence) => !refused.includes(sentence)));
   const polls = stageMarkets(archive, stage, end, refused);
   const rejected = stageQuarantine(archive, stage, end);
   const anyBooks = books.bins.length + answered.length > 0;
-  if (taken.length === 0 && polls.length === 0 && !rejected && !anyBooks) return { manifest: base, files: [], refused };
+  const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
+  if (!anything) return { manifest: base, files: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
   stageSymbols(archive, stage, symbols);
   const manifest = nextManifest(archive, stage, symbols, taken, options);

@@ -1,17 +1,12 @@
-import { type Data, Float64, makeData, TimestampMillisecond, Utf8 } from 'apache-arrow';
+import type { Data, Float64, Utf8 } from 'apache-arrow';
 import type { PartColumns } from '../core/merge.ts';
+import { batchesOf, doubleData, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
 import { decode, encodeBatches, rowGroupRows } from './parquet.ts';
 
-/** Rows of one Arrow batch: bounds what is held twice while a part is encoded. */
-export const batchRows = 8 * rowGroupRows;
-
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
 export function encodeTicks(part: PartColumns): Uint8Array {
-  const batches: Data[][] = [];
-  for (let from = 0; from < part.t.length; from += batchRows) {
-    batches.push(batchOf(part, from, Math.min(part.t.length, from + batchRows)));
-  }
+  const batches = batchesOf(part.t.length, (from, to) => batchOf(part, from, to));
   return encodeBatches(datasets.ticks, batches, { delta: repeats(part.t) ? [] : ['t'] });
 }
 
@@ -32,70 +27,11 @@ export function repeats(t: Float64Array): boolean {
   return distinct * 4 < sample.length;
 }
 
-function batchOf(part: PartColumns, from: number, to: number): Data[] {
-  const length = to - from;
-  return [
-    symbolsOf(part, from, to),
-    timesOf(part.t.subarray(from, to)),
-    makeData({ type: new Float64(), length, nullCount: 0, data: part.p.slice(from, to) }),
-  ] as Data[];
-}
-
-/** Rows grouped by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
-type Grouped = Pick<PartColumns, 'symbols' | 'offsets'>;
-
-/** The symbol column of some rows. */
-export function symbolsOf(part: Grouped, from: number, to: number): Data {
-  const length = to - from;
-  const symbolBytes = part.symbols.map((symbol) => Buffer.from(symbol, 'utf8'));
-  let size = 0;
-  const spans: { bytes: Buffer; rows: number }[] = [];
-  for (let s = symbolAt(part, from); s < part.symbols.length && part.offsets[s]! < to; s++) {
-    const rows = Math.min(to, part.offsets[s + 1]!) - Math.max(from, part.offsets[s]!);
-    spans.push({ bytes: symbolBytes[s]!, rows });
-    size += rows * symbolBytes[s]!.length;
-  }
-  const data = new Uint8Array(size);
-  const valueOffsets = new Int32Array(length + 1);
-  let at = 0;
-  let row = 0;
-  for (const { bytes, rows } of spans) {
-    for (let r = 0; r < rows; r++) {
-      data.set(bytes, at);
-      at += bytes.length;
-      valueOffsets[++row] = at;
-    }
-  }
-  return makeData({ type: new Utf8(), length, nullCount: 0, valueOffsets, data });
-}
-
-/** A time column. */
-export const timesOf = (t: Float64Array): Data =>
-  makeData({ type: new TimestampMillisecond('UTC'), length: t.length, nullCount: 0, data: int64Of(t) });
-
-/** The symbol that holds a row, by bisection. */
-function symbolAt(part: Grouped, row: number): number {
-  let low = 0;
-  let high = part.symbols.length - 1;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (part.offsets[middle]! <= row) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
-/** Whole epoch milliseconds as 64-bit integers, by two 32-bit halves: five times a loop over BigInt. */
-function int64Of(t: Float64Array): BigInt64Array {
-  const out = new BigInt64Array(t.length);
-  const halves = new Int32Array(out.buffer);
-  for (let i = 0; i < t.length; i++) {
-    const high = Math.floor(t[i]! / 4_294_967_296);
-    halves[2 * i] = t[i]! - high * 4_294_967_296;
-    halves[2 * i + 1] = high;
-  }
-  return out;
-}
+const batchOf = (part: PartColumns, from: number, to: number): Data[] => [
+  symbolData(part, from, to),
+  timeData(part.t.subarray(from, to)),
+  doubleData(part.p.slice(from, to)),
+];
 
 /** Decodes a part that `encodeTicks` wrote; throws where it cannot be read, or is not sorted with unique keys. */
 export function decodeTicks(bytes: Uint8Array): PartColumns {

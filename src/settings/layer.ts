@@ -79,12 +79,9 @@ function check(path: string, leaf: LeafSchema, value: unknown, from: string): vo
   }
   const index = value.findIndex((item) => !isValid(leaf.items!, item));
   const quoted = typeof value[index] === 'number' ? '; quote it' : '';
-  throw badValue(
-    `${path}[${index}]`,
-    value[index],
-    from,
-    `a text of 1 to ${leaf.items!.maxLength} characters${quoted}`,
-  );
+  const { maxLength, enum: names } = leaf.items!;
+  const wanted = names === undefined ? `a text of 1 to ${maxLength} characters` : `one of ${names.join(', ')}`;
+  throw badValue(`${path}[${index}]`, value[index], from, wanted + quoted);
 }
 
 function unknownKey(path: string, from: string): UsageError {

@@ -38,7 +38,9 @@ export function expected(schema: LeafSchema): string {
     case 'null':
       return 'null';
     case 'array':
-      return 'a list of texts, none of them empty';
+      return schema.items?.enum === undefined
+        ? 'a list of texts, none of them empty'
+        : `a list of ${schema.items.enum.join(', ')}`;
     case 'boolean':
       return 'true or false';
     case 'string':

@@ -53,6 +53,7 @@ export const settingsSchema = section({
     output: { type: 'string', minLength: 1, default: 'output/archive' },
     parts: whole(4, 1, 1024),
     settle_minutes: number(60, 0, 10_080),
+    candles: someOf(['1h', '1d']),
   }),
   log: section({
     level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
@@ -107,6 +108,11 @@ function number(value: number, minimum: number, maximum: number) {
 
 function flag(value: boolean) {
   return { type: 'boolean', default: value } as const;
+}
+
+/** A list of some of these names, by default of all. */
+function someOf<const N extends string>(names: readonly N[]) {
+  return { type: 'array', items: { type: 'string', enum: names }, maxItems: 100, default: names } as const;
 }
 
 function texts(value: readonly string[]) {

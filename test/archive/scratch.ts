@@ -7,7 +7,7 @@ import { type Archive, openArchive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/datasets.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk.ts';
 import { decodeRows } from '../../src/archive/parquet.ts';
-import { type Published, publish } from '../../src/archive/publish.ts';
+import { type Published, type PublishOptions, publish } from '../../src/archive/publish.ts';
 import { decodeTicks } from '../../src/archive/ticks-file.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
@@ -83,10 +83,16 @@ export function append(archive: Archive, ...records: TickRecord[]): void {
   appendTicks(archive.state, records);
 }
 
-export const publishNow = (archive: Archive, nowMs = now, runId = 'run'): Promise<Published> =>
+export const publishNow = (
+  archive: Archive,
+  nowMs = now,
+  runId = 'run',
+  rest: Partial<PublishOptions> = {},
+): Promise<Published> =>
   publish(archive, {
     ...{ runId, clock: clockAt(nowMs), waitMs: 0, named: null },
     rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
+    ...{ candles: ['1h', '1d'], ...rest },
   });
 
 /** sha256 of the files that a glob finds, by path. */

@@ -1,0 +1,79 @@
+import { type Data, Float64, Int32, makeData, TimestampMillisecond, Utf8 } from 'apache-arrow';
+import { rowGroupRows } from './parquet.ts';
+
+// Columns of typed arrays as Arrow has them, for files of too many rows to go through single values.
+
+/** Rows that are kept together by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
+export interface BySymbol {
+  readonly symbols: readonly string[];
+  readonly offsets: Float64Array;
+}
+
+/** Rows of one Arrow batch: bounds what is held twice while a part is encoded. */
+const batchRows = 8 * rowGroupRows;
+
+/** Cuts `length` rows into batches, each made by `batchOf` from the rows `from` to `to`. */
+export function batchesOf(length: number, batchOf: (from: number, to: number) => Data[]): Data[][] {
+  const batches: Data[][] = [];
+  for (let from = 0; from < length; from += batchRows) batches.push(batchOf(from, Math.min(length, from + batchRows)));
+  return batches;
+}
+
+/** The symbol of each of the rows `from` to `to`. */
+export function symbolData({ symbols, offsets }: BySymbol, from: number, to: number): Data {
+  const length = to - from;
+  let size = 0;
+  const spans: { bytes: Buffer; rows: number }[] = [];
+  for (let s = symbolAt(offsets, from); s < symbols.length && offsets[s]! < to; s++) {
+    const bytes = Buffer.from(symbols[s]!, 'utf8');
+    const rows = Math.min(to, offsets[s + 1]!) - Math.max(from, offsets[s]!);
+    spans.push({ bytes, rows });
+    size += rows * bytes.length;
+  }
+  const data = new Uint8Array(size);
+  const valueOffsets = new Int32Array(length + 1);
+  let at = 0;
+  let row = 0;
+  for (const { bytes, rows } of spans) {
+    for (let r = 0; r < rows; r++) {
+      data.set(bytes, at);
+      at += bytes.length;
+      valueOffsets[++row] = at;
+    }
+  }
+  return makeData({ type: new Utf8(), length, nullCount: 0, valueOffsets, data });
+}
+
+/** The symbol that holds a row, by bisection. */
+function symbolAt(offsets: Float64Array, row: number): number {
+  let low = 0;
+  let high = offsets.length - 2;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (offsets[middle]! <= row) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** Whole epoch milliseconds as a UTC timestamp. */
+export const timeData = (t: Float64Array): Data =>
+  makeData({ type: new TimestampMillisecond('UTC'), length: t.length, nullCount: 0, data: int64Of(t) });
+
+export const doubleData = (values: Float64Array): Data =>
+  makeData({ type: new Float64(), length: values.length, nullCount: 0, data: values });
+
+export const int32Data = (values: Int32Array): Data =>
+  makeData({ type: new Int32(), length: values.length, nullCount: 0, data: values });
+
+/** 64-bit integers by two 32-bit halves: five times a loop over BigInt. */
+function int64Of(t: Float64Array): BigInt64Array {
+  const out = new BigInt64Array(t.length);
+  const halves = new Int32Array(out.buffer);
+  for (let i = 0; i < t.length; i++) {
+    const high = Math.floor(t[i]! / 4_294_967_296);
+    halves[2 * i] = t[i]! - high * 4_294_967_296;
+    halves[2 * i + 1] = high;
+  }
+  return out;
+}
