@@ -5,6 +5,7 @@ import type { Archive } from './archive.ts';
 import { sha256 } from './disk.ts';
 import { checksumsText, type Manifest, manifestText, parseManifest } from './manifest.ts';
 import { readmeText } from './readme.ts';
+import { viewsText } from './views-file.ts';
 
 /**
  * Commits a stage. The transaction is the commit point: from it on the generation is this one, whatever happens.
@@ -42,6 +43,7 @@ function carryOut(archive: Archive, intent: Intent): void {
   const manifest = parseManifest(intent.manifest, 'the state database');
   replace(archive, 'SHA256SUMS', checksumsText(manifest));
   replace(archive, 'README.md', readmeText(manifest));
+  replace(archive, 'views.sql', viewsText(manifest));
   // The parts before the manifest: until it names them, nobody looks.
   replace(archive, 'manifest.json', intent.manifest);
   disk.syncFolder(layout.root);

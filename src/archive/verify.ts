@@ -5,6 +5,7 @@ import { type Archive, readNow } from './archive.ts';
 import { datasetNames } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { allFiles, checksumsText, type Manifest, type PublishedFile } from './manifest.ts';
+import { viewsText } from './views-file.ts';
 
 export interface Finding {
   readonly path: string;
@@ -77,14 +78,16 @@ function strangers(archive: Archive, files: readonly PublishedFile[]): Finding[]
   return found;
 }
 
-/** The two texts at the root that readers check files against. */
+/** The texts at the root that readers check files against, or run. */
 function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
   // They are the last that a publish puts into place: until it is through they speak of the generation before.
   if (manifest.generation === 0 || openIntent(archive.state.db) !== undefined) return [];
-  const expected = {
+  const expected: Record<string, string | undefined> = {
     // What manifest.json says of itself proves nothing: the state knows its hash.
     'manifest.json': getMeta(archive.state.db, manifestHashKey),
     SHA256SUMS: sha256(Buffer.from(checksumsText(manifest))),
+    // Another version's views are its own; it may have had none.
+    ...(manifest.writer === archive.writer && { 'views.sql': sha256(Buffer.from(viewsText(manifest))) }),
   };
   return Object.entries(expected).flatMap(([path, hash]): Finding[] => {
     const at = join(archive.layout.root, path);

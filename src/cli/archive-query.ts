@@ -1,14 +1,16 @@
 import { join } from 'node:path';
 import type { Context } from '../app/context.ts';
 import { openConfiguredArchive } from '../app/run.ts';
-import { datasetNames, datasets } from '../archive/datasets.ts';
+import { type DatasetName, datasetNames, datasets } from '../archive/datasets.ts';
 import { pin } from '../archive/pin.ts';
+import { hasDailyCandles } from '../archive/views-file.ts';
+import { type Definition, definitions, definitionsFor } from '../archive/views-sql.ts';
 import { openQuery } from '../query/open.ts';
 import type { Query } from '../query/query.ts';
 
 const memoryBytesMax = 4 * 1024 ** 3;
 
-/** SQL over one generation of the archive: the datasets that the statement names are pinned while it runs. */
+/** SQL over one generation of the archive: the datasets that the statement means are pinned while it runs. */
 export async function openArchiveQuery(
   context: Context,
   statement: string,
@@ -16,10 +18,7 @@ export async function openArchiveQuery(
   const archive = openConfiguredArchive(context, false);
   const id = Math.floor(context.random() * 36 ** 8).toString(36);
   const scratch = join(archive.layout.private, 'pins', `${process.pid}-${id}-scratch`);
-  const text = statement.toLowerCase();
-  const named = datasetNames.filter((name) => text.includes(name));
-  // SHOW TABLES names none and means all.
-  const wanted = named.length === 0 ? datasetNames : named;
+  const { wanted, defined } = meantBy(statement, hasDailyCandles(archive.manifest()));
   const pinned = pin(archive, wanted, id);
   const sources = wanted.map((name) => ({
     dataset: name,
@@ -33,7 +32,10 @@ export async function openArchiveQuery(
     archive.close();
   };
   try {
-    const query = await openQuery(sources, { threads: 2, memoryBytesMax, scratch });
+    const query = await openQuery(sources, {
+      ...{ threads: 2, memoryBytesMax, scratch },
+      definitions: defined.map(({ sql }) => sql),
+    });
     return {
       query,
       async close() {
@@ -45,4 +47,14 @@ export async function openArchiveQuery(
     release();
     throw error;
   }
+}
+
+/** The datasets that a statement means, by its text, themselves or through views and macros. */
+function meantBy(statement: string, daily: boolean): { wanted: DatasetName[]; defined: readonly Definition[] } {
+  const text = statement.toLowerCase();
+  const defined = definitionsFor(statement, daily);
+  const needed = new Set<DatasetName>(defined.flatMap(({ needs }) => needs));
+  const wanted = datasetNames.filter((name) => needed.has(name) || text.includes(name));
+  // SHOW TABLES names none and means all.
+  return wanted.length === 0 ? { wanted: datasetNames, defined: definitions(daily) } : { wanted, defined };
 }

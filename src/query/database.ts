@@ -42,7 +42,7 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
 
   try {
     await connected(never, async (connection) => {
-      for (const statement of setup(sources, ownFolder)) await connection.run(statement);
+      for (const statement of setup(sources, options.definitions ?? [], ownFolder)) await connection.run(statement);
     });
   } catch (error) {
     instance.closeSync();

@@ -22,6 +22,8 @@ export interface QueryOptions {
   /** A folder for files of our own: spilled rows and Parquet on its way out. Made if need be; where it cannot be, only
    * what needs it fails. */
   readonly scratch: string;
+  /** CREATE statements of views and macros over the sources, in the order in which they use each other. */
+  readonly definitions?: readonly string[];
 }
 
 /** `json` is one array of objects, `ndjson` one object a line. */

@@ -22,10 +22,11 @@ export const startSettings = ({ threads, memoryBytesMax }: QueryOptions): Record
 });
 
 /**
- * The statements that make a fresh DuckDB ours: UTC, files closed but for the sources and our own folder, the views.
+ * The statements that make a fresh DuckDB ours: UTC, files closed but for the sources and our own folder, the views and what is
+ * defined over them.
  * The lock comes last: after it no statement can open anything again.
  */
-export function setup(sources: readonly Source[], ownFolder: string): string[] {
+export function setup(sources: readonly Source[], definitions: readonly string[], ownFolder: string): string[] {
   const paths = sources.flatMap((source) => source.paths);
   return [
     `SET GLOBAL TimeZone = 'UTC'`,
@@ -34,6 +35,7 @@ export function setup(sources: readonly Source[], ownFolder: string): string[] {
     `SET allowed_directories = ${list([ownFolder])}`,
     'SET enable_external_access = false',
     ...sources.map((source) => `CREATE VIEW ${identifier(source.dataset)} AS ${viewOf(source)}`),
+    ...definitions,
     'SET lock_configuration = true',
   ];
 }
