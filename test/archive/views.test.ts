@@ -1,0 +1,314 @@
+import { execFileSync } from 'node:child_process';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { datasets } from '../../src/archive/datasets.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { listGaps } from '../../src/cli/read-gaps.ts';
+import type { MarketFacts } from '../../src/core/market.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hourMs,
+  market,
+  now,
+  opened,
+  publishedRows,
+  publishNow,
+  scratchFolder,
+} from './scratch.ts';
+
+type Row = Record<string, unknown>;
+
+/** Runs views.sql (or another file) and statements in a process whose working folder is the archive. */
+function inFolder(root: string, statements: readonly string[], views = 'views.sql'): Row[][] {
+  const program = new URL('views-process.ts', import.meta.url).pathname;
+  const args = ['--disable-warning=ExperimentalWarning', program, views, ...statements];
+  return JSON.parse(execFileSync(process.execPath, args, { cwd: root, encoding: 'utf8' })) as Row[][];
+}
+
+/** One row's values, of one statement. */
+const values = (rows: readonly Row[]): unknown[][] => rows.map((row) => Object.values(row));
+
+/** Times as whole milliseconds in JSON: DuckDB's own text is for people. */
+const ms = (column: string): string => `epoch_ms(${column})::DOUBLE`;
+
+function poll(archive: Archive, at: number, ...markets: MarketFacts[]): void {
+  archive.state.db.transaction(() => {
+    appendMarkets(archive.state, { runId: 'run', observedAt: at, markets }, []);
+    observeMarkets(archive.state.db, markets, at, true);
+  });
+}
+
+/** Three days with quiet stretches and a hole. The folder's name is one that globs and Hive could stumble on. */
+async function archiveOf(): Promise<{ root: string; archive: Archive }> {
+  const root = join(scratchFolder(), 'date=2020-01-01', "it's [a] lake");
+  mkdirSync(root, { recursive: true });
+  const archive = opened({ root, parts: 2 });
+  poll(archive, day0 + hourMs, market('AAA'), market('BBB'), market('GONE'));
+  poll(archive, day0 + 6 * hourMs, market('AAA'), market('BBB'), market('GONE'));
+  poll(archive, day0 + 30 * hourMs, market('AAA', { isActive: false }), market('BBB', { category: 'other' }));
+  const ticks = (from: number, hours: readonly number[]) =>
+    hours.map((hour, i) => [from + hour * hourMs + 7, ((i * 3) % 10) / 10] as const);
+  append(
+    archive,
+    answer('AAA', ticks(day0, [1, 2, 2.1, 30, 31]), { windows: [{ from: day0, to: day0 + 40 * hourMs }] }),
+    answer('BBB', ticks(day0, [0.5, 3, 3.3, 20, 60, 61]), {
+      windows: [
+        { from: day0, to: day0 + 10 * hourMs },
+        { from: day0 + 18 * hourMs, to: day0 + 2 * dayMs },
+        { from: day0 + 2 * dayMs, to: day0 + 61.5 * hourMs },
+      ],
+    }),
+    answer('SOLO', ticks(day0, [50]), { windows: [{ from: day0 + 49 * hourMs, to: day0 + 55 * hourMs }] }),
+  );
+  await publishNow(archive);
+  return { root, archive };
+}
+
+describe('views.sql', () => {
+  test('gives every dataset with its columns and times in UTC, those without files too', async () => {
+    const { root } = await archiveOf();
+    const names = Object.keys(datasets);
+    const [zone, ...described] = inFolder(root, [
+      "SELECT current_setting('TimeZone') AS zone",
+      ...names.map((name) => `SELECT column_name FROM (DESCRIBE ${name})`),
+      ...names.map((name) => `SELECT count(*)::INTEGER AS n FROM ${name}`),
+    ]);
+    expect(zone).toEqual([{ zone: 'UTC' }]);
+    names.forEach((name, i) => {
+      const columns = datasets[name as keyof typeof datasets].map((column) => column.name);
+      expect(values(described[i]!).flat(), name).toEqual([...columns, ...(name === 'symbols' ? [] : ['date'])]);
+      const rows = name === 'ticks' ? 12 : publishedRows(root, name as 'symbols').length;
+      expect(described[names.length + i], name).toEqual([{ n: rows }]);
+      expect(rows > 0, name).toBe(!['orderbooks', 'conflicts'].includes(name));
+    });
+  });
+
+  test('finds days that are published later, though it was written before', async () => {
+    const { root, archive } = await archiveOf();
+    copyFileSync(join(root, 'views.sql'), join(root, 'old.sql'));
+    append(archive, answer('AAA', [[day0 + 2 * dayMs + 1, 0.5]]));
+    await publishNow(archive);
+    const count = 'SELECT date::VARCHAR AS date, count(*)::INTEGER AS n FROM ticks GROUP BY 1 ORDER BY 1';
+    expect(inFolder(root, [count], 'old.sql')[0]).toEqual([
+      { date: '2026-06-01', n: 7 },
+      { date: '2026-06-02', n: 2 },
+      { date: '2026-06-03', n: 4 },
+    ]);
+  });
+
+  test('is checked by verify, unless another version wrote it', async () => {
+    const { root, archive } = await archiveOf();
+    writeFileSync(join(root, 'views.sql'), 'SELECT 1');
+    expect((await verify(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
+    expect((await verify({ ...archive, writer: 'oddslake 99' }, null)).findings).toEqual([]);
+  });
+});
+
+describe('candles of any step', () => {
+  test('are, for an hour and a day, the published ones to the bit', async () => {
+    const { root } = await archiveOf();
+    const differing = (a: string, b: string): string =>
+      `SELECT count(*)::INTEGER AS n FROM ((FROM ${a} EXCEPT FROM ${b}) UNION ALL (FROM ${b} EXCEPT FROM ${a}))`;
+    const results = inFolder(root, [
+      differing("candles('1h')", 'candles_1h'),
+      differing('candles(INTERVAL 1 DAY)', 'candles_1d'),
+      differing("candles('1h')", "(FROM candles_1h WHERE symbol <> 'SOLO')"),
+      differing(
+        "candles('1h', since := '2026-06-01T02:00:00Z', until := '2026-06-02')",
+        "(FROM candles_1h WHERE t >= '2026-06-01 02:00:00+00' AND date = '2026-06-01')",
+      ),
+    ]);
+    expect(results.map(([row]) => row!.n)).toEqual([0, 0, 1, 0]);
+  });
+
+  test('start with their step, weeks on Monday, and say how much of it is covered', async () => {
+    const { root } = await archiveOf();
+    const columns = `symbol, ${ms('t')}, open, high, low, close, ticks, covered, date::VARCHAR`;
+    const [quarters, weeks] = inFolder(root, [
+      `SELECT ${columns} FROM candles('15 minutes') WHERE symbol = 'BBB' AND date = '2026-06-01' ORDER BY t`,
+      `SELECT ${columns} FROM candles('1w') ORDER BY symbol`,
+    ]);
+    const at = (hour: number) => day0 + hour * hourMs;
+    expect(values(quarters!)).toEqual([
+      ['BBB', at(0.5), 0, 0, 0, 0, 1, 1, '2026-06-01'],
+      ['BBB', at(3), 0.3, 0.3, 0.3, 0.3, 1, 1, '2026-06-01'],
+      ['BBB', at(3.25), 0.6, 0.6, 0.6, 0.6, 1, 1, '2026-06-01'],
+      ['BBB', at(20), 0.9, 0.9, 0.9, 0.9, 1, 1, '2026-06-01'],
+    ]);
+    // 2026-06-01 is a Monday.
+    expect(values(weeks!)).toEqual([
+      ['AAA', day0, 0, 0.9, 0, 0.2, 5, 40 / 168, '2026-06-01'],
+      ['BBB', day0, 0, 0.9, 0, 0.5, 6, 53.5 / 168, '2026-06-01'],
+      ['SOLO', day0, 0, 0, 0, 0, 1, 6 / 168, '2026-06-01'],
+    ]);
+  });
+
+  test('refuse a step without a fixed length', async () => {
+    const { root } = await archiveOf();
+    const steps = ['1 month', '1 year', '0s', '-1h', '1500us'];
+    const results = inFolder(
+      root,
+      steps.map((step) => `FROM candles('${step}')`),
+    );
+    for (const [i, step] of steps.entries())
+      expect(results[i], step).toEqual([{ error: expect.stringMatching(/a step is a whole number of milliseconds/) }]);
+  });
+
+  test('filled, carry the last close over quiet steps and holes, which covered tells apart', async () => {
+    const { root } = await archiveOf();
+    const columns = `symbol, ${ms('t')}, open, high, low, close, ticks, covered`;
+    const [filled, carried, none] = inFolder(root, [
+      `SELECT ${columns} FROM candles_filled('6h', '2026-06-01', '2026-06-03') ORDER BY symbol, t`,
+      // Its last ticks before are of the day, and of the day before.
+      `SELECT ${columns} FROM candles_filled('6h', '2026-06-02 01:00:00Z', '2026-06-02 13:00:00Z') ORDER BY symbol, t`,
+      `SELECT ${columns} FROM candles_filled('6h', '2026-06-02', '2026-06-02')`,
+    ]);
+    const at = (hour: number) => day0 + hour * hourMs;
+    const quiet = (symbol: string, hour: number, price: number, covered: number) => [
+      symbol,
+      at(hour),
+      price,
+      price,
+      price,
+      price,
+      0,
+      covered,
+    ];
+    // AAA was last seen active at 06:00 and last ticked at 31 h: its life ends there.
+    const ofBoth = [
+      ['AAA', at(0), 0, 0.6, 0, 0.6, 3, 1],
+      quiet('AAA', 6, 0.6, 1),
+      quiet('AAA', 12, 0.6, 1),
+      quiet('AAA', 18, 0.6, 1),
+      quiet('AAA', 24, 0.6, 1),
+      ['AAA', at(30), 0.9, 0.9, 0.2, 0.2, 2, 1],
+      ['BBB', at(0), 0, 0.6, 0, 0.6, 3, 1],
+      quiet('BBB', 6, 0.6, 4 / 6),
+      quiet('BBB', 12, 0.6, 0),
+      ['BBB', at(18), 0.9, 0.9, 0.9, 0.9, 1, 1],
+      quiet('BBB', 24, 0.9, 1),
+      quiet('BBB', 30, 0.9, 1),
+      quiet('BBB', 36, 0.9, 1),
+      quiet('BBB', 42, 0.9, 1),
+    ];
+    expect(values(filled!)).toEqual(ofBoth);
+    expect(values(carried!)).toEqual([ofBoth[5], ofBoth[11], ofBoth[12]]);
+    expect(none).toEqual([]);
+  });
+
+  test('filled, carry the same where the archive keeps no daily candles', async () => {
+    const { root, archive } = await archiveOf();
+    const bare = scratchFolder();
+    const other = opened({ root: bare, parts: 2 });
+    const ticks = [1, 2, 60].map((hour) => [day0 + hour * hourMs, hour / 100] as const);
+    for (const one of [archive, other]) append(one, answer('KEPT', ticks));
+    await publishNow(archive);
+    await publishNow(other, now, 'run', { candles: [] });
+    const sql = `FROM candles_filled('1h', '2026-06-02 12:00:00Z', '2026-06-04') WHERE symbol = 'KEPT' ORDER BY t`;
+    const [rows] = inFolder(root, [sql]);
+    expect(rows).toHaveLength(36);
+    expect(rows![0]).toMatchObject({ open: 0.02, close: 0.02, ticks: 0 });
+    expect(inFolder(bare, [sql])[0]).toEqual(rows);
+  });
+});
+
+describe('what is known of time', () => {
+  test('gaps are those that oddslake gaps tells', async () => {
+    const { root, archive } = await archiveOf();
+    const early = market('EARLY', { opensAt: day0 + 5 * hourMs });
+    poll(archive, day0 + 50 * hourMs, market('OVER'), early, market('BBB'));
+    const over = market('OVER', { resolvedAt: day0 + 52 * hourMs, isActive: false });
+    poll(archive, day0 + 55 * hourMs, over, early, market('BBB'));
+    append(archive, answer('EARLY', [[day0 + 20 * hourMs, 0.5]]));
+    await publishNow(archive);
+    const told = listGaps(archive, { symbol: [] }, now).gaps.map(({ symbol, from, to }) => [symbol, from, to]);
+    expect(new Set(told.map(([symbol]) => symbol))).toEqual(new Set(['BBB', 'EARLY', 'GONE', 'OVER', 'SOLO']));
+    const [rows] = inFolder(root, [`SELECT symbol, ${ms('t_from')}, ${ms('t_to')} FROM gaps ORDER BY symbol, t_from`]);
+    expect(values(rows!)).toEqual(told);
+  });
+
+  test('nothing covered has no gaps', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    poll(archive, day0 + hourMs, market('AAA'));
+    await publishNow(archive);
+    expect(inFolder(root, ['FROM gaps', "SELECT is_covered('AAA', '2026-06-01') AS it"])).toEqual([
+      [],
+      [{ it: false }],
+    ]);
+  });
+
+  test('is_covered holds from the start of a window to before its end, and for columns of any name', async () => {
+    const { root } = await archiveOf();
+    const ask = (symbol: string, t: number) => `SELECT is_covered('${symbol}', make_timestamptz(${t * 1000})) AS it`;
+    const answers = inFolder(root, [
+      ask('BBB', day0),
+      ask('BBB', day0 - 1),
+      ask('BBB', day0 + 10 * hourMs - 1),
+      ask('BBB', day0 + 10 * hourMs),
+      ask('BBB', day0 + dayMs),
+      ask('NOBODY', day0),
+      'SELECT count(*)::INTEGER AS it FROM ticks WHERE NOT is_covered(symbol, t)',
+      // Its own ends: the start is covered, the end by the next window of the day after only.
+      'SELECT count(*)::INTEGER AS it FROM coverage WHERE NOT is_covered(symbol, t_from)',
+      `SELECT string_agg(symbol || ' ' || (${ms('t_to')} - ${day0}) / ${hourMs}, ', ' ORDER BY symbol, t_to) AS it
+       FROM coverage AS c WHERE NOT is_covered(c.symbol, c.t_to)`,
+    ]);
+    expect(answers.map(([row]) => row!.it)).toEqual([
+      ...[true, false, true, false, true, false, 0, 0],
+      'AAA 40.0, BBB 10.0, BBB 61.5, SOLO 55.0',
+    ]);
+  });
+});
+
+describe('ticks_with_markets', () => {
+  test('has every tick once, with the market as it was then', async () => {
+    const { root } = await archiveOf();
+    const [rows] = inFolder(root, [
+      `SELECT symbol, (${ms('t')} - ${day0 + 7}) / ${hourMs} AS hour, canonical_id, category, is_active
+       FROM ticks_with_markets ORDER BY symbol, t`,
+    ]);
+    expect(values(rows!)).toEqual([
+      ['AAA', 1, 'id AAA', null, true],
+      ['AAA', 2, 'id AAA', null, true],
+      ['AAA', 2.1, 'id AAA', null, true],
+      ['AAA', 30, 'id AAA', null, false],
+      ['AAA', 31, 'id AAA', null, false],
+      ['BBB', 0.5, null, null, null],
+      ['BBB', 3, 'id BBB', null, true],
+      ['BBB', 3.3, 'id BBB', null, true],
+      ['BBB', 20, 'id BBB', null, true],
+      ['BBB', 60, 'id BBB', 'other', true],
+      ['BBB', 61, 'id BBB', 'other', true],
+      ['SOLO', 50, null, null, null],
+    ]);
+  });
+
+  test('takes one market of a symbol that stands in several: the surest of the day, else the first', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const of = (canonicalId: string, rest: Partial<MarketFacts>) => market('AAA', { canonicalId, ...rest });
+    poll(archive, day0, of('m1', { confidence: 0.5 }), of('m2', { confidence: 0.9 }), of('m3', { confidence: null }));
+    // A state of m1 that begins later is no reason to leave m2.
+    poll(archive, day0 + hourMs, of('m1', { confidence: 0.5, category: 'x' }), of('m2', { confidence: 0.9 }));
+    poll(archive, day0 + dayMs, of('m2', { confidence: null }), of('m1', { confidence: null }));
+    const hours = [0, 2, 23, 24, 30];
+    append(
+      archive,
+      answer(
+        'AAA',
+        hours.map((hour) => [day0 + hour * hourMs, 0.5] as const),
+      ),
+    );
+    await publishNow(archive);
+    const [rows] = inFolder(root, ['SELECT canonical_id FROM ticks_with_markets ORDER BY t']);
+    expect(values(rows!).flat()).toEqual(['m2', 'm2', 'm2', 'm1', 'm1']);
+  });
+});
