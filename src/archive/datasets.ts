@@ -13,21 +13,21 @@ const optional = (name: string, type: ColumnType, meaning: string): Column => ({
 
 const candles = (interval: string): readonly Column[] => [
   column('symbol', 'string', 'market ticker at its venue'),
-  column('t', 'timestamp', `start of the ${interval}, UTC`),
-  column('open', 'double', 'first price, a fraction of 1'),
-  column('high', 'double', 'highest price, a fraction of 1'),
-  column('low', 'double', 'lowest price, a fraction of 1'),
-  column('close', 'double', 'last price, a fraction of 1'),
+  column('t', 'timestamp', `start of the ${interval}`),
+  column('open', 'double', 'first price'),
+  column('high', 'double', 'highest price'),
+  column('low', 'double', 'lowest price'),
+  column('close', 'double', 'last price'),
   column('ticks', 'int32', `ticks in the ${interval}, at least 1`),
-  column('covered', 'double', `share of the ${interval} that coverage holds, 0 to 1`),
+  column('covered', 'double', `share of the ${interval} that coverage holds`),
 ];
 
 /** Every dataset that is published, with its columns in the order of the file (CONTRACT, section 3). */
 export const datasets = {
   ticks: [
     column('symbol', 'string', 'market ticker at its venue'),
-    column('t', 'timestamp', 'time of the tick, UTC'),
-    column('p', 'double', 'price, a fraction of 1'),
+    column('t', 'timestamp', 'time of the tick'),
+    column('p', 'double', 'price'),
   ],
   symbols: [
     column('symbol', 'string', 'market ticker at its venue'),
@@ -52,7 +52,7 @@ export const datasets = {
     optional('source', 'string', 'venue'),
     column('views', 'strings', 'market lists that named it'),
     optional('category', 'string', 'market category'),
-    optional('confidence', 'double', 'confidence of the match, 0 to 1'),
+    optional('confidence', 'double', 'confidence of the match'),
     optional('is_active', 'boolean', 'whether the market is active'),
     optional('question', 'string', 'what the market asks'),
     optional('closes_at', 'timestamp', 'close of the market'),
@@ -87,7 +87,7 @@ export const datasets = {
   ],
   conflicts: [
     column('symbol', 'string', 'market ticker at its venue'),
-    column('t', 'timestamp', 'time of the tick, UTC'),
+    column('t', 'timestamp', 'time of the tick'),
     column('kept', 'double', 'the price that was kept'),
     column('dropped', 'double', 'the price that was not'),
     column('seen_at', 'timestamp', 'when the other price was observed'),

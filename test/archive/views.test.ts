@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -22,15 +21,7 @@ import {
   publishNow,
   scratchFolder,
 } from './scratch.ts';
-
-type Row = Record<string, unknown>;
-
-/** Runs views.sql (or another file) and statements in a process whose working folder is the archive. */
-function inFolder(root: string, statements: readonly string[], views = 'views.sql'): Row[][] {
-  const program = new URL('views-process.ts', import.meta.url).pathname;
-  const args = ['--disable-warning=ExperimentalWarning', program, views, ...statements];
-  return JSON.parse(execFileSync(process.execPath, args, { cwd: root, encoding: 'utf8' })) as Row[][];
-}
+import { inFolder, type Row } from './views-folder.ts';
 
 /** One row's values, of one statement. */
 const values = (rows: readonly Row[]): unknown[][] => rows.map((row) => Object.values(row));
