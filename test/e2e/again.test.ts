@@ -16,7 +16,7 @@ import {
 
 const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200 };
 const backfill = ['--from', '2025-05-20', '--to', '2025-06-10'];
-const kept = ['ticks', 'coverage', 'conflicts'] as const;
+const kept = ['ticks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'] as const;
 
 test('a nightly of a past date, run again, asks for no tick and changes no byte', async () => {
   const output = folder();

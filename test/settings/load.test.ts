@@ -96,6 +96,8 @@ describe('values given as text', () => {
     expect(settings.symbols).toEqual(['A', 'B?', 'C.d']);
     expect(settings.source).toMatchObject({ name: '007', views: ['a,b'] });
     expect((await load({ set: ['source.name=null', 'symbols='] })).symbols).toEqual([]);
+    expect((await load({})).archive.candles).toEqual(['1h', '1d']);
+    expect((await load({ set: ['archive.candles='] })).archive.candles).toEqual([]);
   });
 
   test.each([
@@ -108,6 +110,8 @@ describe('values given as text', () => {
     ['archive.output=', 'is "": expected a text that is not empty'],
     ['log.level=loud', 'is "loud": expected one of trace, debug'],
     ['symbols=A,,B', 'symbols[1] is "": expected a text of 1 to 1000 characters'],
+    ['archive.candles=1h,5m', 'archive.candles[1] is "5m": expected one of 1h, 1d'],
+    ['archive.candles=[1h', 'archive.candles is "[1h": expected a list of 1h, 1d'],
     ['symbols=[7]', 'symbols[0] is 7: expected a text of 1 to 1000 characters; quote it'],
     ['symbols=[A', 'is "[A": expected a list'],
   ])('are refused with key, value and what was expected: %s', async (set, message) => {

@@ -50,7 +50,16 @@ const styleOf = (stream: NodeJS.WriteStream) => ({
 });
 
 const examples = `
+Beside the datasets there are, as in the archive's own views.sql:
+  candles(step, since, until)         candles of any step: '15m', '4h', INTERVAL '1 day'; since and until may be left out
+  candles_filled(step, since, until)  every step, the last close carried over; covered tells a quiet one from a hole
+  ticks_with_markets                  every tick once, with the state of its market as of its time
+  gaps                                windows of a symbol's life that nothing covers
+  is_covered(symbol, t)               whether a moment was asked for and answered
+  lives                               from when to when a symbol lives, t_to being NULL while it does
+
 Examples:
   oddslake sql "SELECT date, count(*) AS ticks, count(DISTINCT symbol) AS symbols FROM ticks GROUP BY 1 ORDER BY 1"
   oddslake sql "SELECT t, p FROM ticks WHERE date = '2026-11-19' AND symbol = 'KXBTC'" --format csv > btc.csv
-  oddslake sql "SELECT t.*, m.is_active FROM ticks t ASOF JOIN markets m ON t.symbol = m.symbol AND t.t >= m.first_seen"`;
+  oddslake sql "FROM candles('15m', since := '2026-11-19', until := '2026-11-20') ORDER BY symbol, t"
+  oddslake sql "SELECT symbol, t, p, is_active FROM ticks_with_markets WHERE date = '2026-11-19'"`;

@@ -1,0 +1,43 @@
+import { expect, test } from 'vitest';
+import { dayMs, fixedNow, folder, hashes, job, run, sandbox, totalTicks } from './lake.ts';
+
+test('sql has views and macros over the datasets, beside what the commands say', { timeout: 60_000 }, async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
+  const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');
+  expect(filled.code, filled.stderr).toBe(4);
+  expect(Object.keys(hashes(output, 'candles_1h', 'candles_1d')).length).toBeGreaterThan(4);
+
+  const ask = async (sql: string): Promise<Record<string, unknown>[]> => {
+    const { code, stdout, stderr } = await run(['sql', '--output', output, sql, '--json']);
+    expect(code, `${sql}\n${stderr}`).toBe(0);
+    return JSON.parse(stdout) as Record<string, unknown>[];
+  };
+  const tables = ['candles_1d', 'candles_1h', 'conflicts', 'coverage', 'gaps', 'lives', 'markets', 'orderbooks'];
+  expect((await ask('SHOW TABLES')).map(({ name }) => name)).toEqual([
+    ...tables,
+    ...['symbols', 'ticks', 'ticks_with_markets'],
+  ]);
+  // Each is a process of its own, which opens what its statement names and no more.
+  expect(await ask("SELECT sum(ticks)::INTEGER AS ticks FROM Candles('15m')")).toEqual([{ ticks: totalTicks(output) }]);
+  expect(
+    await ask("(FROM candles('1h') EXCEPT FROM candles_1h) UNION ALL (FROM candles_1h EXCEPT FROM candles('1h'))"),
+  ).toEqual([]);
+  const [grid] = await ask(
+    `SELECT count(*) AS n, count(DISTINCT symbol) AS symbols, sum(ticks)::INTEGER AS ticks, bool_and(close IS NOT NULL) AS priced
+     FROM candles_filled('6h', '2025-06-13 12:00:00Z', '2025-06-15')`,
+  );
+  expect(grid).toMatchObject({ ticks: totalTicks(output), priced: true });
+  expect(Number(grid!.n)).toBeLessThanOrEqual(6 * Number(grid!.symbols));
+  expect(await ask('SELECT count(*) AS n FROM "ticks_with_markets"')).toEqual([{ n: totalTicks(output) }]);
+  expect(await ask("SELECT is_covered('nobody', '2025-06-14') AS it")).toEqual([{ it: false }]);
+  expect(await ask('SELECT count(*) AS n FROM ticks WHERE NOT IS_COVERED(symbol, t)')).toEqual([{ n: 0 }]);
+
+  const told = JSON.parse((await run(['gaps', '--output', output, '--json'])).stdout) as { gaps: object[] };
+  const gaps = 'SELECT symbol, epoch_ms(t_from) AS "from", epoch_ms(t_to) AS "to" FROM gaps ORDER BY symbol, t_from';
+  expect(await ask(gaps)).toEqual(told.gaps);
+
+  const refused = await run(['sql', '--output', output, "FROM candles('1 month')"]);
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toMatch(/^oddslake: .*a step is a whole number of milliseconds, .*without months or years\n$/);
+});
