@@ -1,6 +1,7 @@
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk.ts';
 import { verify } from '../../src/archive/verify.ts';
 import { sideOf } from '../../src/core/book.ts';
@@ -50,6 +51,9 @@ function dyingDisk(changes: number): Disk & { readonly made: () => number } {
   };
 }
 
+/** One interval of candles stands for both: every change to the disk is tried. */
+const publishHourly = (archive: Archive, runId: string) => publishNow(archive, now, runId, { candles: ['1h'] });
+
 const symbols = ['AAA', 'BBB', 'Ünï 🚀'];
 const ticksOf = (symbol: string, from: number, p: number) =>
   Array.from({ length: 30 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
@@ -59,7 +63,7 @@ async function prepared(): Promise<string> {
   const root = scratchFolder();
   const archive = opened({ root, parts: 2 });
   append(archive, ...symbols.map((symbol) => answer(symbol, ticksOf(symbol, day0, 10), { runId: 'first' })));
-  await publishNow(archive, now, 'first');
+  await publishHourly(archive, 'first');
   const again = symbols.flatMap((symbol) => [
     answer(symbol, ticksOf(symbol, day0 + hourMs, 20), { runId: 'second', observedAt: now + 1 }),
     answer(symbol, ticksOf(symbol, day0, 11), { runId: 'second', observedAt: now + 2 }),
@@ -84,9 +88,9 @@ describe('a publish that dies at any change it makes to the disk', () => {
     cpSync(before, calm, { recursive: true });
     const whole = dyingDisk(Number.POSITIVE_INFINITY);
     const undisturbed = opened({ root: calm, disk: whole });
-    await publishNow(undisturbed, now, 'second');
+    await publishHourly(undisturbed, 'second');
     const wanted = {
-      files: hashes(calm, '{ticks,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet'),
+      files: hashes(calm, '{ticks,candles_1h,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet'),
       counts: undisturbed.state.db.all('select run_id, fetched, accepted, duplicates, conflicts, recovered from runs'),
       symbols: undisturbed.state.db.all('select symbol, ticks, first_tick, last_tick from symbols'),
       segments: undisturbed.state.db.all('select * from segments'),
@@ -100,17 +104,17 @@ describe('a publish that dies at any change it makes to the disk', () => {
       cpSync(before, root, { recursive: true });
       const dying = opened({ root, disk: dyingDisk(n) });
       // The first change is of the opening.
-      await expect(publishNow(dying, now, 'second'), `change ${n}`).rejects.toThrow(PowerCut);
+      await expect(publishHourly(dying, 'second'), `change ${n}`).rejects.toThrow(PowerCut);
       dying.close();
       const archive = opened({ root, parts: 2 });
       const past = archive.state.generation() === 2;
       if (past) committed++;
       if (!past) expect(openIntent(archive.state.db), `change ${n}`).toBeUndefined();
       expect(journaledTicks(archive.state.db), `change ${n}`).toBe(past ? 0 : 180);
-      await publishNow(archive, now, 'second');
+      await publishHourly(archive, 'second');
       expect(
         {
-          files: hashes(root, '{ticks,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet'),
+          files: hashes(root, '{ticks,candles_1h,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet'),
           counts: archive.state.db.all('select run_id, fetched, accepted, duplicates, conflicts, recovered from runs'),
           symbols: archive.state.db.all('select symbol, ticks, first_tick, last_tick from symbols'),
           segments: archive.state.db.all('select * from segments'),
@@ -133,14 +137,14 @@ describe('a publish that dies at any change it makes to the disk', () => {
     const old = dayGroups(before);
     const calm = scratchFolder();
     cpSync(before, calm, { recursive: true });
-    await publishNow(opened({ root: calm }), now, 'second');
+    await publishHourly(opened({ root: calm }), 'second');
     const next = dayGroups(calm);
     let seenBoth = 0;
     for (let n = 1, died = true; died; n += 2) {
       const root = scratchFolder();
       cpSync(before, root, { recursive: true });
       const archive = opened({ root, disk: dyingDisk(n) });
-      died = await publishNow(archive, now, 'second').then(
+      died = await publishHourly(archive, 'second').then(
         () => false,
         () => true,
       );
