@@ -4,6 +4,7 @@ import { openBookSink } from '../ingest/sink.ts';
 import { polledSymbols } from './polled-symbols.ts';
 import type { Run } from './run.ts';
 import { count, publishStep } from './steps.ts';
+import type { FailureLine } from './summary.ts';
 
 /**
  * The order books that nightly polls: those that the config asks for, none by default. A key that reads ticks and no order
@@ -72,7 +73,7 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
 /** Enters what a poll brought into the run. Throws what stopped it where nothing more can be done. */
 function account(run: Run, collected: BooksCollected, symbols: readonly string[], named: ReadonlySet<string>): void {
   const { context, books } = run;
-  const { done, failures, missing, setAside, stopped, refused } = collected;
+  const { done, setAside, stopped } = collected;
   books.done += done.length;
   books.snapshots += collected.snapshots;
   books.empty += collected.empty;
@@ -80,37 +81,36 @@ function account(run: Run, collected: BooksCollected, symbols: readonly string[]
   if (setAside.length > 0)
     run.warnings.push(`${setAside.length} order books were set aside in .oddslake/quarantine: ${setAside[0]}.`);
   context.signal.throwIfAborted();
-  books.failed += symbols.length - done.length;
+  const missing = done.length === 0 ? [] : collected.missing.filter(({ symbol }) => !named.has(symbol));
+  books.missing += missing.length;
+  books.failed += symbols.length - done.length - missing.length;
   if (stopped !== null && (stopped.failure === 'credential' || !run.reached)) throw stopped;
-  const noneHasOne = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
-  const why = stopped?.reason ?? refused ?? noneHasOne;
-  if (done.length === 0 && why !== null) {
-    // One cause, one line: none of them is a matter of its symbol.
-    run.failures.push({
-      symbol: null,
-      from: null,
-      to: null,
-      reason: `order books of ${count(symbols, 'symbol')}: ${why}`,
-    });
-    return;
+  if (missing.length > 0) {
+    const names = missing.map(({ symbol }) => symbol);
+    run.warnings.push(`The service has no order book of ${count(names, 'symbol')}: ${missing[0]!.reason}.`);
   }
-  const lacking = missing.filter(({ symbol }) => !named.has(symbol) && done.length > 0);
-  if (lacking.length > 0) {
-    const names = lacking.map(({ symbol }) => symbol);
-    run.warnings.push(`The service has no order book of ${count(names, 'symbol')}: ${lacking[0]!.reason}.`);
-  }
-  const asked = new Set(
-    [...done, ...failures, ...missing].map((item) => (typeof item === 'string' ? item : item.symbol)),
-  );
-  const left = symbols.filter((symbol) => !asked.has(symbol));
-  const at = context.clock.nowMs();
-  const failed = [
-    ...failures,
-    ...missing.filter((item) => !lacking.includes(item)),
-    ...left.map((symbol) => ({ symbol, at, reason: why ?? 'not asked for' })),
-  ];
-  for (const { symbol, at: from, reason } of failed)
-    run.failures.push({ symbol, from, to: from + 1, reason: `order book: ${reason}` });
+  run.failures.push(...failureLines(collected, symbols, named, context.clock.nowMs()));
   if (stopped !== null)
     context.log.warn({ reason: stopped.reason }, 'the upstream cannot be reached any more; what was had is kept');
+}
+
+/** What could not be had; one line where it is one cause, and no matter of single symbols. */
+function failureLines(
+  { done, failures, missing, stopped, refused }: BooksCollected,
+  symbols: readonly string[],
+  named: ReadonlySet<string>,
+  nowMs: number,
+): FailureLine[] {
+  const noneHasOne = named.size === 0 && missing.length === symbols.length ? missing[0]!.reason : null;
+  const why = stopped?.reason ?? refused ?? noneHasOne;
+  if (done.length === 0 && why !== null)
+    return [{ symbol: null, from: null, to: null, reason: `order books of ${count(symbols, 'symbol')}: ${why}` }];
+  const tried = new Set([...done, ...[...failures, ...missing].map(({ symbol }) => symbol)]);
+  const left = symbols.filter((symbol) => !tried.has(symbol));
+  const failed = [
+    ...failures,
+    ...missing.filter(({ symbol }) => named.has(symbol) || done.length === 0),
+    ...left.map((symbol) => ({ symbol, at: nowMs, reason: why ?? 'not asked for' })),
+  ];
+  return failed.map(({ symbol, at, reason }) => ({ symbol, from: at, to: at + 1, reason: `order book: ${reason}` }));
 }

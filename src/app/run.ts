@@ -9,7 +9,7 @@ import { openIntent } from '../state/intent.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
-import { type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
+import { type BookCounts, type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
 
 /** A run under way: what its steps share and what they add up. */
 export interface Run {
@@ -23,14 +23,7 @@ export interface Run {
   /** Files published by this run, by path. */
   readonly files: Map<string, PublishedFile>;
   readonly symbols: { planned: number; done: number; failed: number; retired: number };
-  readonly books: {
-    planned: number;
-    done: number;
-    failed: number;
-    snapshots: number;
-    empty: number;
-    quarantined: number;
-  };
+  readonly books: { -readonly [name in keyof BookCounts]: BookCounts[name] };
   pages: number;
   /** Whether the upstream has answered anything. */
   reached: boolean;

@@ -62,6 +62,8 @@ export interface BookCounts {
   readonly planned: number;
   readonly done: number;
   readonly failed: number;
+  /** Symbols of the market lists that the service has no order book of. */
+  readonly missing: number;
   /** Snapshots had, the empty ones included. */
   readonly snapshots: number;
   readonly empty: number;
@@ -69,7 +71,10 @@ export interface BookCounts {
   readonly quarantined: number;
 }
 
-export const noBooks: BookCounts = { planned: 0, done: 0, failed: 0, snapshots: 0, empty: 0, quarantined: 0 };
+export const noBooks: BookCounts = {
+  ...{ planned: 0, done: 0, failed: 0, missing: 0 },
+  ...{ snapshots: 0, empty: 0, quarantined: 0 },
+};
 
 export type Outcome =
   | 'done'

@@ -55,10 +55,11 @@ export function summaryText(summary: Summary, root: string): string {
       ]);
     }
     const { books } = summary;
+    const missing = books.missing > 0 ? ` · ${number(books.missing)} without one` : '';
     if (books.planned > 0) {
       rows.push([
         'books',
-        `${number(books.done)} of ${number(books.planned)} symbols · ${number(books.snapshots)} snapshots, ${number(books.empty)} empty · ${number(books.quarantined)} set aside · ${number(books.failed)} failed`,
+        `${number(books.done)} of ${number(books.planned)} symbols · ${number(books.snapshots)} snapshots, ${number(books.empty)} empty · ${number(books.quarantined)} set aside · ${number(books.failed)} failed${missing}`,
       ]);
     }
     if (summary.requests > 0) {

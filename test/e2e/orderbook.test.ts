@@ -38,6 +38,7 @@ describe('orderbook', () => {
     const ended = await job('orderbook', box.url, output);
     expect(ended.code, ended.stderr).toBe(0);
     expect(ended.summary.warnings).toEqual([expect.stringContaining(`no order book of 1 symbol (${missing})`)]);
+    expect(ended.summary.books).toMatchObject({ failed: 0, missing: 1, done: ended.summary.books.planned - 1 });
     expect(booksOf(output).size).toBe(ended.summary.books.planned - 1);
   });
 

@@ -14,7 +14,9 @@ export function addJobs(shell: Shell): void {
   const { program, jobs } = shell;
   const nightly = program
     .command('nightly')
-    .description('the main job: market lists, ticks of every live symbol from its cursor on, publish, verify')
+    .description(
+      'the main job: market lists, ticks of every live symbol from its cursor on, order books where the config asks for them, publish, verify',
+    )
     .option(
       '--date <day>',
       'up to the end of that UTC day, YYYY-MM-DD; may be repeated without changing a byte (default: up to now)',
