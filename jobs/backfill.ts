@@ -7,7 +7,6 @@ import { allSymbols } from '../src/state/symbols.ts';
 /** Fetches the windows of the past that coverage lacks. */
 export const job: Job<BackfillFlags> = {
   name: 'backfill',
-  schedule: null,
   run: (context, { window, symbols, showPlan, ...how }) =>
     runJob(context, 'backfill', { upstream: true }, async (run) => {
       if (symbols.length === 0 && allSymbols(run.archive.state.db).length === 0) await marketsStep(run);

@@ -5,7 +5,6 @@ import { marketsStep, publishStep, verifyStep } from '../src/app/steps.ts';
 /** One poll of the market lists, published. */
 export const job: Job = {
   name: 'markets',
-  schedule: null,
   run: (context) =>
     runJob(context, 'markets', { upstream: true }, async (run) => {
       await marketsStep(run);

@@ -7,7 +7,6 @@ import { dayMs } from '../src/core/window.ts';
 /** The main job: markets, ticks of every live symbol from its cursor on, order books, publish, verify what changed. */
 export const job: Job<NightlyFlags> = {
   name: 'nightly',
-  schedule: '17 3 * * *',
   async run(context, { day }) {
     const end = endOfPoll(context, day);
     return runJob(context, 'nightly', { upstream: true }, async (run) => {

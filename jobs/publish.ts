@@ -5,7 +5,6 @@ import { publishStep, verifyStep } from '../src/app/steps.ts';
 /** Merges what is journaled into the day partitions. */
 export const job: Job = {
   name: 'publish',
-  schedule: null,
   run: (context) =>
     runJob(context, 'publish', { upstream: false }, async (run) => {
       await publishStep(run);

@@ -6,7 +6,6 @@ import { allSymbols } from '../src/state/symbols.ts';
 /** One poll of ticks up to now, published. */
 export const job: Job<TicksFlags> = {
   name: 'ticks',
-  schedule: null,
   async run(context, { symbols }) {
     const end = endOfPoll(context, null);
     return runJob(context, 'ticks', { upstream: true }, async (run) => {

@@ -20,6 +20,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   '@duckdb/node-api': 'src/query',
   undici: 'src/upstream',
   'p-queue': 'src/upstream',
+  croner: 'src/settings',
 };
 
 /** What may stand in one place only: the room or file, and the text. */

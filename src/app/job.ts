@@ -6,8 +6,6 @@ import type { Summary } from './summary.ts';
 /** What a scheduler or a person can start; `flags` are its own, the common ones are in the context. */
 export interface Job<Flags = undefined> {
   readonly name: string;
-  /** When it runs by default, as a cron expression in UTC; null where only on demand. */
-  readonly schedule: string | null;
   run(context: Context, flags: Flags): Promise<Summary>;
 }
 

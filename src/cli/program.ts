@@ -5,6 +5,7 @@ import { addGaps } from './commands/gaps.ts';
 import { addJobs } from './commands/jobs.ts';
 import { addOrderbook } from './commands/orderbook.ts';
 import { addSandbox } from './commands/sandbox.ts';
+import { addSchedule } from './commands/schedule.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addVerify } from './commands/verify.ts';
@@ -24,6 +25,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   program.commandsGroup('Collect:');
   addJobs(shell);
   addOrderbook(shell);
+  addSchedule(shell);
   program.commandsGroup('Look:');
   for (const add of [addStatus, addGaps, addVerify, addSql]) add(shell);
   program.commandsGroup('Try:');

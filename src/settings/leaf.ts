@@ -44,7 +44,8 @@ export function expected(schema: LeafSchema): string {
     case 'boolean':
       return 'true or false';
     case 'string':
-      return schema.enum === undefined ? 'a text that is not empty' : `one of ${schema.enum.join(', ')}`;
+      if (schema.enum !== undefined) return `one of ${schema.enum.join(', ')}`;
+      return schema.description ?? 'a text that is not empty';
     default:
       return `a ${schema.type === 'integer' ? 'whole number' : 'number'} ${bounds(schema)}`;
   }

@@ -33,6 +33,7 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
 
   const merged = merge(levels);
   checkDependent(merged);
+  await checkCrons(merged);
   const values = new Map([...merged].map(([path, { value }]) => [path, value]));
   values.set('upstream.base_url', baseUrl(merged.get('upstream.base_url')!));
   values.set('upstream.api_key', apiKey(merged, base));
@@ -104,6 +105,20 @@ function checkAtMost(merged: Merged, small: string, great: string): void {
   // Blame what was set, not the default it collides with.
   const [path, { value, from }] = low.from === defaults.from ? [great, high] : [small, low];
   throw badValue(path, value, from, `${small} (${low.value}) to be at most ${great} (${high.value})`);
+}
+
+/** Reads every cron expression that was set; the library is loaded only where there is one. */
+async function checkCrons(merged: Merged): Promise<void> {
+  for (const [path, { value, from }] of merged) {
+    if (!path.startsWith('schedule.') || typeof value !== 'string' || from === defaults.from) continue;
+    const { parseCron } = await import('./cron.ts');
+    try {
+      parseCron(value);
+    } catch (error) {
+      const why = (error as Error).message;
+      throw badValue(path, value, from, `a cron expression of five fields, in UTC, e.g. "17 3 * * *": ${why}`);
+    }
+  }
 }
 
 function baseUrl({ value, from }: Sourced): string | null {

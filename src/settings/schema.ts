@@ -55,6 +55,14 @@ export const settingsSchema = section({
     settle_minutes: number(60, 0, 10_080),
     candles: someOf(['1h', '1d']),
   }),
+  schedule: section({
+    nightly: cron('17 3 * * *'),
+    markets: cron(null),
+    ticks: cron(null),
+    publish: cron(null),
+    jitter_seconds: number(60, 0, 3600),
+    catch_up_hours: number(24, 0, 8760),
+  }),
   log: section({
     level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
   }),
@@ -73,6 +81,8 @@ export interface LeafSchema {
   readonly maxItems?: number;
   readonly items?: LeafSchema;
   readonly secret?: boolean;
+  /** What a text has to be, where its length does not say it. */
+  readonly description?: string;
   readonly default?: unknown;
 }
 
@@ -96,6 +106,12 @@ function section<const P extends SectionSchema['properties']>(properties: P) {
 
 function nullable<const S extends LeafSchema>(schema: S) {
   return { anyOf: [schema, { type: 'null' }], default: null } as const;
+}
+
+/** When a job runs; load.ts looks into the expression itself. */
+function cron(value: string | null) {
+  const text = { type: 'string', minLength: 1, maxLength: 200, description: 'a cron expression' } as const;
+  return { anyOf: [text, { type: 'null' }], default: value } as const;
 }
 
 function whole(value: number, minimum: number, maximum: number) {

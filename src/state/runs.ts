@@ -21,13 +21,14 @@ export interface LastRun {
 /** Runs of this process that are not finished. */
 const begunHere = new Set<string>();
 
-/** Opens a run; at most `runsMax` of the past are remembered. */
+/** Opens a run; of the past, the newest `runsMax` and each job's last one are remembered. */
 export function startRun(db: Database, runId: string, job: string, pid: number, nowMs: number): void {
   begunHere.add(runId);
   db.transaction(() => {
     db.run('insert into runs (run_id, job, pid, started_at) values (?, ?, ?, ?)', runId, job, pid, nowMs);
     db.run(
-      'delete from runs where finished_at is not null and run_id not in (select run_id from runs order by started_at desc limit ?)',
+      `delete from runs where finished_at is not null and run_id not in (select run_id from runs order by started_at desc limit ?)
+         and started_at < (select max(started_at) from runs same where same.job = runs.job)`,
       runsMax,
     );
   });
@@ -86,6 +87,10 @@ export function runCounts(db: Database, runId: string): RunCounts {
     return { fetched, quarantined, accepted: accepted + (waiting?.n ?? 0), duplicates, conflicts, recovered };
   });
 }
+
+/** When a job last started, by the runs remembered; null where it never did. */
+export const lastStartOf = (db: Database, job: string): number | null =>
+  db.one<{ at: number | null }>('select max(started_at) as at from runs where job = ?', job)?.at ?? null;
 
 export function lastRun(db: Database): LastRun | undefined {
   const row = db.one<{

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { finishRun, isOver, startRun } from '../../src/state/runs.ts';
+import { finishRun, isOver, lastStartOf, startRun } from '../../src/state/runs.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
 import { market, now, opened } from '../archive/scratch.ts';
 
@@ -99,5 +99,19 @@ describe('a run', () => {
     expect(runs.length).toBeLessThan(1_010);
     expect(runs).toContain('open');
     expect(runs).not.toContain('run 0');
+  });
+
+  test('is remembered while it is the last of its job, however many others there were', () => {
+    const db = database();
+    startRun(db, 'night', 'nightly', 1, now);
+    finishRun(db, 'night', now, 0, '{}');
+    for (let i = 1; i < 1_010; i++) {
+      startRun(db, `poll ${i}`, 'ticks', 1, now + i);
+      finishRun(db, `poll ${i}`, now + i, 0, '{}');
+    }
+    expect(lastStartOf(db, 'nightly')).toBe(now);
+    expect(lastStartOf(db, 'ticks')).toBe(now + 1_009);
+    expect(lastStartOf(db, 'publish')).toBe(null);
+    expect(db.all('select 1 from runs').length).toBeLessThan(1_010);
   });
 });

@@ -136,16 +136,16 @@ export async function runAndTell<F>(
   tell(shell, flags, summary, root);
 }
 
-/** The summary of a job that ended before it was begun; `startedAt` in epoch ms. */
-export const notStarted = (job: string, version: string, startedAt: number, thrown: unknown): Summary =>
+/** The summary of a job that ended before it was begun; times in epoch ms. */
+export const notStarted = (
+  job: string,
+  version: string,
+  startedAt: number,
+  thrown: unknown,
+  finishedAt = startedAt + performance.now(),
+): Summary =>
   summarize({
-    ...{
-      version,
-      job,
-      run_id: null,
-      started_at: Math.round(startedAt),
-      finished_at: Math.round(startedAt + performance.now()),
-    },
+    ...{ version, job, run_id: null, started_at: Math.round(startedAt), finished_at: Math.round(finishedAt) },
     ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null, gaps: 0 },
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, retired: 0 },

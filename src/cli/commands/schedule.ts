@@ -1,0 +1,103 @@
+import type { Context } from '../../app/context.ts';
+import type { Jobs } from '../../app/job.ts';
+import type { Summary } from '../../app/summary.ts';
+import { UsageError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+import { print } from '../tell.ts';
+import { notStarted } from './jobs.ts';
+
+/** The jobs that can be scheduled: every cron expression among the settings. */
+type Scheduled = Exclude<keyof Settings['schedule'], 'jitterSeconds' | 'catchUpHours'>;
+
+/** How each of them is started when its moment comes. */
+const starters: Record<Scheduled, (jobs: Jobs, context: Context) => Promise<Summary>> = {
+  nightly: async (jobs, context) => (await jobs.nightly()).run(context, { day: null }),
+  markets: async (jobs, context) => (await jobs.markets()).run(context, undefined),
+  ticks: async (jobs, context) => (await jobs.ticks()).run(context, { symbols: [] }),
+  publish: async (jobs, context) => (await jobs.publish()).run(context, undefined),
+};
+
+const names = Object.keys(starters) as Scheduled[];
+
+/** `schedule`: the jobs at their times, until a signal. */
+export function addSchedule(shell: Shell): void {
+  const command = shell.program
+    .command('schedule')
+    .description(
+      'runs the jobs on the schedules in the config (schedule.nightly and the like, UTC) until it is stopped',
+    );
+  withCommonFlags(command).action((flags: CommonFlags) =>
+    // Several jobs at a time would draw their bars over one another.
+    withContext({ ...flags, progress: false }, shell.version, false, (context) => keep(shell, flags, context)),
+  );
+}
+
+async function keep(shell: Shell, flags: CommonFlags, context: Context): Promise<void> {
+  const { schedule } = context.settings;
+  const wanted = names.flatMap((name) => (schedule[name] === null ? [] : [{ name, cron: schedule[name] }]));
+  if (wanted.length === 0) {
+    throw new UsageError(
+      `Nothing is scheduled: give a cron expression to one of ${names.map((name) => `schedule.${name}`).join(', ')}.`,
+    );
+  }
+  const [{ keepSchedule }, { parseCron }] = await Promise.all([
+    import('../../app/schedule-loop.ts'),
+    import('../../settings/cron.ts'),
+  ]);
+  const lastStarts = await lastStartsOf(context, wanted);
+  const jobs = wanted.map(({ name, cron }) => ({
+    ...{ name, rhythm: parseCron(cron), lastStart: lastStarts.get(name) ?? null },
+    run: async () => print(flags, await runOnce(shell, name, context), context.settings.archive.output),
+  }));
+  const rules = { jitterMs: schedule.jitterSeconds * 1000, catchUpMs: schedule.catchUpHours * 3_600_000 };
+  await keepSchedule(jobs, rules, context);
+}
+
+/** When each job last started. Where a job would end at once for want of an archive or a key, so does this. */
+async function lastStartsOf(
+  context: Context,
+  wanted: readonly { readonly name: Scheduled }[],
+): Promise<Map<string, number | null>> {
+  const [{ openConfiguredArchive }, { requireUpstream }, { lastStartOf }] = await Promise.all([
+    import('../../app/run.ts'),
+    import('../../settings/settings.ts'),
+    import('../../state/runs.ts'),
+  ]);
+  const collects = wanted.some(({ name }) => name !== 'publish');
+  if (collects) requireUpstream(context.settings);
+  const archive = openConfiguredArchive(context, collects);
+  try {
+    return new Map(wanted.map(({ name }) => [name, lastStartOf(archive.state.db, name)]));
+  } finally {
+    archive.close();
+  }
+}
+
+/** One run, under a signal of its own, so that what it leaves on that goes with it. */
+async function runOnce(shell: Shell, name: Scheduled, context: Context): Promise<Summary> {
+  const startedAt = context.clock.nowMs();
+  const log = tagged(context.log, { job: name });
+  const signal = AbortSignal.any([context.signal]);
+  let summary: Summary;
+  try {
+    summary = await starters[name](shell.jobs, { ...context, log, signal });
+  } catch (error) {
+    summary = notStarted(name, shell.version, startedAt, error, context.clock.nowMs());
+  }
+  const { run_id, outcome, exit_code, error } = summary;
+  const facts = { run_id, outcome, exit_code, ...(error === null ? {} : { error }) };
+  if (exit_code === 0) log.info(facts, 'ended');
+  else log.warn(facts, 'ended; the schedule goes on');
+  return summary;
+}
+
+/** A log whose every line has these facts too. */
+const tagged = (log: Log, tags: object): Log => ({
+  debug: (facts, message) => log.debug({ ...tags, ...facts }, message),
+  info: (facts, message) => log.info({ ...tags, ...facts }, message),
+  warn: (facts, message) => log.warn({ ...tags, ...facts }, message),
+  error: (facts, message) => log.error({ ...tags, ...facts }, message),
+});

@@ -1,0 +1,97 @@
+import type { Random } from './clock.ts';
+import { dayMs } from './window.ts';
+
+/** The moments of a schedule, in epoch milliseconds. */
+export interface Rhythm {
+  /** The last moment at or before `ms`; null where there was none. */
+  last(ms: number): number | null;
+  /** The first moment after `ms`; null where none will come. */
+  next(ms: number): number | null;
+}
+
+export interface ScheduleRules {
+  /** A run starts up to so long after its moment, in ms, but always before the next one. */
+  readonly jitterMs: number;
+  /** How old a missed moment may be for its run to be made up for, in ms. */
+  readonly catchUpMs: number;
+}
+
+/** Where one job stands with its schedule. */
+export interface Entry {
+  readonly name: string;
+  readonly rhythm: Rhythm;
+  /** Moments up to here are dealt with. */
+  readonly through: number;
+  /** A moment that has come and whose run is still to start. */
+  readonly waiting: { readonly moment: number; readonly startAt: number } | null;
+}
+
+export interface Turn {
+  readonly name: string;
+  readonly moment: number;
+}
+
+export interface Decision {
+  readonly entries: readonly Entry[];
+  readonly start: readonly Turn[];
+  /** Moments without a run: the one before is still running, or they were missed for too long. */
+  readonly skipped: readonly (Turn & { readonly why: 'running' | 'missed' })[];
+  /** When to look again; after `nowMs`, by a minute at most. */
+  readonly wakeAt: number;
+}
+
+const minuteMs = 60_000;
+
+/** How late a run may start and still count as in time, in ms: the clock is looked at every minute. */
+const inTimeMs = 2 * minuteMs;
+
+/**
+ * How far ahead of the clock a dealt-with moment may lie, in ms. Further ahead, the clock was wrong then, and has been
+ * set back since: waiting until it gets there again would be no schedule at all.
+ */
+const aheadMsMax = dayMs;
+
+/** A job as it stands when the schedule begins. One that never ran has missed nothing. */
+export const entryOf = (name: string, rhythm: Rhythm, lastStart: number | null, nowMs: number): Entry => ({
+  ...{ name, rhythm, through: lastStart ?? nowMs, waiting: null },
+});
+
+/**
+ * What to start now. Of the moments that have come since the last look only the latest counts, so that a machine that
+ * slept makes up for them with one run; a moment that was dealt with never comes again when the clock goes back.
+ */
+export function decide(
+  entries: readonly Entry[],
+  running: ReadonlySet<string>,
+  nowMs: number,
+  rules: ScheduleRules,
+  random: Random,
+): Decision {
+  const start: Turn[] = [];
+  const skipped: (Turn & { why: 'running' | 'missed' })[] = [];
+  const after = entries.map((entry): Entry => {
+    const due = withDue(entry, nowMs, rules, random);
+    const { name, waiting } = due;
+    if (waiting === null || waiting.startAt > nowMs) return due;
+    const turn = { name, moment: waiting.moment };
+    if (nowMs - waiting.startAt > Math.max(rules.catchUpMs, inTimeMs)) skipped.push({ ...turn, why: 'missed' });
+    else if (running.has(name)) skipped.push({ ...turn, why: 'running' });
+    else start.push(turn);
+    return { ...due, waiting: null };
+  });
+  const wakeAt = Math.min(nowMs + minuteMs, ...after.map((entry) => nextLook(entry, nowMs)));
+  return { entries: after, start, skipped, wakeAt };
+}
+
+function withDue(entry: Entry, nowMs: number, { jitterMs }: ScheduleRules, random: Random): Entry {
+  if (entry.through > nowMs + aheadMsMax) return { ...entry, through: nowMs, waiting: null };
+  const moment = entry.rhythm.last(nowMs);
+  if (moment === null || moment <= entry.through) return entry;
+  const gap = (entry.rhythm.next(moment) ?? Number.POSITIVE_INFINITY) - moment;
+  const startAt = moment + Math.floor(random() * Math.min(jitterMs, gap));
+  return { ...entry, through: moment, waiting: { moment, startAt } };
+}
+
+/** When an entry next calls for a decision. */
+const nextLook = ({ waiting, rhythm }: Entry, nowMs: number): number =>
+  Math.min(waiting?.startAt ?? Number.POSITIVE_INFINITY, rhythm.next(nowMs) ?? Number.POSITIVE_INFINITY);

@@ -1,0 +1,110 @@
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, test } from 'vitest';
+import type { Summary } from '../../src/app/summary.ts';
+import { access, folder, job, jobArgs, minuteMs, run, sandbox, start, until } from './lake.ts';
+
+/** A cron expression of the minute that lay so long ago. */
+function cronAgo(ms: number): string {
+  const at = new Date(Date.now() - ms);
+  return `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
+}
+
+/** An archive whose runs all began so long ago. */
+async function archiveFrom(url: string, ago: number): Promise<string> {
+  const output = folder();
+  const first = await job('nightly', url, output);
+  expect(first.code, first.stderr).toBe(0);
+  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
+  db.exec(`update runs set started_at = started_at - ${ago}`);
+  db.close();
+  return output;
+}
+
+const runsIn = (stdout: string): Summary[] =>
+  stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Summary);
+
+describe('schedule', () => {
+  test('makes up for a night that was missed, once, prints its summary, and ends with 0 on SIGTERM', async () => {
+    const box = await sandbox({ seed: 3, markets: 6, ticksPerDay: 100 });
+    const output = await archiveFrom(box.url, 3 * 3_600_000);
+    const flags = ['--set', `schedule.nightly=${cronAgo(90 * minuteMs)}`];
+    const running = start(jobArgs('schedule', output, ...flags), access(box.url));
+    let printed = '';
+    running.child.stdout!.on('data', (text: string) => {
+      printed += text;
+    });
+    await until(() => printed.endsWith('\n'));
+    running.child.kill('SIGTERM');
+    const ended = await running.ended;
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ job: 'nightly', exit_code: 0, outcome: 'done' })]);
+    expect(ended.stderr).toContain('"job":"nightly"');
+  });
+
+  test('stops what is under way when the signal comes, keeps what was accepted, and ends with 0', async () => {
+    const box = await sandbox({ seed: 3, markets: 6, ticksPerDay: 100 });
+    const output = await archiveFrom(box.url, 26 * 3_600_000);
+    box.set({ latencyMs: 50 });
+    const flags = ['--set', `schedule.ticks=${cronAgo(90 * minuteMs)}`, '--set', 'schedule.nightly=null'];
+    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
+    db.exec("update runs set job = 'ticks'");
+    db.close();
+    const asked = box.stats().tickRequests;
+    const running = start(jobArgs('schedule', output, ...flags), access(box.url));
+    await until(() => box.stats().tickRequests > asked + 1);
+    running.child.kill('SIGINT');
+    const ended = await running.ended;
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ job: 'ticks', outcome: 'interrupted' })]);
+  });
+
+  test('goes on after a run that failed', async () => {
+    const box = await sandbox({ seed: 3, markets: 6, ticksPerDay: 100 });
+    const output = await archiveFrom(box.url, 26 * 3_600_000);
+    box.set({ key: 'another' });
+    const flags = ['--set', `schedule.nightly=${cronAgo(90 * minuteMs)}`];
+    const running = start(jobArgs('schedule', output, ...flags), access(box.url));
+    let said = '';
+    running.child.stderr!.on('data', (text: string) => {
+      said += text;
+    });
+    await until(() => said.includes('the schedule goes on'));
+    expect(running.child.exitCode).toBe(null);
+    running.child.kill('SIGTERM');
+    const ended = await running.ended;
+    expect(ended.code).toBe(0);
+    expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ exit_code: 3, outcome: 'credential' })]);
+  });
+
+  const there = 'http://127.0.0.1:9';
+  test.each<[string, string[], RegExp]>([
+    [
+      'an expression that is none',
+      ['--set', 'schedule.ticks=61 * * * *'],
+      /--set: schedule\.ticks is "61 \* \* \* \*"/,
+    ],
+    ['a day that never comes', ['--set', 'schedule.nightly=0 0 31 2 *'], /schedule\.nightly.*never comes/],
+    ['a job that cannot be scheduled', ['--set', 'schedule.backfill=0 0 * * *'], /unknown setting schedule\.backfill/],
+    ['nothing to do', ['--set', 'schedule.nightly=null'], /Nothing is scheduled: .*schedule\.nightly/],
+    ['an archive that nobody named', [], /no archive/],
+  ])('ends with 2 for %s', async (_, flags, sentence) => {
+    const cwd = folder();
+    const ended = await run(['schedule', ...flags], access(there), cwd);
+    expect(ended.code, ended.stdout).toBe(2);
+    expect(ended.stderr).toMatch(sentence);
+    expect(readdirSync(cwd)).toEqual([]);
+  });
+
+  test('names the file of an expression that is none, whatever the command', async () => {
+    const config = join(folder(), 'lake.yaml');
+    writeFileSync(config, 'schedule:\n  publish: every night\n');
+    const ended = await run(['nightly', '--config', config, '--output', folder()], access(there));
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toMatch(/lake\.yaml: schedule\.publish is "every night": expected a cron expression/);
+  });
+});
