@@ -1,5 +1,6 @@
 import { configuredBooksStep } from '../src/app/books-step.ts';
 import type { Job, NightlyFlags } from '../src/app/job.ts';
+import { nightStep } from '../src/app/night-step.ts';
 import { runJob } from '../src/app/run.ts';
 import { endOfPoll, marketsStep, publishStep, ticksStep, verifyStep } from '../src/app/steps.ts';
 import { dayMs } from '../src/core/window.ts';
@@ -10,11 +11,12 @@ export const job: Job<NightlyFlags> = {
   async run(context, { day }) {
     const end = endOfPoll(context, day);
     return runJob(context, 'nightly', { upstream: true }, async (run) => {
-      await marketsStep(run);
+      const markets = await marketsStep(run);
       await ticksStep(run, end, []);
       // Books are of the present: a poll of a past day has none, and repeated changes nothing.
       if (day === null || day + dayMs > end) await configuredBooksStep(run);
       await publishStep(run);
+      nightStep(run, end, markets);
       await verifyStep(run);
     });
   },

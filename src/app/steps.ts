@@ -19,12 +19,15 @@ import { lingerRules, namedSymbols, type Run } from './run.ts';
 
 const minuteMs = 60_000;
 
-/** Polls the market lists and journals what they say. A list that fails in passing is a failure of the run, no more. */
-export async function marketsStep(run: Run): Promise<void> {
+/**
+ * Polls the market lists and journals what they say. A list that fails in passing is a failure of the run, no more.
+ * Resolves to how many markets they name; null where a list could not be had whole.
+ */
+export async function marketsStep(run: Run): Promise<number | null> {
   const { context, archive } = run;
   const { source, symbols } = context.settings;
   if (source.views.length === 0) {
-    if (symbols.length > 0) return;
+    if (symbols.length > 0) return null;
     throw new UsageError('source.views and symbols are both empty: there is nothing to poll.');
   }
   const upstream = await run.upstream();
@@ -46,6 +49,7 @@ export async function marketsStep(run: Run): Promise<void> {
     if (rejected.length > 0)
       run.warnings.push(`${rejected.length} market records were set aside: ${rejected[0]!.reason}.`);
     context.log.info({ markets: markets.length, complete: poll.complete }, 'markets polled');
+    return poll.complete ? markets.length : null;
   } catch (error) {
     if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable')
       throw error;
@@ -54,6 +58,7 @@ export async function marketsStep(run: Run): Promise<void> {
       { reason: error.reason },
       'the market lists could not be had; known symbols are polled all the same',
     );
+    return null;
   }
 }
 

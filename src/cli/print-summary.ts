@@ -91,12 +91,15 @@ function problems({ warnings, warnings_count, failures, failures_count, error }:
   if (error !== null) out.push('', `error: ${error}`);
   if (warnings.length > 0) out.push('', ...warnings.map((warning) => `warning: ${warning}`));
   if (warnings_count > warnings.length) out.push(`… and ${warnings_count - warnings.length} warnings more`);
-  if (failures.length > 0) {
-    out.push('', `${number(failures_count)} windows could not be fetched; the next run asks for them again:`);
-    for (const { symbol, from, to, reason } of failures.slice(0, 5)) {
-      out.push(symbol === null ? `  ${reason}` : `  ${symbol}  ${isoUtc(from!)} … ${isoUtc(to!)}  ${reason}`);
-    }
-    if (failures_count > 5) out.push(`  … and ${number(failures_count - 5)} more`);
+  const whole = failures.filter(({ symbol }) => symbol === null);
+  if (whole.length > 0) out.push('', ...whole.map(({ reason }) => `incomplete: ${reason}`));
+  const windows = failures.filter(({ symbol }) => symbol !== null);
+  if (windows.length > 0) {
+    const all = failures_count - whole.length;
+    out.push('', `${number(all)} windows could not be fetched; the next run asks for them again:`);
+    for (const { symbol, from, to, reason } of windows.slice(0, 5))
+      out.push(`  ${symbol}  ${isoUtc(from!)} … ${isoUtc(to!)}  ${reason}`);
+    if (all > 5) out.push(`  … and ${number(all - 5)} more`);
   }
   return out;
 }

@@ -55,6 +55,10 @@ export const settingsSchema = section({
     settle_minutes: number(60, 0, 10_080),
     candles: someOf(['1h', '1d']),
   }),
+  falls: section({
+    markets_share_max: number(0.5, 0, 1),
+    ticks_share_max: number(0.8, 0, 1),
+  }),
   schedule: section({
     nightly: cron('17 3 * * *'),
     markets: cron(null),

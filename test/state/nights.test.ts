@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { lastNights, polledTicks, rememberNight } from '../../src/state/nights.ts';
+import { addRecovered, addTally, startRun } from '../../src/state/runs.ts';
+import { dayMs, now, opened } from '../archive/scratch.ts';
+
+test('of the nights the latest thirty are remembered, the latest first', () => {
+  const { db } = opened().state;
+  const night = (n: number) => ({
+    ...{
+      runId: `run ${n}`,
+      polledTo: now + n * dayMs,
+      polledMs: dayMs,
+      markets: n % 2 === 0 ? n : null,
+      ticks: 10 * n,
+    },
+  });
+  for (let n = 0; n < 33; n++) rememberNight(db, night(n));
+  rememberNight(db, { ...night(32), ticks: 7 });
+  const expected = Array.from({ length: 30 }, (_, i) => night(32 - i));
+  expect(lastNights(db)).toEqual([{ ...expected[0], ticks: 7 }, ...expected.slice(1)]);
+});
+
+test('the ticks of a night are its own and those of polls since the last one, not of backfills', () => {
+  const { db } = opened().state;
+  const ran = (runId: string, job: string, accepted: number): void => {
+    startRun(db, runId, job, 1, now);
+    addTally(db, runId, { accepted, duplicates: 5, conflicts: 5 });
+  };
+  ran('20260601T030000Z-zzz', 'nightly', 1);
+  ran('20260601T120000Z-aaa', 'ticks', 20);
+  ran('20260601T130000Z-aaa', 'backfill', 300);
+  ran('20260602T030000Z-aaa', 'nightly', 4000);
+  addRecovered(db, '20260602T030000Z-aaa', 50_000);
+  expect(polledTicks(db, '20260602T030000Z-aaa', '20260601T030000Z-zzz')).toBe(54_020);
+  expect(polledTicks(db, '20260602T030000Z-aaa', '20260602T030000Z-aaa')).toBe(54_000);
+});
