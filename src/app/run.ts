@@ -157,7 +157,10 @@ async function finishBroken(archive: Archive, { clock, signal, log }: Context): 
  * The archive that the settings name. Only a run that `collects` may start one, and only there it matters which
  * upstream the settings name; a mistyped --output of a reader is an error.
  */
-export function openConfiguredArchive(context: Context, collects: boolean): Archive {
+export function openConfiguredArchive(
+  context: Pick<Context, 'settings' | 'mayCreate' | 'version'>,
+  collects: boolean,
+): Archive {
   const { archive, source, upstream } = context.settings;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const options = {

@@ -31,6 +31,12 @@ export interface OpenOptions {
   readonly settleMs: number;
 }
 
+/** Whether there is an archive at `root`, if only one that nothing was published in yet. */
+export function isArchive(root: string, disk: Disk): boolean {
+  const layout = layoutOf(root);
+  return disk.size(layout.manifest) !== null || disk.size(stateFile(layout.private)) !== null;
+}
+
 /** Opens the archive at `root`. Refuses a missing one (unless `create`), another upstream's and a newer format. */
 export function openArchive(options: OpenOptions, disk: Disk): Archive {
   const { root, upstream } = options;
@@ -38,11 +44,10 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
   if (!disk.isFolder(root) && disk.size(root) !== null)
     throw new UsageError(`${root} is a file, not a folder for an archive.`);
   const published = disk.size(layout.manifest) === null ? undefined : readManifest(layout, disk);
-  const known = disk.size(stateFile(layout.private)) !== null;
-  if (published === undefined && !known) {
+  if (!isArchive(root, disk)) {
     if (!options.create) {
       throw new UsageError(
-        `There is no archive at ${root}. Name its folder with --output or ODDSLAKE_OUTPUT; a job that collects starts a new one in the folder named so.`,
+        `There is no archive at ${root}. Name its folder with --output or ODDSLAKE_OUTPUT, or start one there with oddslake init.`,
       );
     }
     if (upstream === null) {

@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import type { Jobs } from '../app/job.ts';
 import { addDemo } from './commands/demo.ts';
 import { addGaps } from './commands/gaps.ts';
+import { addInit } from './commands/init.ts';
 import { addJobs } from './commands/jobs.ts';
 import { addOrderbook } from './commands/orderbook.ts';
 import { addSandbox } from './commands/sandbox.ts';
@@ -23,6 +24,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
     .addHelpText('after', examples);
   const shell: Shell = { program, version, jobs, exit };
   program.commandsGroup('Collect:');
+  addInit(shell);
   addJobs(shell);
   addOrderbook(shell);
   addSchedule(shell);

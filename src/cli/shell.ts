@@ -1,5 +1,15 @@
+import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import type { Jobs } from '../app/job.ts';
+
+/** How the program is called from the working folder: out of a checkout it is not on the PATH. */
+export function commandName(): string {
+  if (!import.meta.url.endsWith('.ts')) return 'oddslake';
+  const launcher = fileURLToPath(new URL('../../bin/oddslake', import.meta.url));
+  const near = relative('.', launcher);
+  return near.startsWith('..') ? launcher : near;
+}
 
 /** What every command is added to. */
 export interface Shell {

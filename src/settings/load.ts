@@ -18,6 +18,8 @@ export interface SettingSources {
   readonly logLevel?: string | undefined;
   /** Each `--set key.path=value`, in order; the last one of a key wins. */
   readonly set?: readonly string[] | undefined;
+  /** What a command was told in its own way; beats all of the above. */
+  readonly layers?: readonly Layer[] | undefined;
 }
 
 /**
@@ -29,7 +31,7 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const configFile = configNamed(sources);
   const base = configFile === null ? sources.cwd : dirname(configFile);
   const levels = [[defaults], configFile === null ? [] : [await readConfigFile(configFile)]];
-  levels.push(environmentLayers(sources.env), flagLayers(sources));
+  levels.push(environmentLayers(sources.env), flagLayers(sources), [...(sources.layers ?? [])]);
 
   const merged = merge(levels);
   checkDependent(merged);
@@ -59,13 +61,16 @@ function configNamed({ config, env, cwd }: SettingSources): string | null {
   return named === '' ? null : resolve(cwd, named);
 }
 
+/** The setting of one `--set key.path=value`. Throws UsageError for an unknown key or a bad value. */
+export function setLayer(text: string): Layer {
+  const at = text.indexOf('=');
+  // Without a key there is no telling whether the text is a secret, so it is not shown.
+  if (at <= 0) throw new UsageError('--set: expected key.path=value, e.g. --set poll.overlap_minutes=90');
+  return layerFromText(text.slice(0, at).trim(), text.slice(at + 1), '--set');
+}
+
 function flagLayers({ set = [], output, logLevel }: SettingSources): Layer[] {
-  const layers = set.map((text) => {
-    const at = text.indexOf('=');
-    // Without a key there is no telling whether the text is a secret, so it is not shown.
-    if (at <= 0) throw new UsageError('--set: expected key.path=value, e.g. --set poll.overlap_minutes=90');
-    return layerFromText(text.slice(0, at).trim(), text.slice(at + 1), '--set');
-  });
+  const layers = set.map(setLayer);
   if (output !== undefined) layers.push(layerFromText('archive.output', output, '--output'));
   if (logLevel !== undefined) layers.push(layerFromText('log.level', logLevel, '--log-level'));
   return layers;

@@ -3,7 +3,7 @@ import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
 import { size, summaryText } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
+import { commandName, type Shell } from '../shell.ts';
 import { tell } from '../tell.ts';
 
 /** `demo`: the main job against the sandbox. */
@@ -58,8 +58,6 @@ async function whatIsThere(context: Context): Promise<string> {
     const ticks = datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
     const bytes = datasets.ticks.files.reduce((sum, file) => sum + file.bytes, 0);
     const root = archive.layout.root;
-    // Out of a checkout it is not on the PATH.
-    const command = import.meta.url.endsWith('.ts') ? 'bin/oddslake' : 'oddslake';
     return `
 ${ticks.toLocaleString('en-US')} ticks of ${Object.keys(days).length} days in ${size(bytes)} of Parquet: ${root}
 
@@ -69,7 +67,7 @@ Load them in Python:
   import polars as pl; print(pl.read_parquet("${root}/ticks/"))
   import pandas as pd; print(pd.read_parquet("${root}/ticks/"))
 
-or ask here:  ${command} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
+or ask here:  ${commandName()} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
 `;
   } finally {
     archive.close();

@@ -1,0 +1,173 @@
+import { dirname, relative, resolve } from 'node:path';
+import { Interrupted } from '../../app/context.ts';
+import { UsageError } from '../../core/errors.ts';
+import type { Layer } from '../../settings/layer.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { Answers, Person } from '../init-answers.ts';
+import { repeatable } from '../session.ts';
+import { commandName, type Shell } from '../shell.ts';
+
+interface InitFlags {
+  readonly baseUrl?: string;
+  readonly apiKeyFile?: string;
+  readonly rate?: string;
+  readonly output?: string;
+  readonly name?: string;
+  readonly set: readonly string[];
+  readonly json?: boolean;
+}
+
+/** `init`: a config with what it is told or asks, and an empty archive. */
+export function addInit(shell: Shell): void {
+  shell.program
+    .command('init')
+    .description(
+      'writes a config with what it is told by flags and environment, or asks on a terminal, and creates the archive',
+    )
+    .argument('[file]', 'the config to write; never one that is there', 'oddslake.yaml')
+    .option('--base-url <url>', 'where the market data service is, e.g. https://example.org')
+    .option('--api-key-file <file>', 'file that holds the market data key (without: ODDSLAKE_API_KEY)')
+    .option('--rate <n>', 'requests a second that the key allows (default: 5)')
+    .option('--output <dir>', "the archive's root, from the config's folder on (default: output/archive)")
+    .option('--name <name>', 'name of the service in the archive (default: the origin of its URL)')
+    .addOption(repeatable('--set <key=value>', 'any other setting for the config; may be repeated'))
+    .option('--json', 'one JSON object as the last line of standard output')
+    .helpOption('--help', 'show this help')
+    .action((file: string, flags: InitFlags) => init(shell, resolve(file), flags));
+}
+
+async function init(shell: Shell, file: string, flags: InitFlags): Promise<void> {
+  const [{ existsSync }, { gather }, { configText }] = await Promise.all([
+    import('node:fs'),
+    import('../init-answers.ts'),
+    import('../init-config.ts'),
+  ]);
+  if (existsSync(file)) throw alreadyThere(file);
+  if (!existsSync(dirname(file))) throw new UsageError(`There is no folder ${dirname(file)} to write a config into.`);
+  const told = await toldBy(flags);
+  const terminal = process.stdin.isTTY && process.stderr.isTTY ? await openTerminal() : null;
+  let answers: Answers;
+  try {
+    answers = await gather(dirname(file), told, terminal);
+  } finally {
+    terminal?.close();
+  }
+  await writeNew(file, configText(answers.chosen));
+  let created: boolean;
+  try {
+    created = await createArchive(answers.settings, shell.version);
+  } catch (error) {
+    const { rmSync } = await import('node:fs');
+    // Nothing was there before: a config without its archive would stand in the way of the next try.
+    rmSync(file, { force: true });
+    throw error;
+  }
+  const { archive, source, upstream } = answers.settings;
+  const name = source.name ?? new URL(upstream.baseUrl!).origin;
+  if (flags.json === true) {
+    const told = { config: file, archive: archive.output, archive_created: created, upstream: name };
+    process.stdout.write(`${JSON.stringify(told)}\n`);
+    return;
+  }
+  process.stdout.write(
+    [
+      `wrote ${file}`,
+      created
+        ? `created the archive ${archive.output} for ${name}`
+        : `the archive ${archive.output} for ${name} is there already, and is kept`,
+      ...['', 'Next:', ''],
+      ...nextCommands(file, upstream.apiKey !== null).map((line) => `  ${line}`),
+      '',
+    ].join('\n'),
+  );
+}
+
+const alreadyThere = (file: string): UsageError =>
+  new UsageError(`${file} is there already, and init never overwrites a file. Name another one, or edit that one.`);
+
+async function toldBy({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<Layer[]> {
+  const [{ processEnvironment, environmentLayers }, { layerFromText }, { setLayer }] = await Promise.all([
+    import('../../settings/environment.ts'),
+    import('../../settings/layer.ts'),
+    import('../../settings/load.ts'),
+  ]);
+  const flags: [string | undefined, string, string][] = [
+    [baseUrl, 'upstream.base_url', '--base-url'],
+    [apiKeyFile, 'upstream.api_key_file', '--api-key-file'],
+    [rate, 'upstream.requests_per_second', '--rate'],
+    [output, 'archive.output', '--output'],
+    [name, 'source.name', '--name'],
+  ];
+  const sets = set.map(setLayer);
+  if (sets.some(({ values }) => values.has('upstream.api_key'))) {
+    throw new UsageError(
+      '--set: upstream.api_key is not written into a config. Set ODDSLAKE_API_KEY, or name a file with --api-key-file.',
+    );
+  }
+  const named = flags.flatMap(([text, path, flag]) => (text === undefined ? [] : [layerFromText(path, text, flag)]));
+  return [...withoutBeatenKey(environmentLayers(processEnvironment()), [...sets, ...named]), ...sets, ...named];
+}
+
+/** What the environment says of the key counts only where no flag names a file for it. */
+function withoutBeatenKey(environment: readonly Layer[], flags: readonly Layer[]): Layer[] {
+  if (!flags.some(({ values }) => values.has('upstream.api_key_file'))) return [...environment];
+  return environment.filter(({ values }) => !values.has('upstream.api_key') && !values.has('upstream.api_key_file'));
+}
+
+/** Creates a file, whole, where there is none. */
+async function writeNew(file: string, text: string): Promise<void> {
+  const { writeFileSync } = await import('node:fs');
+  try {
+    writeFileSync(file, text, { flag: 'wx' });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') throw alreadyThere(file);
+    throw new UsageError(`${file} cannot be written: ${message}`, { cause: error });
+  }
+}
+
+/** Whether the archive was not there before. Throws UsageError where the folder is another upstream's, or no archive's. */
+async function createArchive(settings: Settings, version: string): Promise<boolean> {
+  const [{ openConfiguredArchive }, { isArchive }, { systemDisk }] = await Promise.all([
+    import('../../app/run.ts'),
+    import('../../archive/archive.ts'),
+    import('../../archive/disk.ts'),
+  ]);
+  const isNew = !isArchive(settings.archive.output, systemDisk);
+  openConfiguredArchive({ settings, version, mayCreate: true }, true).close();
+  return isNew;
+}
+
+/** Questions go to standard error: results alone are for standard output. */
+async function openTerminal(): Promise<Person & { close(): void }> {
+  const { createInterface } = await import('node:readline/promises');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  const stop = new AbortController();
+  terminal.on('SIGINT', () => stop.abort(new Interrupted('SIGINT')));
+  terminal.on('close', () => stop.abort(new UsageError('The input ended before everything was answered.')));
+  return {
+    async ask(question) {
+      try {
+        return await terminal.question(question, { signal: stop.signal });
+      } catch (error) {
+        throw stop.signal.aborted ? stop.signal.reason : error;
+      }
+    },
+    tell: (text) => void process.stderr.write(`${text}\n`),
+    close: () => terminal.close(),
+  };
+}
+
+function nextCommands(file: string, hasKey: boolean): string[] {
+  const command = quoted(commandName());
+  const config = `--config ${quoted(relative('.', file))}`;
+  return [
+    ...(hasKey ? [] : ['export ODDSLAKE_API_KEY=…']),
+    `${command} nightly ${config}`,
+    `${command} status ${config}`,
+    `${command} schedule ${config}`,
+  ];
+}
+
+/** A path as a shell takes it. */
+const quoted = (path: string): string => (/^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`);

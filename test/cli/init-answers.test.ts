@@ -1,0 +1,91 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { gather } from '../../src/cli/init-answers.ts';
+import { layerFromText } from '../../src/settings/layer.ts';
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'oddslake-init-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Gives these answers, one after another; anything asked beyond them fails the test. */
+function person(...answers: string[]) {
+  const asked: string[] = [];
+  const told: string[] = [];
+  return {
+    asked,
+    told,
+    async ask(question: string) {
+      asked.push(question);
+      const answer = answers.shift();
+      if (answer === undefined) throw new Error(`asked too much: ${question}`);
+      return answer;
+    },
+    tell: (text: string) => void told.push(text),
+  };
+}
+
+const url = layerFromText('upstream.base_url', 'https://example.org', '--base-url');
+
+describe('a person at a terminal', () => {
+  test('is asked for what was not told, with defaults shown, and only what was chosen goes into the config', async () => {
+    const someone = person('https://example.org/', '', '', '', '');
+    const { chosen, settings } = await gather('/base', [], someone);
+    expect(someone.asked).toEqual([
+      'URL of the market data service, e.g. https://example.org: ',
+      'File that holds the market data key [none, ODDSLAKE_API_KEY will be set]: ',
+      'Requests a second that the key allows [5]: ',
+      'Folder of the archive [output/archive]: ',
+      'Name of the service in the archive [https://example.org]: ',
+    ]);
+    expect([...chosen]).toEqual([
+      ['upstream.base_url', 'https://example.org/'],
+      ['archive.output', 'output/archive'],
+    ]);
+    expect(settings.archive.output).toBe('/base/output/archive');
+  });
+
+  test('is asked again after a bad answer, told why by the rules of the settings', async () => {
+    const base = folder();
+    writeFileSync(join(base, 'key'), 'secret-1234\n');
+    const someone = person('', 'ftp://x', ' https://example.org ', 'nokey', 'key', '0', '2.5', 'lake', 'box');
+    const { chosen, settings } = await gather(base, [], someone);
+    expect(someone.told).toEqual([
+      'It is needed.',
+      expect.stringMatching(/^your answer: upstream\.base_url is "ftp:\/\/x": expected an http or https URL/),
+      expect.stringMatching(/nokey: cannot be read \(ENOENT\)$/),
+      'your answer: upstream.requests_per_second is 0: expected a number from 0.001 to 100000',
+    ]);
+    expect(Object.fromEntries(chosen)).toEqual({
+      ...{ 'upstream.base_url': 'https://example.org', 'upstream.api_key_file': 'key' },
+      ...{ 'upstream.requests_per_second': 2.5, 'archive.output': 'lake', 'source.name': 'box' },
+    });
+    expect(settings.upstream.apiKey).toBe('secret-1234');
+  });
+
+  test('is not asked for what was told, nor for the file of a key that was', async () => {
+    const key = layerFromText('upstream.api_key', 'secret-1234', 'ODDSLAKE_API_KEY');
+    const someone = person('', '', '');
+    const { chosen } = await gather('/base', [url, key], someone);
+    expect(someone.asked).toHaveLength(3);
+    expect([...chosen.keys()]).toEqual(['upstream.base_url', 'archive.output']);
+  });
+});
+
+describe('without a terminal', () => {
+  test('what was told is enough where it says where the service is', async () => {
+    const rate = layerFromText('upstream.requests_per_second', '20', '--rate');
+    const { chosen } = await gather('/base', [url, rate], null);
+    expect(Object.fromEntries(chosen)).toEqual({
+      ...{ 'upstream.base_url': 'https://example.org', 'upstream.requests_per_second': 20 },
+      'archive.output': 'output/archive',
+    });
+  });
+
+  test('what is missing is named', async () => {
+    await expect(gather('/base', [], null)).rejects.toThrow(/--base-url.*ODDSLAKE_BASE_URL/);
+  });
+});

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { configText } from '../../src/cli/init-config.ts';
+import { layerFromDocument, leaves } from '../../src/settings/layer.ts';
+import { isValid } from '../../src/settings/leaf.ts';
+
+test('a config of init holds what was chosen, says what it is, and points to every other setting', () => {
+  const text = configText(
+    new Map<string, unknown>([
+      ['upstream.base_url', 'https://example.org:8443/api'],
+      ['upstream.api_key_file', '../key file'],
+      ['archive.output', 'lake'],
+      ['poll.page_limit', 1000],
+    ]),
+  );
+  const [, pointer] = text.split('\n');
+  expect(existsSync(pointer!.slice(pointer!.indexOf('/')))).toBe(true);
+  expect(text.split('\n').slice(2)).toEqual([
+    ...['', '# The market data service.', 'upstream:', '  # Where it is.', '  base_url: https://example.org:8443/api'],
+    ...['  # File that holds the market data key.', '  api_key_file: "../key file"', '', 'archive:'],
+    ...["  # The archive's root.", '  output: lake', '', 'poll:', '  page_limit: 1000', ''],
+  ]);
+});
+
+test('without a file for the key it says where the key comes from', () => {
+  expect(configText(new Map([['upstream.base_url', 'http://h']]))).toContain('key comes from ODDSLAKE_API_KEY');
+});
+
+test('a config of init reads back as what was chosen, whatever the texts are', () => {
+  const awkward = fc.constantFrom(
+    'null',
+    'yes',
+    '1e3',
+    '0x10',
+    '~',
+    '- a',
+    'a: b',
+    '# c',
+    '*x',
+    '2026-01-01',
+    ':',
+    'a:',
+  );
+  const text = fc.oneof(awkward, fc.string({ minLength: 1, unit: 'grapheme' }), fc.string({ minLength: 1 }));
+  const value = fc.oneof(
+    text,
+    fc.double().map((n) => n + 0),
+    fc.integer(),
+    fc.constant(null),
+    fc.array(text, { maxLength: 3 }),
+  );
+  const choice = fc
+    .tuple(fc.constantFrom(...leaves), value)
+    .filter(([[, leaf], any]) => isValid(leaf, any))
+    .map(([[path], any]): [string, unknown] => [path, any]);
+  fc.assert(
+    fc.property(fc.array(choice, { maxLength: 6 }), (choices) => {
+      const chosen = new Map(choices);
+      const { values } = layerFromDocument(parse(configText(chosen), { stringKeys: true }), 'test');
+      expect(new Map(values)).toEqual(chosen);
+    }),
+    { numRuns: 500 },
+  );
+});

@@ -1,0 +1,89 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { access, folder, run, sandbox } from './lake.ts';
+
+const init = (cwd: string, args: readonly string[], env: Record<string, string> = {}) =>
+  run(['init', ...args], env, cwd);
+
+describe('init', () => {
+  test('writes a config that collects into the archive it created, and never writes the key', async () => {
+    const box = await sandbox({ markets: 4, ticksPerDay: 50 });
+    const cwd = folder();
+    const flags = ['--base-url', box.url, '--output', 'lake', '--name', 'box', '--rate', '2000'];
+    const made = await init(cwd, flags, { ODDSLAKE_API_KEY: 'sandbox-key' });
+    expect(made.code, made.stderr).toBe(0);
+    expect(made.stdout).toContain(`wrote ${join(cwd, 'oddslake.yaml')}`);
+    expect(made.stdout).toContain(`created the archive ${join(cwd, 'lake')} for box`);
+    expect(made.stdout).toMatch(/ nightly --config oddslake\.yaml\n/);
+    expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).not.toContain('sandbox-key');
+    const key = { ODDSLAKE_API_KEY: 'sandbox-key' };
+    const nightly = await run(['nightly', '--config', 'oddslake.yaml', '--json'], key, cwd);
+    expect(nightly.code, nightly.stderr).toBe(0);
+    expect(existsSync(join(cwd, 'lake', 'manifest.json'))).toBe(true);
+
+    const again = await init(cwd, ['other.yaml', '--json', '--output', 'lake', '--name', 'box'], access(box.url));
+    expect(again.code, again.stderr).toBe(0);
+    expect(JSON.parse(again.stdout)).toEqual({
+      ...{ config: join(cwd, 'other.yaml'), archive: join(cwd, 'lake'), archive_created: false, upstream: 'box' },
+    });
+    const stranger = await init(cwd, ['third.yaml', '--output', 'lake', '--name', 'stranger'], access(box.url));
+    expect(stranger.code).toBe(2);
+    expect(stranger.stderr).toMatch(/belongs to the upstream box, not to stranger/);
+    expect(existsSync(join(cwd, 'third.yaml'))).toBe(false);
+  });
+
+  test('takes a file for the key, and the archive in its default place can then be used without naming it', async () => {
+    const box = await sandbox({ markets: 4, ticksPerDay: 50 });
+    const cwd = folder();
+    writeFileSync(join(cwd, 'key'), 'sandbox-key\n');
+    const made = await init(cwd, ['--base-url', box.url, '--api-key-file', 'key']);
+    expect(made.code, made.stderr).toBe(0);
+    expect(made.stdout).not.toContain('export ODDSLAKE_API_KEY');
+    const markets = await run(['markets', '--json'], access(box.url), cwd);
+    expect(markets.code, markets.stderr).toBe(0);
+    expect(existsSync(join(cwd, 'output', 'archive', 'manifest.json'))).toBe(true);
+  });
+
+  test('never overwrites a file', async () => {
+    const cwd = folder();
+    writeFileSync(join(cwd, 'oddslake.yaml'), 'mine');
+    const ended = await init(cwd, ['--base-url', 'https://example.org']);
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toMatch(/oddslake\.yaml is there already/);
+    expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).toBe('mine');
+    expect(readdirSync(cwd)).toEqual(['oddslake.yaml']);
+  });
+
+  test.each<[string, string[], RegExp]>([
+    ['no URL', [], /--base-url/],
+    ['a bad URL', ['--base-url', 'example.org'], /--base-url: upstream\.base_url is "example\.org"/],
+    ['a bad rate', ['--base-url', 'https://example.org', '--rate', 'fast'], /--rate: .*"fast"/],
+    [
+      'a key file that is not there',
+      ['--base-url', 'https://example.org', '--api-key-file', 'none'],
+      /none: cannot be/,
+    ],
+    ['a key', ['--base-url', 'https://example.org', '--set', 'upstream.api_key=secret-1'], /not written into a config/],
+    ['an unknown setting', ['--base-url', 'https://example.org', '--set', 'poll.pages=3'], /poll\.pages/],
+    ['a folder that is not there', ['no/lake.yaml', '--base-url', 'https://example.org'], /no folder/],
+  ])('ends with 2 for %s and leaves nothing behind', async (_, args, sentence) => {
+    const cwd = folder();
+    const ended = await init(cwd, args);
+    expect(ended.code, ended.stdout).toBe(2);
+    expect(ended.stderr).toMatch(sentence);
+    expect(ended.stderr).not.toContain('secret-1');
+    expect(readdirSync(cwd)).toEqual([]);
+  });
+
+  test('leaves no config behind where the folder of the archive holds other things', async () => {
+    const cwd = folder();
+    mkdirSync(join(cwd, 'lake'));
+    writeFileSync(join(cwd, 'lake', 'photo.jpg'), '');
+    const ended = await init(cwd, ['--base-url', 'https://example.org', '--output', 'lake']);
+    expect(ended.code).toBe(2);
+    expect(ended.stderr).toMatch(/holds other files \(photo\.jpg\)/);
+    expect(readdirSync(cwd)).toEqual(['lake']);
+    expect(readdirSync(join(cwd, 'lake'))).toEqual(['photo.jpg']);
+  });
+});
