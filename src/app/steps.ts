@@ -84,7 +84,7 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   if (givenUp.length > 0) {
     const names = givenUp.map((facts) => facts.symbol);
     run.warnings.push(
-      `Given up on ${count(names, 'symbol')} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
+      `Given up on ${count(names, 'symbol', 20)} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
     );
   }
 }
@@ -176,9 +176,9 @@ function account(run: Run, collected: Collected): void {
   run.symbols.retired += noteOutcomes(db, collected, retireAfterRuns, context.clock.nowMs()).length;
 }
 
-/** `3 symbols (A, B, C)`, the first three by name. */
-export const count = (symbols: readonly string[], noun: string): string =>
-  `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, 3).join(', ')}${symbols.length > 3 ? ', …' : ''})`;
+/** `3 symbols (A, B, C)`, so many of them by name. */
+export const count = (symbols: readonly string[], noun: string, namedMax = 3): string =>
+  `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
 
 /** Publishes what is journaled. Damaged parts are refused: exit code 6, and what was for them stays journaled. */
 export async function publishStep(run: Run): Promise<void> {

@@ -36,7 +36,7 @@ export function listGaps(archive: Archive, flags: GapsAsked, nowMs: number): Gap
   if (flags.from !== undefined && flags.to !== undefined && asked.from >= asked.to)
     throw new UsageError('--from must be before --to, and in the past.');
   const symbols = flags.symbol.length === 0 ? allSymbols(db) : flags.symbol.map((symbol) => known(archive, symbol));
-  const gaps = gapsAmong(archive, symbols, asked);
+  const gaps = gapsAmong(archive, symbols, asked, flags.from !== undefined);
   return { ...asked, count: gaps.length, gaps };
 }
 
@@ -46,9 +46,9 @@ function known(archive: Archive, symbol: string): SymbolFacts {
   return facts;
 }
 
-const gapsAmong = (archive: Archive, symbols: readonly SymbolFacts[], asked: Window): Gap[] =>
+const gapsAmong = (archive: Archive, symbols: readonly SymbolFacts[], asked: Window, fromNamed: boolean): Gap[] =>
   symbols.flatMap((facts) =>
-    gapsOf(facts, coverageOf(archive.state.db, facts.symbol), asked).map(({ from, to }) => ({
+    gapsOf(facts, coverageOf(archive.state.db, facts.symbol), asked, fromNamed).map(({ from, to }) => ({
       symbol: facts.symbol,
       from,
       to,
@@ -58,7 +58,7 @@ const gapsAmong = (archive: Archive, symbols: readonly SymbolFacts[], asked: Win
 /** Gaps between the first and the last covered moment of the archive. */
 export function countGaps(archive: Archive, symbols: readonly SymbolFacts[]): { windows: number; symbols: number } {
   const span = coverageSpan(archive.state.db);
-  const gaps = span === null ? [] : gapsAmong(archive, symbols, span);
+  const gaps = span === null ? [] : gapsAmong(archive, symbols, span, false);
   return { windows: gaps.length, symbols: new Set(gaps.map((gap) => gap.symbol)).size };
 }
 

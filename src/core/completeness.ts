@@ -50,7 +50,9 @@ export function completeness(question: Question): { days: Map<number, DayState>;
     const live = named === null ? isLive(facts, cursor, nowMs, rules) : wanted && facts.retiredAt === null;
     if (live) watermark = Math.min(watermark ?? cursor, cursor);
     if (facts.retiredAt !== null && answers.length === 0) continue;
-    const life = lifeOf(facts);
+    // One that was given up on is waited for no further than it ever answered.
+    const until = facts.retiredAt === null ? Number.POSITIVE_INFINITY : covered.at(-1)!.to;
+    const life = intersection(lifeOf(facts), { from: Number.NEGATIVE_INFINITY, to: until });
     for (const state of days) {
       const alive = intersection(life, { from: state.day, to: state.day + dayMs });
       if (isEmpty(alive)) continue;

@@ -2,13 +2,21 @@ import type { SymbolFacts } from './market.ts';
 import { contiguousEnd, dayMs, type Window } from './window.ts';
 
 /**
+ * Whether the lists told of a resolution that has happened: a moment that lay ahead when they were last seen is a plan,
+ * unless the outcome came with it.
+ */
+const isResolved = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): boolean =>
+  resolvedAt !== null && (resolvedAt <= lastSeen || outcome !== null);
+
+/**
  * A symbol's life: from its opening (unknown: the earlier of first tick and first sight) to its last sign of activity;
  * without end while it is active.
  */
 export function lifeOf(facts: SymbolFacts): Window {
   const from = facts.opensAt ?? Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, facts.firstSeen);
-  if (facts.inactiveSince === null && facts.resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
-  const signs = [facts.resolvedAt, facts.lastActive, facts.lastTick === null ? null : facts.lastTick + 1];
+  const resolvedAt = isResolved(facts) ? facts.resolvedAt : null;
+  if (facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
+  const signs = [resolvedAt, facts.lastActive, facts.lastTick === null ? null : facts.lastTick + 1];
   const to = Math.max(...signs.map((sign) => sign ?? Number.NEGATIVE_INFINITY));
   return { from, to: Number.isFinite(to) ? Math.max(from, to) : Math.max(from, facts.lastSeen) };
 }
@@ -23,11 +31,12 @@ export interface LingerRules {
 /** Whether a listed symbol is still to be polled at `nowMs`, `cursor` being the contiguous end of its coverage. */
 export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
   if (facts.retiredAt !== null || !facts.listed) return false;
-  if (facts.inactiveSince === null && facts.resolvedAt === null) return true;
+  const resolvedAt = isResolved(facts) ? facts.resolvedAt : null;
+  if (facts.inactiveSince === null && resolvedAt === null) return true;
   // What it did between the last poll and its end is still to be fetched, however long ago that was.
-  const end = Math.max(facts.resolvedAt ?? 0, facts.lastActive ?? 0);
+  const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0);
   if (cursor < end + rules.settleMs) return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
-  return facts.resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
+  return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
 
 /** How long a symbol that was given up on is left alone before it is tried once more, in ms. */

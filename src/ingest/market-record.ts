@@ -120,7 +120,7 @@ function instant(value: unknown): number | null {
 /** A settlement between 0 and 1; yes and no are 1 and 0. */
 function settlement(value: unknown): number | null {
   if (typeof value === 'number') return value >= 0 && value <= 1 ? value : null;
-  if (value === true || value === 'yes' || value === 'YES') return 1;
-  if (value === false || value === 'no' || value === 'NO') return 0;
+  if (value === true || (typeof value === 'string' && /^yes$/i.test(value))) return 1;
+  if (value === false || (typeof value === 'string' && /^no$/i.test(value))) return 0;
   return null;
 }

@@ -68,9 +68,15 @@ export function planBackfill(
   return { symbol: facts.symbol, windows: rules.force ? wanted : subtract(wanted, coverage), first: false };
 }
 
-/** Windows of a symbol's life inside `asked` that nothing covers. */
-export const gapsOf = (facts: SymbolFacts, coverage: readonly Window[], asked: Window): Window[] =>
-  subtract(intersect([lifeOf(facts)], [asked]), coverage);
+/**
+ * Windows of a symbol's life inside `asked` that nothing covers.
+ * @param fromNamed whether the start was asked for by name: an unknown opening bounds nothing then
+ */
+export function gapsOf(facts: SymbolFacts, coverage: readonly Window[], asked: Window, fromNamed: boolean): Window[] {
+  const { from, to } = lifeOf(facts);
+  const life = { from: fromNamed && facts.opensAt === null ? Number.NEGATIVE_INFINITY : from, to };
+  return subtract(intersect([life], [asked]), coverage);
+}
 
 /** Requests a plan will take at least: one a window, and more where past density says that a page cannot hold it. */
 export function expectedRequests(plan: SymbolPlan, facts: SymbolFacts, pageLimit: number): number {

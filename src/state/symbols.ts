@@ -77,7 +77,9 @@ export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: n
  */
 export function observeMarkets(db: Database, markets: readonly MarketFacts[], atMs: number, complete: boolean): void {
   db.transaction(() => {
-    for (const m of markets) {
+    // A symbol of several markets is active where one of them is: that one is entered last.
+    const activeLast = markets.toSorted((a, b) => Number(a.isActive !== false) - Number(b.isActive !== false));
+    for (const m of activeLast) {
       const active = m.isActive === null ? null : Number(m.isActive);
       db.run(
         `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,

@@ -66,7 +66,9 @@ function modelDay({ symbols, coverage, named, nowMs }: Question, day: number) {
     const wanted = named === null ? facts.listed : named.has(facts.symbol);
     if (answers.length === 0 && (!wanted || facts.retiredAt !== null)) continue;
     const life = lifeOf(facts);
-    const alive = quarters(day).filter((t) => life.from <= t && t < life.to);
+    // Of one that was given up on nothing is expected after its last answer.
+    const last = Math.max(...answers.map((c) => c.to));
+    const alive = quarters(day).filter((t) => life.from <= t && t < life.to && (facts.retiredAt === null || t < last));
     if (alive.length === 0) continue;
     expected.push(facts.symbol);
     const answerAt = (t: number) => answers.find((c) => c.from <= t && t < c.to);
@@ -132,6 +134,25 @@ describe('completeness', () => {
 
   test('never takes a day for complete that is not over', () => {
     expect(ask(dayMs + rules.settleMs, dayMs - 1).complete).toBe(false);
+  });
+
+  test('is not held up by a symbol that was given up on', () => {
+    const well = factsOf({ symbol: 'well', polledFrom: 0 });
+    const gone = factsOf({ symbol: 'gone', polledFrom: 0, retiredAt: 5 * dayMs });
+    const answered = (to: number): Covered[] => [{ from: 0, to, fetchedAt: to + dayMs, origin: 'poll' }];
+    const coverage = new Map([
+      ['well', answered(3 * dayMs)],
+      ['gone', answered(1.5 * dayMs)],
+    ]);
+    const asked = { coverage, named: null, days, nowMs: 5 * dayMs, rules };
+    const states = (facts: SymbolFacts) => [...completeness({ ...asked, symbols: [well, facts] }).days.values()];
+    expect(states(gone).map(({ complete, expected }) => [complete, expected])).toEqual([
+      [true, 2],
+      [true, 2],
+      [true, 1],
+    ]);
+    expect(states({ ...gone, retiredAt: null }).map(({ complete }) => complete)).toEqual([true, false, false]);
+    expect(completeness({ ...asked, symbols: [well, gone] }).watermark).toBe(3 * dayMs);
   });
 
   test('lists at most twenty of the missing, and counts them all', () => {

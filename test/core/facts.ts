@@ -1,6 +1,6 @@
 import type { SymbolFacts } from '../../src/core/market.ts';
 
-/** A symbol of which nothing is known but that it was seen at moment 0; tests say what else. */
+/** A symbol of which nothing is known but that it was seen at moment 0, or when it was resolved; tests say what else. */
 export const factsOf = (known: Partial<SymbolFacts> = {}): SymbolFacts => ({
   symbol: 'S',
   canonicalId: null,
@@ -13,7 +13,7 @@ export const factsOf = (known: Partial<SymbolFacts> = {}): SymbolFacts => ({
   resolvedAt: null,
   outcome: null,
   firstSeen: 0,
-  lastSeen: 0,
+  lastSeen: known.resolvedAt ?? 0,
   lastActive: null,
   inactiveSince: null,
   listed: true,

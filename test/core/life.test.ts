@@ -27,6 +27,20 @@ describe("a symbol's life", () => {
     expect(lifeOf(factsOf(gone)).to).toBe(95);
   });
 
+  test('has no end by a resolution that was only planned when the lists were last seen', () => {
+    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100 })).to).toBe(ever);
+    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100, inactiveSince: 90, lastActive: 80 })).to).toBe(80);
+    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 500 })).to).toBe(500);
+    // Told in hindsight, as by a recording: there is an outcome.
+    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100, outcome: 0 })).to).toBe(500);
+  });
+
+  test('goes on where a symbol that was resolved is shown active again', () => {
+    const revived = { resolvedAt: 500, lastActive: 900, lastSeen: 900 };
+    expect(lifeOf(factsOf(revived)).to).toBe(900);
+    expect(isLive(factsOf(revived), 950, 950, { lingerMs: 1000, settleMs: 60 })).toBe(true);
+  });
+
   test('does not end before it began', () => {
     const { from, to } = lifeOf(factsOf({ opensAt: 200, inactiveSince: 90, lastActive: 80 }));
     expect([from, to]).toEqual([200, 200]);
@@ -50,6 +64,19 @@ describe('a listed symbol', () => {
     const resolved = factsOf({ resolvedAt: 500, inactiveSince: 500, lastActive: 400 });
     expect(isLive(resolved, 509, 600, rules)).toBe(true);
     expect(isLive(resolved, 510, 600, rules)).toBe(false);
+  });
+
+  test('lingers after it turned inactive, and no longer, where its resolution is only planned', () => {
+    const planned = factsOf({ resolvedAt: 9e9, lastSeen: 500, inactiveSince: 500, lastActive: 400 });
+    expect(isLive(planned, 1400, 1499, rules)).toBe(true);
+    expect(isLive(planned, 1400, 1500, rules)).toBe(false);
+  });
+
+  test('that was resolved long before it was first seen is asked for until that is covered, within its lingering', () => {
+    const late = factsOf({ resolvedAt: 500, lastSeen: 5000, inactiveSince: 5000 });
+    expect(isLive(late, 0, 5000, rules)).toBe(true);
+    expect(isLive(late, 4000, 5001, rules)).toBe(false);
+    expect(isLive(late, 0, 6000, rules)).toBe(false);
   });
 
   test('is not asked for without end where its last stretch cannot be had', () => {

@@ -136,9 +136,9 @@ describe('times', () => {
 describe('outcomes', () => {
   test.each<[unknown, number | null]>([
     ...([0, 1, 0.5] as const).map((value): [unknown, number] => [value, value]),
-    ...([true, 'yes', 'YES'] as const).map((value): [unknown, number] => [value, 1]),
-    ...([false, 'no', 'NO'] as const).map((value): [unknown, number] => [value, 0]),
-    ...[-0.1, 1.1, Number.NaN, '1', 'maybe', '', null, {}].map((value): [unknown, null] => [value, null]),
+    ...([true, 'yes', 'YES', 'Yes'] as const).map((value): [unknown, number] => [value, 1]),
+    ...([false, 'no', 'NO', 'No'] as const).map((value): [unknown, number] => [value, 0]),
+    ...[-0.1, 1.1, Number.NaN, '1', 'maybe', 'yesterday', '', null, {}].map((value): [unknown, null] => [value, null]),
   ])('%j is %j', (value, expected) => {
     expect(read({ result: value })[0]!.outcome).toBe(expected);
   });

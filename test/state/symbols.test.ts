@@ -34,6 +34,19 @@ describe('observed markets', () => {
     expect(oneSymbol(db, 'A')).toMatchObject({ inactiveSince: now + 1, lastActive: now, lastSeen: now + 2 });
   });
 
+  test('of several markets with one symbol leave it active where one of them is, in whatever order they come', () => {
+    const over = market('A', { canonicalId: 'old', isActive: false, resolvedAt: now - 5, outcome: 1 });
+    const running = market('A', { canonicalId: 'new', question: 'Again?' });
+    for (const both of [
+      [over, running],
+      [running, over],
+    ]) {
+      const db = database();
+      observeMarkets(db, both, now, true);
+      expect(oneSymbol(db, 'A')).toMatchObject({ isActive: true, canonicalId: 'new', inactiveSince: null });
+    }
+  });
+
   test('of an older poll that comes later change nothing', () => {
     const db = database();
     observeMarkets(db, [market('AAA', { isActive: false, outcome: 1 })], now, true);
