@@ -54,6 +54,7 @@ export async function keepSchedule(
   }
   if (running.size > 0) log.info({ jobs: [...running.keys()] }, 'stopping: waiting for what is under way');
   await Promise.all(running.values());
+  log.info({}, 'the schedule has ended');
 }
 
 /** Sleeps until then or until the signal comes. */

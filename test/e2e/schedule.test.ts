@@ -1,9 +1,12 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Summary } from '../../src/app/summary.ts';
 import { access, folder, job, jobArgs, minuteMs, run, sandbox, start, until } from './lake.ts';
+
+// Many runs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 /** A cron expression of the minute that lay so long ago. */
 function cronAgo(ms: number): string {
