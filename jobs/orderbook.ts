@@ -7,7 +7,6 @@ import { allSymbols } from '../src/state/symbols.ts';
 /** One poll of order books, published. */
 export const job: Job<OrderbookFlags> = {
   name: 'orderbook',
-  schedule: null,
   run: (context, { symbols }) =>
     runJob(context, 'orderbook', { upstream: true }, async (run) => {
       if (asksLists(run, symbols) && allSymbols(run.archive.state.db).length === 0) await marketsStep(run);

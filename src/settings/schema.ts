@@ -63,6 +63,7 @@ export const settingsSchema = section({
     nightly: cron('17 3 * * *'),
     markets: cron(null),
     ticks: cron(null),
+    orderbook: cron(null),
     publish: cron(null),
     jitter_seconds: number(60, 0, 3600),
     catch_up_hours: number(24, 0, 8760),

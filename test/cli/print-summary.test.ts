@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { FailureLine } from '../../src/app/summary.ts';
-import { summarize } from '../../src/app/summary.ts';
+import { noBooks, summarize } from '../../src/app/summary.ts';
 import { summaryText } from '../../src/cli/print-summary.ts';
 
 const textOf = (failures: readonly FailureLine[]): string =>
@@ -10,6 +10,7 @@ const textOf = (failures: readonly FailureLine[]): string =>
       ...{ throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0, warnings: [], failures },
       ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
       symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+      books: noBooks,
       ...{ files: [], strict: false, reached: true, thrown: undefined },
     }),
     '/lake',

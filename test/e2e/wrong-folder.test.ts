@@ -11,6 +11,7 @@ describe('a missing default archive is not started silently, by', () => {
     ['nightly', '--date', '2026-01-01'],
     ['markets'],
     ['ticks'],
+    ['orderbook'],
     ['ticks', '--symbol', 'A'],
     ['backfill', ...window],
     ['backfill', ...window, '--dry-run'],

@@ -17,6 +17,7 @@ const starters: Record<Scheduled, (jobs: Jobs, context: Context) => Promise<Summ
   nightly: async (jobs, context) => (await jobs.nightly()).run(context, { day: null }),
   markets: async (jobs, context) => (await jobs.markets()).run(context, undefined),
   ticks: async (jobs, context) => (await jobs.ticks()).run(context, { symbols: [] }),
+  orderbook: async (jobs, context) => (await jobs.orderbook()).run(context, { symbols: [] }),
   publish: async (jobs, context) => (await jobs.publish()).run(context, undefined),
 };
 
