@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import type { Jobs } from '../app/job.ts';
+import { addChanges } from './commands/changes.ts';
 import { addDemo } from './commands/demo.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addInit } from './commands/init.ts';
@@ -9,6 +10,7 @@ import { addSandbox } from './commands/sandbox.ts';
 import { addSchedule } from './commands/schedule.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
+import { addSymbols } from './commands/symbols.ts';
 import { addVerify } from './commands/verify.ts';
 import type { Shell } from './shell.ts';
 
@@ -29,7 +31,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   addOrderbook(shell);
   addSchedule(shell);
   program.commandsGroup('Look:');
-  for (const add of [addStatus, addGaps, addVerify, addSql]) add(shell);
+  for (const add of [addStatus, addSymbols, addGaps, addChanges, addVerify, addSql]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
   for (const command of program.commands)

@@ -1,11 +1,12 @@
 import type { Archive } from '../archive/archive.ts';
 import { UsageError } from '../core/errors.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { isoUtc, parseTime } from '../core/time.ts';
+import { isoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { gapsOf } from '../ingest/plan.ts';
 import { coverageOf, coverageSpan } from '../state/coverage.ts';
-import { allSymbols, oneSymbol } from '../state/symbols.ts';
+import { allSymbols } from '../state/symbols.ts';
+import { askedEnds, knownSymbols } from './asked.ts';
 import { duration } from './print-summary.ts';
 
 export interface GapsAsked {
@@ -28,22 +29,14 @@ export interface GapList extends Window {
 export function listGaps(archive: Archive, flags: GapsAsked, nowMs: number): GapList {
   const { db } = archive.state;
   const span = coverageSpan(db);
-  const asked = {
-    from: flags.from === undefined ? (span?.from ?? 0) : parseTime(flags.from, '--from'),
-    // What is still to come is no gap.
-    to: Math.min(nowMs, flags.to === undefined ? (span?.to ?? 0) : parseTime(flags.to, '--to')),
-  };
+  const ends = askedEnds(flags);
+  // What is still to come is no gap.
+  const asked = { from: ends.from ?? span?.from ?? 0, to: Math.min(nowMs, ends.to ?? span?.to ?? 0) };
   if (flags.from !== undefined && flags.to !== undefined && asked.from >= asked.to)
     throw new UsageError('--from must be before --to, and in the past.');
-  const symbols = flags.symbol.length === 0 ? allSymbols(db) : flags.symbol.map((symbol) => known(archive, symbol));
+  const symbols = flags.symbol.length === 0 ? allSymbols(db) : knownSymbols(archive, flags.symbol);
   const gaps = gapsAmong(archive, symbols, asked, flags.from !== undefined);
   return { ...asked, count: gaps.length, gaps };
-}
-
-function known(archive: Archive, symbol: string): SymbolFacts {
-  const facts = oneSymbol(archive.state.db, symbol);
-  if (facts === undefined) throw new UsageError(`--symbol ${symbol} is not known in this archive.`);
-  return facts;
 }
 
 const gapsAmong = (archive: Archive, symbols: readonly SymbolFacts[], asked: Window, fromNamed: boolean): Gap[] =>

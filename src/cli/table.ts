@@ -7,12 +7,20 @@ export interface TableStyle {
   readonly colour: boolean;
 }
 
+/** The line under a table. */
+export interface Below {
+  /** How many rows there are. */
+  readonly counted: string;
+  /** What to do where not all columns fit. */
+  readonly advice: string;
+}
+
 const gap = 2;
 /** No text column is made narrower than this to let others in, in terminal columns. */
 const textWidthMin = 12;
 
-/** The table as lines, aligned by what a terminal shows, with the number of rows below. Ends with a newline. */
-export function renderTable(table: ResultTable, style: TableStyle): string {
+/** The table as lines, aligned by what a terminal shows, with `below` under it. Ends with a newline. */
+export function renderTable(table: ResultTable, style: TableStyle, below: Below = belowResult(table)): string {
   if (table.plan !== null) return `${table.plan.trimEnd()}\n`;
   const [bold, faint] = style.colour ? [sgr(1), sgr(2)] : [asIs, asIs];
   const names = table.columns.map(({ name }) => visible(name));
@@ -33,7 +41,7 @@ export function renderTable(table: ResultTable, style: TableStyle): string {
     line((c, width) => aligned(c, width, names[c]!, bold)),
     line((_, width) => faint('─'.repeat(width))),
     ...rows.map((row) => line((c, width) => aligned(c, width, row[c] ?? 'NULL', row[c] === null ? faint : asIs))),
-    `${faint(footer(table, widths.length))}\n`,
+    `${faint(footer(table, widths.length, below))}\n`,
   ].join('\n');
 }
 
@@ -90,9 +98,12 @@ const visible = (text: string): string =>
     (c) => escapes[c] ?? `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
 
-function footer({ columns, rows, complete }: ResultTable, shown: number): string {
+function belowResult({ rows, complete }: ResultTable): Below {
   const counted = rows.length === 0 ? 'no rows' : rows.length === 1 ? '1 row' : `${rows.length} rows`;
-  const part = complete ? counted : `first ${rows.length} of more rows`;
-  const left = columns.length - shown;
-  return left === 0 ? part : `${part}, ${shown} of ${columns.length} columns: name fewer, or widen the terminal`;
+  const advice = 'name fewer, or widen the terminal';
+  return { counted: complete ? counted : `first ${rows.length} of more rows`, advice };
+}
+
+function footer({ columns }: ResultTable, shown: number, { counted, advice }: Below): string {
+  return shown === columns.length ? counted : `${counted}, ${shown} of ${columns.length} columns: ${advice}`;
 }

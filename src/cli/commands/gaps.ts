@@ -1,5 +1,6 @@
+import { symbolOption } from '../asked.ts';
 import type { GapsAsked } from '../read-gaps.ts';
-import { type CommonFlags, repeatable, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 /** `gaps`: what no successful request has covered. */
@@ -9,7 +10,7 @@ export function addGaps(shell: Shell): void {
     .description("windows inside the asked range and the symbol's life that no successful request has covered")
     .option('--from <time>', 'start, included (default: the first covered moment)')
     .option('--to <time>', 'end, excluded (default: the last covered moment)')
-    .addOption(repeatable('--symbol <symbol>', 'only this symbol; may be repeated'));
+    .addOption(symbolOption());
   withCommonFlags(command).action((flags: CommonFlags & GapsAsked) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { listGaps, gapsText }] = await Promise.all([

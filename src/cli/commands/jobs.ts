@@ -3,9 +3,10 @@ import type { Context } from '../../app/context.ts';
 import type { BackfillPlan, Job } from '../../app/job.ts';
 import { noBooks, type Summary, summarize } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
-import { dayStart, isoUtc, parseDay, parseTime } from '../../core/time.ts';
+import { dayStart, isoUtc, parseDay } from '../../core/time.ts';
+import { askedWindow, symbolOption } from '../asked.ts';
 import { duration } from '../print-summary.ts';
-import { type CommonFlags, repeatable, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { tell } from '../tell.ts';
 
@@ -44,8 +45,6 @@ export function addJobs(shell: Shell): void {
   );
 }
 
-export const symbolOption = () => repeatable('--symbol <symbol>', 'only this symbol; may be repeated');
-
 interface BackfillOptions extends CommonFlags {
   readonly from: string;
   readonly to: string;
@@ -69,8 +68,7 @@ function addBackfill(shell: Shell): void {
     .option('--all-known', 'fetch symbols outside of their life too');
   withCommonFlags(backfill).action((flags: BackfillOptions) =>
     runAndTell(shell, 'backfill', flags, shell.jobs.backfill, async () => {
-      const window = { from: parseTime(flags.from, '--from'), to: parseTime(flags.to, '--to') };
-      if (window.from >= window.to) throw new UsageError('--from must be before --to.');
+      const window = askedWindow(flags);
       const symbols = [
         ...flags.symbol,
         ...(flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile)),

@@ -2,6 +2,7 @@ import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
+import { styleOf } from '../style.ts';
 
 interface SqlFlags extends CommonFlags {
   readonly format: 'table' | 'csv' | 'json' | 'parquet';
@@ -42,12 +43,6 @@ export function addSql(shell: Shell): void {
     }),
   );
 }
-
-/** Off a terminal nothing is cut or coloured: the text goes to a file or another program. NO_COLOR is Node's to know. */
-const styleOf = (stream: NodeJS.WriteStream) => ({
-  width: stream.isTTY ? stream.columns : null,
-  colour: stream.isTTY && stream.hasColors(),
-});
 
 const examples = `
 Beside the datasets there are, as in the archive's own views.sql:

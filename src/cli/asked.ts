@@ -1,0 +1,47 @@
+import { InvalidArgumentError, type Option } from 'commander';
+import type { Archive } from '../archive/archive.ts';
+import { UsageError } from '../core/errors.ts';
+import type { SymbolFacts } from '../core/market.ts';
+import { parseTime } from '../core/time.ts';
+import type { Window } from '../core/window.ts';
+import { oneSymbol } from '../state/symbols.ts';
+import { repeatable } from './session.ts';
+
+/** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */
+export const symbolOption = (): Option => repeatable('--symbol <symbol>', 'only this symbol; may be repeated');
+
+/** `--from` and `--to` as given; an end that is not given is null. Throws UsageError for times that are none. */
+export function askedEnds(flags: { readonly from?: string; readonly to?: string }): {
+  from: number | null;
+  to: number | null;
+} {
+  const from = flags.from === undefined ? null : parseTime(flags.from, '--from');
+  const to = flags.to === undefined ? null : parseTime(flags.to, '--to');
+  if (from !== null && to !== null && from >= to) throw new UsageError('--from must be before --to.');
+  return { from, to };
+}
+
+/** The same with both ends given, as an option of the command requires. */
+export function askedWindow(flags: { readonly from: string; readonly to: string }): Window {
+  const { from, to } = askedEnds(flags);
+  return { from: from!, to: to! };
+}
+
+/** The facts of symbols named by `--symbol`, each once. Throws UsageError for one that the archive does not know. */
+export const knownSymbols = (archive: Archive, symbols: readonly string[]): SymbolFacts[] =>
+  [...new Set(symbols)].map((symbol) => {
+    const facts = oneSymbol(archive.state.db, symbol);
+    if (facts !== undefined) return facts;
+    throw new UsageError(
+      `--symbol ${symbol} is not known in this archive. oddslake symbols ${symbol.slice(0, 20)} looks for ones like it.`,
+    );
+  });
+
+/** Takes a flag whose value is a whole number of at least `least`. */
+export const wholeNumber =
+  (least: number) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least) return value;
+    throw new InvalidArgumentError(`Expected a whole number, ${least} or more.`);
+  };

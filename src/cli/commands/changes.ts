@@ -1,0 +1,59 @@
+import { Option } from 'commander';
+import { wholeNumber } from '../asked.ts';
+import { size } from '../print-summary.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+interface ChangesFlags extends CommonFlags {
+  readonly since: number;
+}
+
+/** `changes`: what a copy of an earlier generation lacks. */
+export function addChanges(shell: Shell): void {
+  const command = shell.program
+    .command('changes')
+    .description('the published files that differ since a generation, for copies that follow the archive')
+    .addOption(
+      new Option('--since <generation>', 'the generation that the copy is of; 0 for every file')
+        .argParser(wholeNumber(0))
+        .makeOptionMandatory(),
+    )
+    .addHelpText('after', examples);
+  withCommonFlags(command).action((flags: ChangesFlags) =>
+    withContext(flags, shell.version, false, async (context) => {
+      const [{ openConfiguredArchive }, { changesSince }] = await Promise.all([
+        import('../../app/run.ts'),
+        import('../../archive/changes.ts'),
+      ]);
+      const archive = openConfiguredArchive(context, false);
+      try {
+        const manifest = archive.manifest();
+        const [from, to] = [flags.since, manifest.generation];
+        const files = changesSince(manifest, from);
+        if (flags.json === true) {
+          process.stdout.write(`${JSON.stringify({ from, to, count: files.length, files })}\n`);
+          return;
+        }
+        for (const file of files) process.stdout.write(`${file.path}\n`);
+        const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+        const many = `${files.length.toLocaleString('en-US')} ${files.length === 1 ? 'file' : 'files'}`;
+        // Apart from the paths, so that those alone can be piped on.
+        process.stderr.write(
+          from === to
+            ? `nothing changed: this is generation ${to}\n`
+            : `${many}, ${size(bytes)}, from generation ${from} to ${to}\n`,
+        );
+      } finally {
+        archive.close();
+      }
+    }),
+  );
+}
+
+const examples = `
+The paths go to standard output, relative to the archive's root; --json has rows, bytes, sha256 and generation too.
+manifest.json, README.md and SHA256SUMS change with every generation and are not listed: take them last.
+
+Examples:
+  oddslake changes --since 41 | rsync -a --files-from=- output/archive/ backup:archive/
+  oddslake changes --since 0 --json | jq .to`;

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import type { ChangedFile } from '../../src/archive/changes.ts';
+import { fixedNow, folder, job, manifestOf, run, sandbox } from './lake.ts';
+
+interface Changes {
+  readonly from: number;
+  readonly to: number;
+  readonly count: number;
+  readonly files: readonly ChangedFile[];
+}
+
+test('changes lists the files that differ since a generation: paths to pipe on, or JSON', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 5, nowMs: fixedNow, markets: 4 });
+  const backfill = (from: string, to: string) => job('backfill', box.url, output, '--from', from, '--to', to);
+  expect((await backfill('2025-06-12', '2025-06-13')).code).toBe(0);
+  expect((await backfill('2025-06-13', '2025-06-14')).code).toBe(0);
+  expect(manifestOf(output).generation).toBe(2);
+  const since = async (generation: number) => {
+    const { code, stdout, stderr } = await run(['changes', '--since', `${generation}`, '--output', output, '--json']);
+    expect(code, stderr).toBe(0);
+    return JSON.parse(stdout) as Changes;
+  };
+  const second = await since(1);
+  expect(second).toMatchObject({ from: 1, to: 2, count: second.files.length });
+  expect(second.files.every((file) => file.generation === 2)).toBe(true);
+  expect(second.files.some((file) => file.path.includes('date=2025-06-12'))).toBe(false);
+  expect(second.files[0]).toEqual({
+    dataset: 'ticks',
+    ...manifestOf(output).datasets.ticks.files.find((file) => file.path === second.files[0]!.path),
+  });
+  expect(await since(2)).toEqual({ from: 2, to: 2, count: 0, files: [] });
+
+  const text = await run(['changes', '--since', '1', '--output', output]);
+  expect(text.stdout.trimEnd().split('\n')).toEqual(second.files.map((file) => file.path));
+  expect(text.stderr).toMatch(/^\d+ files, .*, from generation 1 to 2\n$/);
+  const future = await run(['changes', '--since', '3', '--output', output]);
+  expect([future.code, future.stdout]).toEqual([2, '']);
+  expect(future.stderr).toMatch(/--since 3 is above the archive's generation 2/);
+});
