@@ -4,7 +4,7 @@ import { openIntent } from '../state/intent.ts';
 import { getMeta, manifestHashKey, openState, rebind, type State, stateFile } from '../state/state.ts';
 import { type Disk, sha256 } from './disk.ts';
 import { type Layout, layoutOf } from './layout.ts';
-import { emptyManifest, type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
+import { emptyManifest, type Manifest, manifestText, type PublishedFile, parseManifest } from './manifest.ts';
 import { rebuildState } from './rebuild.ts';
 
 export interface Archive {
@@ -15,6 +15,8 @@ export interface Archive {
   readonly writer: string;
   /** The current generation: an open intent is the new one already. */
   manifest(): Manifest;
+  /** The same as the text of its manifest.json, to the byte. */
+  manifestText(): string;
   close(): void;
 }
 
@@ -43,7 +45,8 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
   const layout = layoutOf(root);
   if (!disk.isFolder(root) && disk.size(root) !== null)
     throw new UsageError(`${root} is a file, not a folder for an archive.`);
-  const published = disk.size(layout.manifest) === null ? undefined : readManifest(layout, disk);
+  const published =
+    disk.size(layout.manifest) === null ? undefined : parseManifest(readManifestText(layout, disk), layout.manifest);
   if (!isArchive(root, disk)) {
     if (!options.create) {
       throw new UsageError(
@@ -77,17 +80,19 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
     state.close();
     throw error;
   }
+  /** The manifest's text, and where it is from. */
+  const current = (): [text: string, from: string] => {
+    // The generation before the intent: the first publish may begin in between, and its manifest.json comes last.
+    if (state.generation() === 0)
+      return [manifestText(emptyManifest(options.writer, state.identity.upstream, state.identity.parts)), 'nothing'];
+    const intent = openIntent(state.db);
+    if (intent !== undefined) return [intent.manifest, 'the state database'];
+    return [readManifestText(layout, disk), layout.manifest];
+  };
   return {
-    layout,
-    state,
-    disk,
-    writer: options.writer,
-    manifest() {
-      const intent = openIntent(state.db);
-      if (intent !== undefined) return parseManifest(intent.manifest, 'the state database');
-      if (state.generation() === 0) return emptyManifest(options.writer, state.identity.upstream, state.identity.parts);
-      return readManifest(layout, disk);
-    },
+    ...{ layout, state, disk, writer: options.writer },
+    manifest: () => parseManifest(...current()),
+    manifestText: () => current()[0],
     close: () => state.close(),
   };
 }
@@ -99,11 +104,11 @@ function requireUpstreamOf(root: string, owner: string, wanted: string | null): 
   );
 }
 
-function readManifest(layout: Layout, disk: Disk): Manifest {
+function readManifestText(layout: Layout, disk: Disk): string {
   if (disk.size(layout.manifest) === null) {
     throw new DamageError(`${layout.manifest} is missing, though the archive was published.`);
   }
-  return parseManifest(Buffer.from(disk.read(layout.manifest)).toString('utf8'), layout.manifest);
+  return Buffer.from(disk.read(layout.manifest)).toString('utf8');
 }
 
 /**

@@ -3,9 +3,8 @@ import { closeIntent, declareIntent, type Intent, openIntent } from '../state/in
 import { manifestHashKey, setMeta } from '../state/state.ts';
 import type { Archive } from './archive.ts';
 import { sha256 } from './disk.ts';
-import { checksumsText, type Manifest, manifestText, parseManifest } from './manifest.ts';
-import { readmeText } from './readme.ts';
-import { viewsText } from './views-file.ts';
+import { type Manifest, manifestText, parseManifest } from './manifest.ts';
+import { rootTexts } from './root-texts.ts';
 
 /**
  * Commits a stage. The transaction is the commit point: from it on the generation is this one, whatever happens.
@@ -41,9 +40,7 @@ function carryOut(archive: Archive, intent: Intent): void {
   for (const move of intent.moves) folders.add(dirname(at(move.to)));
   for (const folder of folders) disk.syncFolder(folder);
   const manifest = parseManifest(intent.manifest, 'the state database');
-  replace(archive, 'SHA256SUMS', checksumsText(manifest));
-  replace(archive, 'README.md', readmeText(manifest));
-  replace(archive, 'views.sql', viewsText(manifest));
+  for (const [name, text] of Object.entries(rootTexts(manifest))) replace(archive, name, text);
   // The parts before the manifest: until it names them, nobody looks.
   replace(archive, 'manifest.json', intent.manifest);
   disk.syncFolder(layout.root);

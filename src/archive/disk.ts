@@ -7,12 +7,13 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
   writeSync,
 } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 
 /** Everything the archive does to a file system. What it writes is durable when a call returns, unless said otherwise. */
@@ -32,6 +33,8 @@ export interface Disk {
   /** Replaces `to` at once; durable only after `syncFolder` of both folders. */
   rename(from: string, to: string): void;
   link(from: string, to: string): void;
+  /** The path without symbolic links in it, as far as it is there; absolute. */
+  realPath(path: string): string;
   syncFolder(path: string): void;
   /** Removes a file or a folder with all that is in it; nothing where it is missing. */
   remove(path: string): void;
@@ -59,6 +62,7 @@ export const systemDisk: Disk = {
   makeScratch: (path) => explain('make', path, () => void mkdirSync(path, { recursive: true })),
   rename: (from, to) => explain('rename', from, () => renameSync(from, to)),
   link: (from, to) => explain('link', from, () => linkSync(from, to)),
+  realPath,
   syncFolder: (path) => explain('sync', path, () => syncFolder(path)),
   remove: (path) => explain('remove', path, () => rmSync(path, { recursive: true, force: true })),
 };
@@ -73,6 +77,12 @@ function makeFolder(path: string): void {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
   syncFolder(dirname(path));
+}
+
+function realPath(path: string): string {
+  const absolute = resolve(path);
+  if (statSync(absolute, { throwIfNoEntry: false }) !== undefined) return realpathSync(absolute);
+  return join(realPath(dirname(absolute)), basename(absolute));
 }
 
 function syncFolder(path: string): void {

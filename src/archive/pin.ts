@@ -2,29 +2,42 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../core/errors.ts';
 import { type Archive, locate } from './archive.ts';
 import type { DatasetName } from './datasets.ts';
-import type { Manifest } from './manifest.ts';
+import { type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
 
 /** Files of one generation that stay as they are while they are read, whatever is published meanwhile. */
 export interface Pin {
   readonly manifest: Manifest;
+  /** Its text, to the byte. */
+  readonly manifestText: string;
+  /** Where the links are: the published paths below it. */
+  readonly root: string;
   /** Absolute paths of a dataset's files. */
   paths(dataset: DatasetName): string[];
   release(): void;
 }
 
 /**
- * Pins the files of some datasets by hard links under .oddslake; a file that a publish replaces lives on in its link.
- * `id` tells readers apart; pins of processes that are gone are cleared.
+ * Pins the files of some datasets by hard links under .oddslake, or of those only the ones that are `wanted`; a file that
+ * a publish replaces lives on in its link. `id` tells readers apart; pins of processes that are gone are cleared.
  */
-export function pin(archive: Archive, names: readonly DatasetName[], id: string): Pin {
+export function pin(
+  archive: Archive,
+  names: readonly DatasetName[],
+  id: string,
+  wanted: (file: PublishedFile) => boolean = () => true,
+): Pin {
   const { disk, layout } = archive;
   const pins = join(layout.private, 'pins');
   clearAbandoned(archive, pins);
   const root = join(pins, `${process.pid}-${id}`);
   for (let attempt = 1; ; attempt++) {
-    const manifest = archive.manifest();
-    const paths = (name: DatasetName): string[] => manifest.datasets[name].files.map((file) => join(root, file.path));
-    if (linkAll(archive, manifest, names, root)) return { manifest, paths, release: () => disk.remove(root) };
+    const manifestText = archive.manifestText();
+    const manifest = parseManifest(manifestText, layout.manifest);
+    const filesOf = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(wanted);
+    if (linkAll(archive, manifest.generation, names.flatMap(filesOf), root)) {
+      const paths = (name: DatasetName): string[] => filesOf(name).map((file) => join(root, file.path));
+      return { manifest, manifestText, root, paths, release: () => disk.remove(root) };
+    }
     disk.remove(root);
     if (attempt === attemptsMax)
       throw new DamageError(`${layout.root} lacks files that its manifest lists. Run oddslake verify.`);
@@ -35,29 +48,33 @@ export function pin(archive: Archive, names: readonly DatasetName[], id: string)
 const attemptsMax = 20;
 
 /** False where a file was replaced while it was being linked: the pin begins again with the new generation. */
-function linkAll(archive: Archive, manifest: Manifest, names: readonly DatasetName[], root: string): boolean {
+function linkAll(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
   const { disk } = archive;
-  for (const name of names) {
-    for (const file of manifest.datasets[name].files) {
-      const to = join(root, file.path);
-      disk.makeScratch(dirname(to));
-      try {
-        disk.link(locate(archive, file.path), to);
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
-        throw error;
-      }
+  for (const file of files) {
+    const to = join(root, file.path);
+    disk.makeScratch(dirname(to));
+    try {
+      disk.link(locate(archive, file.path), to);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw error;
     }
   }
-  return archive.manifest().generation === manifest.generation;
+  return archive.manifest().generation === generation;
 }
 
 function clearAbandoned(archive: Archive, pins: string): void {
   for (const name of archive.disk.list(pins)) {
-    try {
-      process.kill(Number.parseInt(name, 10), 0);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ESRCH') archive.disk.remove(join(pins, name));
-    }
+    if (isGone(Number.parseInt(name, 10))) archive.disk.remove(join(pins, name));
+  }
+}
+
+/** Whether a process has ended; one that belongs to somebody else counts as there. */
+export function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH';
   }
 }

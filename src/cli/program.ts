@@ -8,6 +8,7 @@ import { addJobs } from './commands/jobs.ts';
 import { addOrderbook } from './commands/orderbook.ts';
 import { addSandbox } from './commands/sandbox.ts';
 import { addSchedule } from './commands/schedule.ts';
+import { addSnapshot } from './commands/snapshot.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
@@ -31,7 +32,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   addOrderbook(shell);
   addSchedule(shell);
   program.commandsGroup('Look:');
-  for (const add of [addStatus, addSymbols, addGaps, addChanges, addVerify, addSql]) add(shell);
+  for (const add of [addStatus, addSymbols, addGaps, addChanges, addVerify, addSnapshot, addSql]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
   for (const command of program.commands)

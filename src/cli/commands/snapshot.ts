@@ -1,0 +1,44 @@
+import { size } from '../print-summary.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+/** `snapshot`: one generation, held on to. */
+export function addSnapshot(shell: Shell): void {
+  const command = shell.program
+    .command('snapshot')
+    .description('a consistent copy of the published archive by hard links: backup, or the input of a repeatable study')
+    .argument('<dir>', 'a new or empty folder outside of the archive; on another device the files are copied')
+    .addHelpText('after', examples);
+  withCommonFlags(command).action((folder: string, flags: CommonFlags) =>
+    withContext(flags, shell.version, false, async (context) => {
+      const [{ openConfiguredArchive }, { takeSnapshot }] = await Promise.all([
+        import('../../app/run.ts'),
+        import('../../archive/snapshot.ts'),
+      ]);
+      const archive = openConfiguredArchive(context, false);
+      const display = await context.startDisplay('snapshot', 1, 'files');
+      try {
+        const taken = await takeSnapshot(archive, folder, {
+          id: Math.floor(context.random() * 36 ** 8).toString(36),
+          onProgress: (done, total) => display.update({ done, total }),
+          signal: context.signal,
+        });
+        display.stop();
+        const how = taken.copied === 0 ? 'hard links' : `${taken.copied} of them copied, as they could not be linked`;
+        const text = `${taken.folder}: generation ${taken.generation}, ${taken.files} files, ${size(taken.bytes)}, ${how}\n`;
+        process.stdout.write(flags.json === true ? `${JSON.stringify(taken)}\n` : text);
+      } finally {
+        display.stop();
+        archive.close();
+      }
+    }),
+  );
+}
+
+const examples = `
+A publish after it changes nothing in it. It is an archive of its own: sql, export and verify read it with --output DIR.
+Its files are shared with the archive: do not write into them.
+
+Examples:
+  oddslake snapshot backup/2026-11-21
+  oddslake verify --output backup/2026-11-21`;

@@ -1,0 +1,144 @@
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { takeSnapshot } from '../../src/archive/snapshot.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { answer, append, day0, dayMs, hashes, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
+
+const everything = '**/*';
+const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });
+
+async function published(): Promise<Archive> {
+  const archive = opened();
+  append(
+    archive,
+    answer('AAA', [
+      [day0, 0.5],
+      [day0 + dayMs, 0.25],
+    ]),
+    answer('BBB', [[day0, 0.5]]),
+  );
+  await publishNow(archive);
+  return archive;
+}
+
+test('a snapshot keeps its bytes through the publishes after it, and verifies as an archive of its own', async () => {
+  const archive = await published();
+  const parent = scratchFolder();
+  const folder = join(parent, 'backup/snap');
+  const taken = await takeSnapshot(archive, folder, { id: 'a' });
+  expect(taken).toMatchObject({
+    folder,
+    generation: 1,
+    files: archive.manifest().datasets.ticks.files.length + 3,
+    copied: 0,
+  });
+  const before = hashes(folder, everything);
+  const root = hashes(archive.layout.root, everything);
+  expect(before).toEqual(root);
+  const part = archive.manifest().datasets.ticks.files[0]!.path;
+  expect(statSync(join(folder, part)).ino).toBe(statSync(join(archive.layout.root, part)).ino);
+
+  append(archive, answer('AAA', [[day0 + 1, 0.6]]), answer('BBB', [[day0 + 2 * dayMs, 0.6]]));
+  await publishNow(archive);
+  expect(hashes(archive.layout.root, everything)).not.toEqual(root);
+  expect(hashes(folder, everything)).toEqual(before);
+  const copy = opened({ root: folder, create: false });
+  expect(await verify(copy, null)).toMatchObject({ generation: 1, findings: [] });
+  // Written to, it goes its own way and leaves the archive alone.
+  const now = hashes(archive.layout.root, everything);
+  append(copy, answer('AAA', [[day0 + 5, 0.1]]));
+  await publishNow(copy);
+  expect(hashes(archive.layout.root, everything)).toEqual(now);
+  expect(readdirSync(join(archive.layout.root, '.oddslake/pins'))).toEqual([]);
+  expect(readdirSync(join(parent, 'backup'))).toEqual(['snap']);
+});
+
+test.each([0, 1, 2, 3])(
+  'of a publish past its commit point with %i files in place it is the new generation',
+  async (renames) => {
+    const archive = await published();
+    append(archive, answer('AAA', [[day0 + 1, 0.6]]), answer('BBB', [[day0 + 1, 0.6]]));
+    let left = renames;
+    const rename = (from: string, to: string): void => {
+      if (left-- === 0) throw new Error('cut');
+      archive.disk.rename(from, to);
+    };
+    await expect(publishNow({ ...archive, disk: { ...archive.disk, rename } })).rejects.toThrow('cut');
+    const folder = join(scratchFolder(), 'snap');
+    expect((await takeSnapshot(archive, folder, { id: 'a' })).generation).toBe(2);
+    expect(publishedTicks(folder)).toHaveLength(5);
+    expect(readFileSync(join(folder, 'README.md'), 'utf8')).toContain('generation 2');
+    expect((await verify(opened({ root: folder, create: false }), null)).findings).toEqual([]);
+  },
+);
+
+test('on another device the files are copied, each checked against the manifest', async () => {
+  const archive = await published();
+  const folder = join(scratchFolder(), 'snap');
+  const link = (from: string, to: string): void => {
+    if (!to.includes('/.oddslake/')) throw Object.assign(new Error('cross-device link'), { code: 'EXDEV' });
+    archive.disk.link(from, to);
+  };
+  const apart = { ...archive, disk: { ...archive.disk, link } };
+  const taken = await takeSnapshot(apart, folder, { id: 'a' });
+  expect(taken.copied).toBe(taken.files);
+  expect(hashes(folder, everything)).toEqual(hashes(archive.layout.root, everything));
+  const { path, bytes } = archive.manifest().datasets.ticks.files[0]!;
+  writeFileSync(join(archive.layout.root, path), Buffer.alloc(bytes));
+  const second = join(scratchFolder(), 'snap');
+  await expect(takeSnapshot(apart, second, { id: 'a' })).rejects.toMatchObject({ exitCode: 6 });
+  expect(existsSync(second)).toBe(false);
+});
+
+describe('nothing is left of a snapshot', () => {
+  test('of a damaged archive, or one that was stopped', async () => {
+    const archive = await published();
+    const parent = scratchFolder();
+    const stop = new AbortController();
+    const options = { id: 'a', signal: stop.signal, onProgress: () => stop.abort(new Error('stopped')) };
+    await expect(takeSnapshot(archive, join(parent, 'snap'), options)).rejects.toThrow('stopped');
+    truncateSync(join(archive.layout.root, archive.manifest().datasets.coverage.files[0]!.path), 5);
+    await expect(takeSnapshot(archive, join(parent, 'snap'), { id: 'a' })).rejects.toMatchObject({ exitCode: 6 });
+    expect(readdirSync(parent)).toEqual([]);
+    expect(readdirSync(join(archive.layout.root, '.oddslake/pins'))).toEqual([]);
+  });
+
+  test('of a process that was killed, once another is taken to the same folder', async () => {
+    const archive = await published();
+    const parent = scratchFolder();
+    for (const name of ['.snap.oddslake-2147483646-x', `.snap.oddslake-${process.pid}-other`])
+      mkdirSync(join(parent, name, 'ticks'), { recursive: true });
+    mkdirSync(join(parent, 'snap'));
+    await takeSnapshot(archive, join(parent, 'snap'), { id: 'a' });
+    expect(readdirSync(parent).sort()).toEqual([`.snap.oddslake-${process.pid}-other`, 'snap']);
+  });
+});
+
+test('a folder with something in it, a file, one inside the archive, and an archive without a publish are refused', async () => {
+  const archive = await published();
+  const parent = scratchFolder();
+  const inside = join(parent, 'inside');
+  symlinkSync(archive.layout.root, inside);
+  writeFileSync(join(parent, 'file'), '');
+  const before = hashes(archive.layout.root, everything);
+  const take = (folder: string, of = archive) => takeSnapshot(of, folder, { id: 'a' });
+  await expect(take(parent)).rejects.toEqual(usage(/not empty \(file, inside\)/));
+  await expect(take(join(parent, 'file'))).rejects.toEqual(usage(/is a file/));
+  await expect(take(archive.layout.root)).rejects.toEqual(usage(/inside the archive/));
+  await expect(take(join(archive.layout.root, 'ticks/new'))).rejects.toEqual(usage(/inside the archive/));
+  await expect(take(join(inside, 'new'))).rejects.toEqual(usage(/inside the archive/));
+  await expect(take(join(parent, 'new'), opened())).rejects.toEqual(usage(/published nothing/));
+  expect(hashes(archive.layout.root, everything)).toEqual(before);
+  expect(existsSync(join(parent, 'new'))).toBe(false);
+});

@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { access, fixedNow, folder, hashes, jobArgs, manifestOf, run, sandbox, start, until } from './lake.ts';
+
+/** What in a snapshot does not belong to its own manifest; none is as it should be. */
+function strangers(snapshot: string): string[] {
+  const manifest = manifestOf(snapshot);
+  const listed = Object.values(manifest.datasets).flatMap(({ files }) => files);
+  const wanted = Object.fromEntries(listed.map((file) => [file.path, file.sha256]));
+  const there = hashes(snapshot, '*');
+  const sums = listed.map((file) => `${file.sha256}  ${file.path}\n`).join('');
+  return [
+    ...Object.keys({ ...wanted, ...there }).filter((path) => wanted[path] !== there[path]),
+    ...(readFileSync(join(snapshot, 'SHA256SUMS'), 'utf8') === sums ? [] : ['SHA256SUMS']),
+    ...(readFileSync(join(snapshot, 'README.md'), 'utf8').includes(`generation ${manifest.generation},`)
+      ? []
+      : ['README.md']),
+  ];
+}
+
+test('snapshots taken while a backfill publishes again and again are each of one generation', async () => {
+  const [output, parent] = [folder(), folder()];
+  const box = await sandbox({ seed: 8, nowMs: fixedNow, markets: 20, ticksPerDay: 400 });
+  const often = ['--from', '2025-06-10', '--to', '2025-06-15', '--set', 'publish.journal_ticks_max=2000'];
+  const { child, ended } = start(jobArgs('backfill', output, ...often), access(box.url));
+  await until(() => {
+    try {
+      return manifestOf(output).generation > 0;
+    } catch {
+      return false;
+    }
+  });
+  const generations: number[] = [];
+  while (child.exitCode === null && generations.length < 8) {
+    const snap = join(parent, `${generations.length}`);
+    const taken = await run(['snapshot', snap, '--output', output, '--json']);
+    expect(taken.code, taken.stderr).toBe(0);
+    const said = JSON.parse(taken.stdout) as { folder: string; generation: number; files: number; copied: number };
+    expect(said).toMatchObject({ folder: snap, generation: manifestOf(snap).generation, copied: 0 });
+    expect(strangers(snap)).toEqual([]);
+    generations.push(said.generation);
+  }
+  expect((await ended).code).toBe(0);
+  expect(generations.length).toBeGreaterThan(0);
+  // And after all of it they are as they were taken.
+  for (const i of generations.keys()) expect(strangers(join(parent, `${i}`))).toEqual([]);
+  const verified = await run(['verify', '--output', join(parent, '0'), '--json']);
+  expect(verified.code, verified.stdout).toBe(0);
+
+  const refused = await run(['snapshot', parent, '--output', output]);
+  expect([refused.code, refused.stdout]).toEqual([2, '']);
+  expect(refused.stderr).toMatch(/^oddslake: .* is not empty/);
+});
