@@ -3,7 +3,7 @@ import { askSide, type BookColumns, bidSide } from '../core/merge-books.ts';
 import { batchesOf, doubleData, int32Data, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
 import { decode, encodeBatches } from './parquet.ts';
-import { readSymbols, readTimes, repeats } from './ticks-file.ts';
+import { readSymbols, readTimes, storageOf } from './ticks-file.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
 export function encodeBooks(part: BookColumns): Uint8Array {
@@ -15,7 +15,7 @@ export function encodeBooks(part: BookColumns): Uint8Array {
     doubleData(part.price.slice(from, to)),
     doubleData(part.quantity.slice(from, to)),
   ]);
-  return encodeBatches(datasets.orderbooks, batches, { delta: repeats(part.t) ? [] : ['t'] });
+  return encodeBatches(datasets.orderbooks, batches, storageOf(part.t));
 }
 
 const words: readonly Uint8Array[] = [Buffer.from('ask'), Buffer.from('bid')];

@@ -1,4 +1,5 @@
 import { type Data, Float64, Int32, makeData, TimestampMillisecond, Utf8 } from 'apache-arrow';
+import { int64Of } from './arrow-data.ts';
 import { rowGroupRows } from './parquet.ts';
 
 // Columns of typed arrays as Arrow has them, for files of too many rows to go through single values.
@@ -65,15 +66,3 @@ export const doubleData = (values: Float64Array): Data =>
 
 export const int32Data = (values: Int32Array): Data =>
   makeData({ type: new Int32(), length: values.length, nullCount: 0, data: values });
-
-/** 64-bit integers by two 32-bit halves: five times a loop over BigInt. */
-function int64Of(t: Float64Array): BigInt64Array {
-  const out = new BigInt64Array(t.length);
-  const halves = new Int32Array(out.buffer);
-  for (let i = 0; i < t.length; i++) {
-    const high = Math.floor(t[i]! / 4_294_967_296);
-    halves[2 * i] = t[i]! - high * 4_294_967_296;
-    halves[2 * i + 1] = high;
-  }
-  return out;
-}

@@ -22,10 +22,14 @@ export interface Disk {
   /** Null where there is no such file. */
   size(path: string): number | null;
   isFolder(path: string): boolean;
+  /** A regular file, that is: no folder, device or pipe. */
+  isFile(path: string): boolean;
   /** Names in a folder, sorted; none where it is missing. */
   list(path: string): string[];
   /** Creates or replaces a file, whole or piece by piece, and syncs it; not its folder. */
   write(path: string, bytes: Uint8Array | Iterable<Uint8Array>): void;
+  /** The same for pieces that come as they are ready. */
+  writeAll(path: string, pieces: AsyncIterable<Uint8Array>): Promise<void>;
   /** Makes a folder and those above it, each synced into its parent. */
   makeFolder(path: string): void;
   /** Makes a folder that need not outlive a crash. */
@@ -44,20 +48,28 @@ export const systemDisk: Disk = {
   read: (path) => explain('read', path, () => readFileSync(path)),
   size: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.size ?? null),
   isFolder: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false),
+  isFile: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false),
   list: (path) =>
     explain('list', path, () => (statSync(path, { throwIfNoEntry: false }) ? readdirSync(path).sort() : [])),
   write: (path, bytes) =>
     explain('write', path, () => {
       const file = openSync(path, 'w');
       try {
-        for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) {
-          for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at);
-        }
+        for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(file, piece);
         fsyncSync(file);
       } finally {
         closeSync(file);
       }
     }),
+  async writeAll(path, pieces) {
+    const file = explain('write', path, () => openSync(path, 'w'));
+    try {
+      for await (const piece of pieces) explain('write', path, () => writeWhole(file, piece));
+      explain('write', path, () => fsyncSync(file));
+    } finally {
+      closeSync(file);
+    }
+  },
   makeFolder: (path) => explain('make', path, () => makeFolder(path)),
   makeScratch: (path) => explain('make', path, () => void mkdirSync(path, { recursive: true })),
   rename: (from, to) => explain('rename', from, () => renameSync(from, to)),
@@ -66,6 +78,10 @@ export const systemDisk: Disk = {
   syncFolder: (path) => explain('sync', path, () => syncFolder(path)),
   remove: (path) => explain('remove', path, () => rmSync(path, { recursive: true, force: true })),
 };
+
+function writeWhole(file: number, piece: Uint8Array): void {
+  for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at);
+}
 
 function makeFolder(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;

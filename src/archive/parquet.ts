@@ -1,48 +1,18 @@
-import {
-  Bool,
-  type Data,
-  type DataType,
-  Field,
-  Float64,
-  Int32,
-  Int64,
-  List,
-  makeData,
-  RecordBatch,
-  Schema,
-  Struct,
-  Table,
-  TimestampMillisecond,
-  tableFromIPC,
-  tableToIPC,
-  Utf8,
-  vectorFromArray,
-} from 'apache-arrow';
+import { type Data, Table, tableFromIPC, tableToIPC, vectorFromArray } from 'apache-arrow';
 import {
   Compression,
   Encoding,
   readParquet,
   Table as WasmTable,
+  type WriterProperties,
   WriterPropertiesBuilder,
   writeParquet,
 } from 'parquet-wasm';
+import { arrowTypes, batchOf, schemaOf, type Value } from './arrow-data.ts';
 import type { Column, ColumnType } from './datasets.ts';
 
 /** Rows of a row group: small enough that one symbol's read touches little, at a few per cent more bytes. */
 export const rowGroupRows = 122_880;
-
-const arrowTypes: Record<ColumnType, DataType> = {
-  string: new Utf8(),
-  timestamp: new TimestampMillisecond('UTC'),
-  double: new Float64(),
-  int32: new Int32(),
-  int64: new Int64(),
-  boolean: new Bool(),
-  strings: new List(new Field('item', new Utf8(), true)),
-};
-
-const schemaOf = (columns: readonly Column[]): Schema =>
-  new Schema(columns.map((c) => new Field(c.name, arrowTypes[c.type], c.nullable)));
 
 /** How a file's columns are stored beyond the defaults (dictionary with a plain fallback, zstd). */
 export interface Storage {
@@ -59,12 +29,13 @@ export function encodeBatches(
   const schema = schemaOf(columns);
   const table = new Table(
     schema,
-    batches.map((children) => {
-      const length = children[0]!.length;
-      const type = new Struct(schema.fields);
-      return new RecordBatch(schema, makeData({ type, length, nullCount: 0, children: [...children] }));
-    }),
+    batches.map((children) => batchOf(schema, children)),
   );
+  return writeParquet(WasmTable.fromIPCStream(tableToIPC(table, 'stream')), writerProperties(storage));
+}
+
+/** The same for every file, whether written at once or piece by piece. */
+export function writerProperties(storage: Storage): WriterProperties {
   let properties = new WriterPropertiesBuilder()
     .setCompression(Compression.ZSTD)
     .setMaxRowGroupSize(rowGroupRows)
@@ -74,10 +45,10 @@ export function encodeBatches(
       .setColumnDictionaryEnabled(name, false)
       .setColumnEncoding(name, Encoding.DELTA_BINARY_PACKED);
   }
-  return writeParquet(WasmTable.fromIPCStream(tableToIPC(table, 'stream')), properties.build());
+  return properties.build();
 }
 
-export type Value = string | number | boolean | readonly string[] | null;
+export type { Value };
 
 /** Encodes rows given as arrays of values in the order of the columns; times and counts are numbers. */
 export function encodeRows(columns: readonly Column[], rows: readonly (readonly Value[])[]): Uint8Array {

@@ -1,10 +1,11 @@
-import { basename, dirname, join, sep } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../core/errors.ts';
 import type { Archive } from './archive.ts';
 import { datasetNames } from './datasets.ts';
 import { type Disk, sha256 } from './disk.ts';
+import { clearAbandoned, draftOf, isInside } from './draft.ts';
 import { allFiles, type PublishedFile } from './manifest.ts';
-import { isGone, type Pin, pin } from './pin.ts';
+import { type Pin, pin } from './pin.ts';
 import { rootTexts } from './root-texts.ts';
 
 export interface Snapshot {
@@ -37,7 +38,7 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
     throw new UsageError(`${layout.root} has published nothing yet: there is nothing to take a snapshot of.`);
   disk.makeFolder(dirname(target));
   clearAbandoned(disk, target);
-  const draft = `${draftPrefix(target)}${process.pid}-${options.id}`;
+  const draft = draftOf(target, options.id);
   // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
   const pinned = pin(archive, datasetNames, `${options.id}-snapshot`);
   try {
@@ -57,10 +58,8 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
 /** The absolute path of a folder that is new or empty, and outside of the archive. */
 function requireUsable(disk: Disk, root: string, folder: string): string {
   const target = disk.realPath(folder);
-  const home = disk.realPath(root);
-  if (target === home || target.startsWith(home + sep)) {
-    throw new UsageError(`${folder} is inside the archive ${root}: its readers would read everything twice.`);
-  }
+  if (isInside(disk, target, root))
+    throw new UsageError(`${folder} is inside the archive ${root}: a snapshot of it needs a folder elsewhere.`);
   if (!disk.isFolder(target) && disk.size(target) !== null)
     throw new UsageError(`${folder} is a file; a snapshot needs a new or empty folder.`);
   const there = disk.list(target);
@@ -70,17 +69,6 @@ function requireUsable(disk: Disk, root: string, folder: string): string {
     );
   }
   return target;
-}
-
-const draftPrefix = (target: string): string => join(dirname(target), `.${basename(target)}.oddslake-`);
-
-/** Removes what killed processes left of snapshots to this target. */
-function clearAbandoned(disk: Disk, target: string): void {
-  const prefix = basename(draftPrefix(target));
-  for (const name of disk.list(dirname(target))) {
-    if (name.startsWith(prefix) && isGone(Number.parseInt(name.slice(prefix.length), 10)))
-      disk.remove(join(dirname(target), name));
-  }
 }
 
 /** Files between two turns for signals and the progress bar. */

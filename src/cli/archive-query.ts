@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import type { Context } from '../app/context.ts';
 import { openConfiguredArchive } from '../app/run.ts';
+import type { Archive } from '../archive/archive.ts';
 import { type DatasetName, datasetNames, datasets } from '../archive/datasets.ts';
-import { pin } from '../archive/pin.ts';
+import type { PublishedFile } from '../archive/manifest.ts';
+import { type Pin, pin } from '../archive/pin.ts';
 import { hasDailyCandles } from '../archive/views-file.ts';
 import { type Definition, definitions, definitionsFor } from '../archive/views-sql.ts';
 import { openQuery } from '../query/open.ts';
@@ -16,11 +18,44 @@ export async function openArchiveQuery(
   statement: string,
 ): Promise<{ query: Query; close(): Promise<void> }> {
   const archive = openConfiguredArchive(context, false);
+  try {
+    const meant = meantBy(statement, hasDailyCandles(archive.manifest()));
+    const opened = await openPinned(context, archive, { ...meant, memoryBytesMax });
+    return {
+      query: opened.query,
+      async close() {
+        await opened.close();
+        archive.close();
+      },
+    };
+  } catch (error) {
+    archive.close();
+    throw error;
+  }
+}
+
+export interface PinnedQuery {
+  readonly query: Query;
+  readonly pinned: Pin;
+  close(): Promise<void>;
+}
+
+export interface Slice {
+  readonly names: readonly DatasetName[];
+  /** The files of these datasets that are to be read; all of them by default. */
+  readonly wanted?: (file: PublishedFile) => boolean;
+  /** Views and macros over the datasets. */
+  readonly defined?: readonly Definition[];
+  readonly memoryBytesMax: number;
+}
+
+/** Pins some datasets, or those of their files that are wanted, and opens a query over just them. */
+export async function openPinned(context: Context, archive: Archive, slice: Slice): Promise<PinnedQuery> {
+  const { names, defined = [], memoryBytesMax } = slice;
   const id = Math.floor(context.random() * 36 ** 8).toString(36);
   const scratch = join(archive.layout.private, 'pins', `${process.pid}-${id}-scratch`);
-  const { wanted, defined } = meantBy(statement, hasDailyCandles(archive.manifest()));
-  const pinned = pin(archive, wanted, id);
-  const sources = wanted.map((name) => ({
+  const pinned = pin(archive, names, id, slice.wanted);
+  const sources = names.map((name) => ({
     dataset: name,
     columns: datasets[name],
     dated: name !== 'symbols',
@@ -29,7 +64,6 @@ export async function openArchiveQuery(
   const release = (): void => {
     pinned.release();
     archive.disk.remove(scratch);
-    archive.close();
   };
   try {
     const query = await openQuery(sources, {
@@ -38,6 +72,7 @@ export async function openArchiveQuery(
     });
     return {
       query,
+      pinned,
       async close() {
         await query.close();
         release();
@@ -50,11 +85,11 @@ export async function openArchiveQuery(
 }
 
 /** The datasets that a statement means, by its text, themselves or through views and macros. */
-function meantBy(statement: string, daily: boolean): { wanted: DatasetName[]; defined: readonly Definition[] } {
+function meantBy(statement: string, daily: boolean): { names: readonly DatasetName[]; defined: readonly Definition[] } {
   const text = statement.toLowerCase();
   const defined = definitionsFor(statement, daily);
   const needed = new Set<DatasetName>(defined.flatMap(({ needs }) => needs));
-  const wanted = datasetNames.filter((name) => needed.has(name) || text.includes(name));
+  const names = datasetNames.filter((name) => needed.has(name) || text.includes(name));
   // SHOW TABLES names none and means all.
-  return wanted.length === 0 ? { wanted: datasetNames, defined: definitions(daily) } : { wanted, defined };
+  return names.length === 0 ? { names: datasetNames, defined: definitions(daily) } : { names, defined };
 }

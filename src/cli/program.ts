@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import type { Jobs } from '../app/job.ts';
 import { addChanges } from './commands/changes.ts';
 import { addDemo } from './commands/demo.ts';
+import { addExport } from './commands/export.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addInit } from './commands/init.ts';
 import { addJobs } from './commands/jobs.ts';
@@ -32,7 +33,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   addOrderbook(shell);
   addSchedule(shell);
   program.commandsGroup('Look:');
-  for (const add of [addStatus, addSymbols, addGaps, addChanges, addVerify, addSnapshot, addSql]) add(shell);
+  for (const add of [addStatus, addSymbols, addGaps, addChanges, addVerify, addSnapshot, addExport, addSql]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
   for (const command of program.commands)

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
+import { chunksOf, textsOf } from './chunks.ts';
 import { failureOf } from './failure.ts';
 import { type Query, type QueryOptions, rowsMax, type Source } from './query.ts';
 import { prepareRead } from './statement.ts';
@@ -25,12 +26,15 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
   const instance = await DuckDBInstance.create(':memory:', startSettings(options));
 
   /** Every call has a connection of its own: none ends another's result, or leaves anything set. */
-  async function connected<T>(signal: AbortSignal, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+  async function* streamed<T>(
+    signal: AbortSignal,
+    work: (connection: DuckDBConnection) => AsyncGenerator<T>,
+  ): AsyncGenerator<T> {
     signal.throwIfAborted();
     const connection = await instance.connect();
     const stopInterrupting = interruptOn(signal, connection);
     try {
-      return await work(connection);
+      yield* work(connection);
     } catch (error) {
       signal.throwIfAborted();
       throw failureOf(error, published);
@@ -38,6 +42,15 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
       stopInterrupting();
       connection.closeSync();
     }
+  }
+
+  async function connected<T>(signal: AbortSignal, work: (connection: DuckDBConnection) => Promise<T>): Promise<T> {
+    const once = streamed(signal, async function* (connection) {
+      yield await work(connection);
+    });
+    const { value } = await once.next();
+    await once.next();
+    return value as T;
   }
 
   try {
@@ -65,6 +78,9 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
         const names = reader.deduplicatedColumnNames();
         return reader.getRows().map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, cellOf(value)])));
       }),
+    chunks: (statements, signal = never) => streamed(signal, (connection) => chunksOf(connection, statements)),
+    texts: (statements, format, signal = never) =>
+      streamed(signal, (connection) => textsOf(connection, statements, format)),
     async close() {
       instance.closeSync();
       if (hasScratch) await rm(ownFolder, { recursive: true, force: true });

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream';
+import type { Chunk } from './chunks.ts';
 import type { Cell } from './values.ts';
 
 /** Column types of the archive, as its datasets have them. */
@@ -62,6 +63,13 @@ export interface Query {
    * epoch milliseconds, days `YYYY-MM-DD`, integers numbers (RangeError beyond 2^53).
    */
   rows(sql: string, values?: readonly Parameter[], signal?: AbortSignal): Promise<Record<string, Cell>[]>;
+  /**
+   * The rows of statements of one shape one after another, some thousand at a time, for use inside. Their columns are
+   * texts, doubles, 32-bit integers, booleans or lists of texts; anything else is a TypeError.
+   */
+  chunks(statements: readonly string[], signal?: AbortSignal): AsyncGenerator<Chunk>;
+  /** The same as one text, as `write` has it; at least one statement. */
+  texts(statements: readonly string[], format: 'csv' | 'ndjson', signal?: AbortSignal): AsyncGenerator<string>;
   /** Frees memory and scratch; no call may be under way. */
   close(): Promise<void>;
 }

@@ -10,21 +10,33 @@ interface Shape {
   tail(isEmpty: boolean): string;
 }
 
-/** The whole result as text, a piece for each of DuckDB's chunks of about 2,048 rows. */
-export async function* textPieces(result: DuckDBResult, format: TextFormat): AsyncGenerator<string, void, undefined> {
-  const names = result.deduplicatedColumnNames();
-  const shape = format === 'csv' ? csv(names) : json(names, format === 'json');
+/**
+ * Whole results of one shape as one text, the rows of one after those of another; at least one. A piece for each of
+ * DuckDB's chunks of about 2,048 rows.
+ */
+export async function* textPieces(
+  results: AsyncIterable<DuckDBResult> | Iterable<DuckDBResult>,
+  format: TextFormat,
+): AsyncGenerator<string, void, undefined> {
+  let shape: Shape | undefined;
   let isEmpty = true;
-  let text = shape.head;
-  for await (const rows of chunksOf(result)) {
-    for (const values of rows) {
-      text += shape.before(isEmpty) + shape.row(values);
-      isEmpty = false;
+  let text = '';
+  for await (const result of results) {
+    if (shape === undefined) {
+      const names = result.deduplicatedColumnNames();
+      shape = format === 'csv' ? csv(names) : json(names, format === 'json');
+      text = shape.head;
     }
-    yield text;
-    text = '';
+    for await (const rows of chunksOf(result)) {
+      for (const values of rows) {
+        text += shape.before(isEmpty) + shape.row(values);
+        isEmpty = false;
+      }
+      yield text;
+      text = '';
+    }
   }
-  yield text + shape.tail(isEmpty);
+  yield text + (shape?.tail(isEmpty) ?? '');
 }
 
 /** The rows of a result, a chunk at a time. The array of a row is used again for the next. */

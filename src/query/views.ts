@@ -60,6 +60,7 @@ function viewOf({ dataset, columns, dated, paths }: Source): string {
 /** An SQL string literal. */
 export const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+/** An SQL name. */
+export const identifier = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 
 const list = (texts: readonly string[]): string => `[${texts.map(literal).join(', ')}]`;

@@ -20,7 +20,7 @@ export async function writeText(
 ): Promise<void> {
   const { prepared } = await prepareRead(connection, sql);
   signal.throwIfAborted();
-  const pieces = textPieces(await prepared.stream(), format);
+  const pieces = textPieces([await prepared.stream()], format);
   try {
     await pipeline(Readable.from(pieces, { highWaterMark: 2 }), out, { end: false, signal });
   } catch (error) {

@@ -1,6 +1,7 @@
+import { symbolOption } from '../asked.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
-import { runAndTell, symbolOption } from './jobs.ts';
+import { runAndTell } from './jobs.ts';
 
 /** `orderbook`: one poll of order books. */
 export function addOrderbook(shell: Shell): void {

@@ -1,0 +1,77 @@
+import { Option } from 'commander';
+import { UsageError } from '../../core/errors.ts';
+import { isoUtc } from '../../core/time.ts';
+import { askedEnds, knownSymbols, symbolOption } from '../asked.ts';
+import { size } from '../print-summary.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+import type { Exported } from '../write-export.ts';
+
+interface ExportFlags extends CommonFlags {
+  readonly out: string;
+  readonly dataset: string;
+  readonly symbol: readonly string[];
+  readonly from?: string;
+  readonly to?: string;
+  readonly format?: 'parquet' | 'csv' | 'ndjson' | 'arrow';
+}
+
+/** `export`: one slice as one file. */
+export function addExport(shell: Shell): void {
+  const command = shell.program
+    .command('export')
+    .description('one consistent slice in one file, sorted as the dataset; a file that is there is replaced at once')
+    .requiredOption('--out <file>', 'the file: .parquet, .csv, .ndjson, .jsonl, .arrow, .feather')
+    .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
+    .addOption(symbolOption())
+    .option('--from <time>', 'start, included: epoch ms, YYYY-MM-DD, or an ISO-8601 instant with a zone')
+    .option('--to <time>', 'end, excluded')
+    .addOption(
+      new Option('--format <format>', "whatever the file's name says").choices(['parquet', 'csv', 'ndjson', 'arrow']),
+    )
+    .addHelpText('after', examples);
+  withCommonFlags(command).action((flags: ExportFlags) =>
+    withContext(flags, shell.version, false, async (context) => {
+      const [{ openConfiguredArchive }, { datasetNames }, { formatOf, requireWritable }, { shapes }, { writeExport }] =
+        await Promise.all([
+          import('../../app/run.ts'),
+          import('../../archive/datasets.ts'),
+          import('../../archive/export-file.ts'),
+          import('../../archive/slice.ts'),
+          import('../write-export.ts'),
+        ]);
+      const dataset = datasetNames.find((name) => name === flags.dataset);
+      if (dataset === undefined)
+        throw new UsageError(`--dataset ${flags.dataset}: expected one of ${datasetNames.join(', ')}.`);
+      const ends = askedEnds(flags);
+      if (shapes[dataset].span === null && (ends.from !== null || ends.to !== null))
+        throw new UsageError(
+          `--dataset ${dataset} has one row a symbol and no time: --from and --to mean nothing there.`,
+        );
+      const format = flags.format ?? formatOf(flags.out);
+      const archive = openConfiguredArchive(context, false);
+      try {
+        const file = requireWritable(archive.disk, archive.layout.root, flags.out);
+        const symbols = knownSymbols(archive, flags.symbol).map((facts) => facts.symbol);
+        const exported = await writeExport(context, archive, { file, format, dataset, symbols, ...ends });
+        process.stdout.write(flags.json === true ? `${JSON.stringify(exported)}\n` : exportedText(exported));
+      } finally {
+        archive.close();
+      }
+    }),
+  );
+}
+
+function exportedText({ file, dataset, rows, bytes, generation, from, to }: Exported): string {
+  const span = `${from === null ? '' : ` from ${isoUtc(from)}`}${to === null ? '' : ` to ${isoUtc(to)}`}`;
+  return `${file}: ${rows.toLocaleString('en-US')} rows of ${dataset}${span}, ${size(bytes)}, generation ${generation}\n`;
+}
+
+const examples = `
+Windows are half-open. Rows of coverage and markets are taken where their span overlaps the window. Times are UTC:
+timestamps of milliseconds in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.
+
+Examples:
+  oddslake export --out july.parquet --from 2026-07-01 --to 2026-08-01
+  oddslake export --out btc.csv --symbol KXBTC-26DEC0204-T28 --symbol KXBTC-26NOV2305-T25.5
+  oddslake export --out markets.arrow --dataset markets --from 2026-11-19 --to 2026-11-20`;

@@ -1,0 +1,38 @@
+import { type DuckDBConnection, DuckDBListValue, type DuckDBValue } from '@duckdb/node-api';
+import { prepareRead } from './statement.ts';
+import { type TextFormat, textPieces } from './text-formats.ts';
+
+/** A value of a chunk: integers of 64 bits and times do not occur, the statement casts them. */
+export type ChunkValue = string | number | boolean | null | readonly string[];
+
+/** About 2,048 rows: for each column its values. */
+export type Chunk = readonly (readonly ChunkValue[])[];
+
+/** The rows of statements one after another, some at a time. */
+export async function* chunksOf(connection: DuckDBConnection, statements: readonly string[]): AsyncGenerator<Chunk> {
+  for (const sql of statements) {
+    const { prepared } = await prepareRead(connection, sql);
+    const result = await prepared.stream();
+    for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
+      yield Array.from({ length: result.columnCount }, (_, c) => chunk!.getColumnValues(c).map(plain));
+  }
+}
+
+function plain(value: DuckDBValue): ChunkValue {
+  if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean')
+    return value;
+  if (value instanceof DuckDBListValue) return value.items as string[];
+  throw new TypeError(`a value of a type that a chunk does not hold: ${value}`);
+}
+
+/** The same as text. */
+export async function* textsOf(
+  connection: DuckDBConnection,
+  statements: readonly string[],
+  format: TextFormat,
+): AsyncGenerator<string> {
+  async function* results() {
+    for (const sql of statements) yield await (await prepareRead(connection, sql)).prepared.stream();
+  }
+  yield* textPieces(results(), format);
+}

@@ -1,0 +1,71 @@
+import type { SourceColumnType } from './query.ts';
+import { identifier, literal } from './views.ts';
+
+/** Rows of one dataset, in its order. */
+export interface Slice {
+  readonly dataset: string;
+  readonly columns: readonly { readonly name: string; readonly type: SourceColumnType }[];
+  /** The columns it is sorted by; the first is a string. */
+  readonly keys: readonly string[];
+  /** None: all of them. */
+  readonly symbols: readonly string[];
+  /** What of the rows' own time must lie in the window; null where the dataset has none. */
+  readonly span: Span | null;
+  /** The window's start, included, and end, excluded, in epoch milliseconds; null where it is open. */
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
+/** The columns between which a row's time lies; one and the same where it is a moment. */
+export interface Span {
+  readonly first: string;
+  readonly last: string;
+  /** Whether the moment of `last` still belongs to the row. */
+  readonly closed: boolean;
+}
+
+/** Rows whose first key is from `first` to `last`, both included. */
+export interface KeyRange {
+  readonly first: string;
+  readonly last: string;
+}
+
+/**
+ * Cuts a slice into ranges of its first key with about `rowsMax` rows each, so that it can be sorted one range after
+ * another: rows of `first`, `last` and `n`, in order.
+ */
+export const rangesSql = (slice: Slice, rowsMax: number): string => {
+  const key = identifier(slice.keys[0]!);
+  return `WITH counted AS (SELECT ${key} AS k, count(*) AS n FROM ${fromWhere(slice, null)} GROUP BY 1),
+    placed AS (SELECT k, n, (sum(n) OVER (ORDER BY k) - n) // ${rowsMax} AS place FROM counted)
+    SELECT min(k) AS first, max(k) AS last, sum(n)::BIGINT AS n FROM placed GROUP BY place ORDER BY place`;
+};
+
+/**
+ * The rows of one range, or all of them, in the dataset's order. `plain`: times as epoch milliseconds and counts as
+ * doubles; otherwise as they are.
+ */
+export function rowsSql(slice: Slice, range: KeyRange | null, plain: boolean): string {
+  const told = slice.columns.map(({ name, type }) => {
+    const column = identifier(name);
+    if (!plain || (type !== 'timestamp' && type !== 'int64')) return column;
+    return `${type === 'timestamp' ? `epoch_ms(${column})` : column}::DOUBLE AS ${column}`;
+  });
+  // By the columns' own names: an alias in the list would hide them.
+  const order = slice.keys.map((key) => `${identifier(slice.dataset)}.${identifier(key)}`).join(', ');
+  return `SELECT ${told.join(', ')} FROM ${fromWhere(slice, range)} ORDER BY ${order}`;
+}
+
+function fromWhere({ dataset, keys, symbols, span, from, to }: Slice, range: KeyRange | null): string {
+  const column = (name: string): string => `${identifier(dataset)}.${identifier(name)}`;
+  const conditions: string[] = [];
+  if (symbols.length > 0) conditions.push(`${column('symbol')} IN (${symbols.map(literal).join(', ')})`);
+  if (span !== null && from !== null)
+    conditions.push(`${column(span.last)} ${span.closed ? '>=' : '>'} ${moment(from)}`);
+  if (span !== null && to !== null) conditions.push(`${column(span.first)} < ${moment(to)}`);
+  if (range !== null) conditions.push(`${column(keys[0]!)} BETWEEN ${literal(range.first)} AND ${literal(range.last)}`);
+  const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
+  return `${identifier(dataset)}${where}`;
+}
+
+const moment = (ms: number): string => `TIMESTAMPTZ '${new Date(ms).toISOString()}'`;

@@ -1,0 +1,101 @@
+import { type Table, tableFromIPC } from 'apache-arrow';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Column, datasets } from '../../src/archive/datasets.ts';
+import { decode, decodeRows, rowGroupRows, type Value } from '../../src/archive/parquet.ts';
+import { arrowPieces, parquetPieces, type RowChunk } from '../../src/archive/stream-file.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`stream-file: SEED=${seed}`);
+
+const noDelta = () => ({ delta: [] });
+
+async function whole(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const all: Uint8Array[] = [];
+  for await (const piece of pieces) all.push(piece);
+  return Buffer.concat(all);
+}
+
+/** Rows as chunks of columns, `size` rows each. */
+async function* chunked(columns: readonly Column[], rows: readonly (readonly Value[])[], size: number) {
+  for (let at = 0; at < rows.length; at += size)
+    yield columns.map((_, c) => rows.slice(at, at + size).map((row) => row[c]!));
+}
+
+const values: Record<Column['type'], fc.Arbitrary<Value>> = {
+  string: fc.string({ unit: 'grapheme', maxLength: 9 }),
+  timestamp: fc.integer({ min: -1e12, max: 4.1e12 }),
+  double: fc.double(),
+  int32: fc.integer(),
+  int64: fc.maxSafeInteger(),
+  boolean: fc.boolean(),
+  strings: fc.array(fc.string({ maxLength: 3 }), { maxLength: 3 }),
+};
+
+const everyType: readonly Column[] = (Object.keys(values) as Column['type'][]).flatMap((type) =>
+  [true, false].map((nullable) => ({ name: `${type}${nullable}`, type, nullable, meaning: '' })),
+);
+const rowOf = fc.tuple(
+  ...everyType.map(({ type, nullable }) => (nullable ? fc.option(values[type], { freq: 3 }) : values[type])),
+);
+
+/** Rows as text, counts of 64 bits included. */
+const told = (table: Table): string[] =>
+  table.toArray().map((row) => JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? String(value) : value)));
+
+describe('a file written piece by piece', () => {
+  test('holds every value of every type, nulls included, in Parquet and Arrow', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(rowOf, { maxLength: 70 }), fc.integer({ min: 1, max: 30 }), async (rows, size) => {
+        const parquet = await whole(parquetPieces(everyType, chunked(everyType, rows, size), noDelta));
+        expect(decodeRows(everyType, parquet)).toEqual(rows);
+        const table = tableFromIPC(await whole(arrowPieces(everyType, chunked(everyType, rows, size))));
+        expect(table.numRows).toBe(rows.length);
+        const asParquet = decode(parquet);
+        expect(table.schema.fields.map(String)).toEqual(asParquet.schema.fields.map(String));
+        expect(told(table)).toEqual(told(asParquet));
+      }),
+      { seed, numRuns: 40 },
+    );
+  });
+
+  test.each(Object.entries(datasets))('of no rows has the schema of %s', async (_, columns) => {
+    const none = () => chunked(columns, [], 1);
+    expect(decodeRows(columns, await whole(parquetPieces(columns, none(), noDelta)))).toEqual([]);
+    const { schema, numRows } = tableFromIPC(await whole(arrowPieces(columns, none())));
+    expect(numRows).toBe(0);
+    expect(schema.fields.map(({ name, nullable }) => [name, nullable])).toEqual(
+      columns.map(({ name, nullable }) => [name, nullable]),
+    );
+  });
+
+  test('comes a row group at a time, before the last rows are known', async () => {
+    const chunk: RowChunk = [Array(2048).fill('AAA'), Array.from({ length: 2048 }, (_, i) => i), Array(2048).fill(0.5)];
+    let given = 0;
+    async function* endless() {
+      for (;;) {
+        given += 2048;
+        yield chunk;
+      }
+    }
+    const pieces = parquetPieces(datasets.ticks, endless(), noDelta);
+    let bytes = 0;
+    while (bytes < 100_000) bytes += (await pieces.next()).value!.length;
+    expect(given).toBeGreaterThan(rowGroupRows);
+    expect(given).toBeLessThan(20 * rowGroupRows);
+    await pieces.return();
+    const before = given;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(given).toBe(before);
+  });
+
+  test.each([0, 1, 40, 200])('fails as its source does after %i chunks, and is no shorter file', async (good) => {
+    const chunk: RowChunk = [Array(2048).fill('AAA'), Array(2048).fill(1), Array(2048).fill(0.5)];
+    async function* breaking() {
+      for (let i = 0; i < good; i++) yield chunk;
+      throw new Error('the disk is gone');
+    }
+    await expect(whole(parquetPieces(datasets.ticks, breaking(), noDelta))).rejects.toThrow('the disk is gone');
+    await expect(whole(arrowPieces(datasets.ticks, breaking()))).rejects.toThrow('the disk is gone');
+  });
+});

@@ -1,0 +1,191 @@
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { tableFromIPC } from 'apache-arrow';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { datasets } from '../../src/archive/datasets.ts';
+import { decode, decodeRows } from '../../src/archive/parquet.ts';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
+import { systemClock } from '../../src/system.ts';
+import { coverageOf, dayMs, fixedNow, folder, job, manifestOf, run, ticksOf } from './lake.ts';
+
+const base = mkdtempSync(join(tmpdir(), 'oddslake-export-'));
+const lake = join(base, 'lake');
+const from = Date.UTC(2025, 5, 11, 7);
+const to = Date.UTC(2025, 5, 13, 19);
+let symbols: string[] = [];
+
+beforeAll(async () => {
+  const box = await startSandbox({ seed: 9, nowMs: fixedNow, markets: 12, ticksPerDay: 300 }, { clock: systemClock });
+  try {
+    for (const [start, end] of [
+      ['10', '12'],
+      ['12', '14'],
+    ])
+      expect((await job('backfill', box.url, lake, '--from', `2025-06-${start}`, '--to', `2025-06-${end}`)).code).toBe(
+        0,
+      );
+  } finally {
+    await box.stop();
+  }
+  symbols = [...ticksOf(lake).keys()].sort();
+}, 60_000);
+
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+interface Said {
+  readonly file: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+async function exported(file: string, ...flags: string[]): Promise<Said> {
+  const { code, stdout, stderr } = await run(['export', '--output', lake, '--out', file, '--json', ...flags]);
+  expect(code, stderr).toBe(0);
+  const said = JSON.parse(stdout) as Said;
+  const bytes = readFileSync(file);
+  expect(said).toMatchObject({ file, bytes: bytes.length, generation: 2 });
+  expect(said.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
+  return said;
+}
+
+/** `symbol t p` of the published ticks in the window, in the order of the dataset. */
+const truth = (chosen: readonly string[], window = { from, to }): string[] =>
+  symbols
+    .filter((symbol) => chosen.includes(symbol))
+    .flatMap((symbol) =>
+      ticksOf(lake)
+        .get(symbol)!
+        .filter(({ t }) => window.from <= t && t < window.to)
+        .map(({ t, p }) => `${symbol} ${t} ${p}`),
+    );
+
+function ticksIn(bytes: Uint8Array): string[] {
+  const { symbols: names, offsets, t, p } = decodeTicks(bytes);
+  return names.flatMap((symbol, i) =>
+    [...t.subarray(offsets[i]!, offsets[i + 1]!)].map((time, k) => `${symbol} ${time} ${p[offsets[i]! + k]}`),
+  );
+}
+
+const windowFlags = ['--from', '2025-06-11T07:00Z', '--to', String(to)];
+const types = (schema: { fields: unknown[] }): string[] => schema.fields.map(String);
+
+describe('one slice, the same rows in every format, sorted as the dataset', () => {
+  test('Parquet has the very types of the archive', async () => {
+    const file = join(base, 'slice.parquet');
+    const wanted = truth(symbols);
+    expect((await exported(file, ...windowFlags)).rows).toBe(wanted.length);
+    expect(ticksIn(readFileSync(file))).toEqual(wanted);
+    const part = join(lake, manifestOf(lake).datasets.ticks.files[0]!.path);
+    expect(types(decode(readFileSync(file)).schema)).toEqual(types(decode(readFileSync(part)).schema));
+    // Written again it is the same file.
+    const { sha256 } = await exported(join(base, 'again.parquet'), ...windowFlags);
+    expect(sha256).toBe((await exported(file, ...windowFlags)).sha256);
+  });
+
+  test('Arrow too, by either ending', async () => {
+    const chosen = [symbols[3]!, symbols[0]!];
+    const file = join(base, 'slice.feather');
+    await exported(file, ...windowFlags, ...chosen.flatMap((symbol) => ['--symbol', symbol]));
+    const table = tableFromIPC(readFileSync(file));
+    expect(types(table.schema)).toEqual(['symbol: Utf8', 't: Timestamp<MILLISECOND, UTC>', 'p: Float64'].map(String));
+    expect(table.toArray().map((row) => `${row.symbol} ${row.t} ${row.p}`)).toEqual(truth(chosen));
+  });
+
+  test('CSV and NDJSON have ISO times in UTC', async () => {
+    const one = symbols[1]!;
+    const lines = (name: string): string[] => readFileSync(join(base, name), 'utf8').trimEnd().split('\n');
+    await exported(join(base, 'slice.csv'), ...windowFlags, '--symbol', one);
+    const [head, ...rows] = lines('slice.csv').map((line) => line.split(','));
+    expect(head).toEqual(['symbol', 't', 'p']);
+    expect(rows.every(([, t]) => t!.endsWith('Z'))).toBe(true);
+    expect(rows.map(([symbol, t, p]) => `${symbol} ${Date.parse(t!)} ${Number(p)}`)).toEqual(truth([one]));
+    await exported(join(base, 'slice.jsonl'), ...windowFlags, '--symbol', one);
+    const objects = lines('slice.jsonl').map((line) => JSON.parse(line) as { symbol: string; t: string; p: number });
+    expect(objects.map(({ symbol, t, p }) => `${symbol} ${Date.parse(t)} ${p}`)).toEqual(truth([one]));
+  });
+
+  test('--format beats the ending', async () => {
+    await exported(join(base, 'slice.txt'), '--format', 'csv', '--symbol', symbols[0]!);
+    expect(readFileSync(join(base, 'slice.txt'), 'utf8')).toMatch(/^symbol,t,p\n/);
+  });
+});
+
+test('coverage and markets are taken where they overlap the window', async () => {
+  const file = join(base, 'coverage.parquet');
+  const overlapping = coverageOf(lake).filter((row) => row.from < to && row.to > from);
+  expect((await exported(file, '--dataset', 'coverage', ...windowFlags)).rows).toBe(overlapping.length);
+  const rows = decodeRows(datasets.coverage, readFileSync(file));
+  const names = rows.map((row) => row[1] as string);
+  expect(names).toEqual([...names].sort());
+  // The window ends where the first stretch begins: half-open, so that it is not in it.
+  const first = Math.min(...coverageOf(lake).map((row) => row.from));
+  expect((await exported(file, '--dataset', 'coverage', '--to', String(first))).rows).toBe(0);
+
+  const markets = join(base, 'markets.parquet');
+  const all = await exported(markets, '--dataset', 'markets');
+  const lastSeen = Math.max(...decodeRows(datasets.markets, readFileSync(markets)).map((row) => row[12] as number));
+  expect((await exported(markets, '--dataset', 'markets', '--from', String(lastSeen))).rows).toBe(all.rows);
+  expect((await exported(markets, '--dataset', 'markets', '--from', String(lastSeen + 1))).rows).toBe(0);
+  expect((await exported(join(base, 'symbols.csv'), '--dataset', 'symbols')).rows).toBe(symbols.length);
+});
+
+test('an empty slice is a file of no rows, with its head or schema', async () => {
+  const empty = ['--from', String(fixedNow + dayMs)];
+  for (const name of ['none.parquet', 'none.arrow', 'none.csv', 'none.ndjson'])
+    expect((await exported(join(base, name), ...empty)).rows).toBe(0);
+  expect(decodeRows(datasets.ticks, readFileSync(join(base, 'none.parquet')))).toEqual([]);
+  expect(tableFromIPC(readFileSync(join(base, 'none.arrow'))).schema.fields).toHaveLength(3);
+  expect(readFileSync(join(base, 'none.csv'), 'utf8')).toBe('symbol,t,p\n');
+  expect(readFileSync(join(base, 'none.ndjson'), 'utf8')).toBe('');
+});
+
+test('a file that is there is replaced whole, and stays where the export fails; nothing else is left', async () => {
+  const place = folder();
+  const file = join(place, 'ticks.parquet');
+  writeFileSync(file, 'old');
+  writeFileSync(join(place, '.ticks.parquet.oddslake-2147483646-x'), 'of one that was killed');
+  await exported(file, '--symbol', symbols[0]!);
+  const good = readFileSync(file);
+  expect(ticksIn(good)).toEqual(truth([symbols[0]!], { from: 0, to: fixedNow }));
+
+  const damaged = join(folder(), 'lake');
+  expect((await run(['snapshot', damaged, '--output', lake])).code).toBe(0);
+  const { path, bytes } = manifestOf(damaged).datasets.ticks.files[0]!;
+  rmSync(join(damaged, path));
+  writeFileSync(join(damaged, path), Buffer.alloc(bytes));
+  const failed = await run(['export', '--output', damaged, '--out', file]);
+  expect(failed.code, failed.stderr).toBe(6);
+  expect(failed.stderr).toContain(path);
+  expect(readFileSync(file)).toEqual(good);
+  expect(readdirSync(place)).toEqual(['ticks.parquet']);
+  expect(readdirSync(join(damaged, '.oddslake/pins'))).toEqual([]);
+});
+
+test('what cannot be exported, or written to, ends with 2 and a sentence', async () => {
+  const place = folder();
+  mkdirSync(join(place, 'folder.csv'));
+  const file = join(place, 'x.csv');
+  const cases: [string[], RegExp][] = [
+    [['--out', file, '--symbol', 'nobody'], /--symbol nobody is not known/],
+    [['--out', file, '--dataset', 'tick'], /--dataset tick: expected one of ticks, symbols/],
+    [['--out', file, '--dataset', 'symbols', '--from', '2025-06-01'], /--from and --to mean nothing there/],
+    [['--out', file, '--from', '2025-06-02', '--to', '2025-06-02'], /--from must be before --to/],
+    [['--out', file, '--from', 'yesterday'], /--from "yesterday"/],
+    [['--out', join(place, 'x.xlsx')], /does not tell the format/],
+    [['--out', join(place, 'none/x.csv')], /there is no folder/],
+    [['--out', join(place, 'folder.csv')], /no file that could be replaced/],
+    [['--out', '/dev/null', '--format', 'csv'], /no file that could be replaced/],
+    [['--out', join(lake, 'ticks/x.parquet')], /inside the archive/],
+    [['--format', 'csv'], /--out/],
+  ];
+  const ended = await Promise.all(cases.map(([flags]) => run(['export', '--output', lake, ...flags])));
+  for (const [i, { code, stdout, stderr }] of ended.entries()) {
+    expect([code, stdout], stderr).toEqual([2, '']);
+    expect(stderr).toMatch(cases[i]![1]);
+  }
+  expect(readdirSync(place)).toEqual(['folder.csv']);
+});

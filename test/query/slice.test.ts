@@ -1,0 +1,84 @@
+import { afterAll, expect, test } from 'vitest';
+import { datasets } from '../../src/archive/datasets.ts';
+import type { Query } from '../../src/query/query.ts';
+import { rangesSql, rowsSql, type Slice } from '../../src/query/slice.ts';
+import { archiveFolder, open, type Tick } from './files.ts';
+
+const archive = archiveFolder();
+afterAll(archive.remove);
+
+// Orders that UTF-8, UTF-16 and case tell apart, and a name that SQL could stumble on.
+const symbols = ['A', 'B', "O'Neil", 'a', 'ﬀ', '🚀'];
+const day = (date: string): Tick[] =>
+  symbols.flatMap((symbol, s) =>
+    Array.from({ length: s + 1 }, (_, i): Tick => [symbol, `${date}T0${i}:00:00Z`, s + i / 10]),
+  );
+const paths = ['2026-06-01', '2026-06-02'].map((date) => archive.ticks(date, day(date)));
+
+const slice = (rest: Partial<Slice> = {}): Slice => ({
+  ...{ dataset: 'ticks', columns: datasets.ticks, keys: ['symbol', 't'], symbols: [], from: null, to: null },
+  span: { first: 't', last: 't', closed: true },
+  ...rest,
+});
+
+async function rowsOf(query: Query, statements: readonly string[]): Promise<unknown[][]> {
+  const rows: unknown[][] = [];
+  for await (const chunk of query.chunks(statements)) chunk[0]!.forEach((_, r) => rows.push(chunk.map((c) => c[r])));
+  return rows;
+}
+
+test('range after range gives what one statement gives, each symbol in one range, none larger than it must be', async () => {
+  const query = await open({ ticks: paths }, archive.scratch);
+  const whole = await rowsOf(query, [rowsSql(slice(), null, true)]);
+  expect(whole).toHaveLength(2 * 21);
+  expect(whole.map(([symbol]) => symbol)).toEqual(symbols.flatMap((symbol, s) => Array(2 * (s + 1)).fill(symbol)));
+  for (const rowsMax of [1, 5, 12, 1000]) {
+    const ranges = (await query.rows(rangesSql(slice(), rowsMax))) as { first: string; last: string; n: number }[];
+    expect(ranges.reduce((sum, { n }) => sum + n, 0)).toBe(whole.length);
+    for (const { first, last, n } of ranges) if (first !== last) expect(n).toBeLessThan(rowsMax + 12);
+    expect(
+      await rowsOf(
+        query,
+        ranges.map((range) => rowsSql(slice(), range, true)),
+      ),
+    ).toEqual(whole);
+  }
+  expect(await query.rows(rangesSql(slice(), 1))).toHaveLength(symbols.length);
+  await query.close();
+});
+
+test('symbols and a half-open window choose the rows; texts have one head over all statements', async () => {
+  const query = await open({ ticks: paths }, archive.scratch);
+  const at = (iso: string): number => Date.parse(iso);
+  const window = { from: at('2026-06-01T01:00:00Z'), to: at('2026-06-02T01:00:00Z') };
+  const chosen = slice({ symbols: ["O'Neil", '🚀'], ...window });
+  expect(await rowsOf(query, [rowsSql(chosen, null, true)])).toEqual([
+    ...["O'Neil", '🚀'].flatMap((symbol) =>
+      day('2026-06-01')
+        .concat(day('2026-06-02'))
+        .flatMap(([name, iso, p]) => {
+          const t = at(iso);
+          return name === symbol && window.from <= t && t < window.to ? [[name, t, p]] : [];
+        }),
+    ),
+  ]);
+  const ranges = symbols.map((symbol) => rowsSql(slice(window), { first: symbol, last: symbol }, false));
+  let text = '';
+  for await (const piece of query.texts(ranges, 'csv')) text += piece;
+  const lines = text.trimEnd().split('\n');
+  expect(lines.filter((line) => line === 'symbol,t,p')).toHaveLength(1);
+  expect(lines[1]).toBe('A,2026-06-02T00:00:00.000Z,0');
+  await query.close();
+});
+
+test('a reader that stops, or is stopped, ends the query; the next one runs', async () => {
+  const query = await open({ ticks: paths }, archive.scratch);
+  for await (const _ of query.chunks([rowsSql(slice(), null, true)])) break;
+  const stop = new AbortController();
+  stop.abort(new Error('enough'));
+  await expect(query.chunks([rowsSql(slice(), null, true)], stop.signal).next()).rejects.toThrow('enough');
+  await expect(query.chunks(['SELECT now()']).next()).rejects.toThrow(TypeError);
+  await expect(query.chunks(['DROP VIEW ticks']).next()).rejects.toMatchObject({ exitCode: 2 });
+  expect(await rowsOf(query, [rowsSql(slice(), null, true)])).toHaveLength(42);
+  await query.close();
+});
