@@ -1,4 +1,4 @@
-import { type Archive, openArchive } from '../archive/archive.ts';
+import { type Archive, openArchive, requireCurrentFormat } from '../archive/archive.ts';
 import { systemDisk } from '../archive/disk.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { recover } from '../archive/publish.ts';
@@ -47,6 +47,7 @@ export async function runJob(
   try {
     if (needs.upstream) requireUpstream(context.settings);
     parts.archive = openConfiguredArchive(context, needs.upstream);
+    requireCurrentFormat(parts.archive);
     await finishBroken(parts.archive, context);
     parts.run = startedRun(context, job, parts.archive, startedAt, async () => {
       parts.client ??= await connect(context);

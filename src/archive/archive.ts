@@ -4,7 +4,14 @@ import { openIntent } from '../state/intent.ts';
 import { getMeta, manifestHashKey, openState, rebind, type State, stateFile } from '../state/state.ts';
 import { type Disk, sha256 } from './disk.ts';
 import { type Layout, layoutOf } from './layout.ts';
-import { emptyManifest, type Manifest, manifestText, type PublishedFile, parseManifest } from './manifest.ts';
+import {
+  emptyManifest,
+  formatVersion,
+  type Manifest,
+  manifestText,
+  type PublishedFile,
+  parseManifest,
+} from './manifest.ts';
 import { rebuildState } from './rebuild.ts';
 
 export interface Archive {
@@ -121,6 +128,18 @@ export function requireOwnManifest({ state, layout, disk }: Archive): void {
   if (disk.size(layout.manifest) !== null && sha256(disk.read(layout.manifest)) === hash) return;
   throw new DamageError(
     `${layout.manifest} is not the one that the last publish wrote. Put that one back; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
+  );
+}
+
+/**
+ * Throws UsageError where the archive is of an older format: reading it is fine, but an older oddslake may still be
+ * running against it, so that only `upgrade` writes.
+ */
+export function requireCurrentFormat(archive: Archive): void {
+  const { format_version: format } = archive.manifest();
+  if (format >= formatVersion) return;
+  throw new UsageError(
+    `The archive at ${archive.layout.root} has format ${format}, and this oddslake writes format ${formatVersion}. Once no older oddslake runs against it any more, bring it up with: oddslake upgrade`,
   );
 }
 

@@ -22,13 +22,13 @@ import { type BookAnswer, consumeBooks } from '../state/journal-books.ts';
 import { takeWriteLock } from '../state/lock.ts';
 import { addRecovered, addTally, isOver } from '../state/runs.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
-import { type Archive, requireOwnManifest } from './archive.ts';
+import { type Archive, requireCurrentFormat, requireOwnManifest } from './archive.ts';
 import { commit, finishIntent } from './commit.ts';
 import { datasets } from './datasets.ts';
 import { encodeDay, marketRows, readMarketRows } from './day-files.ts';
 import { sha256 } from './disk.ts';
 import { quarantinePath, symbolsPath } from './layout.ts';
-import { formatVersion, type Manifest, manifestText, type PublishedFile } from './manifest.ts';
+import { formatVersion, type Manifest, type PublishedFile } from './manifest.ts';
 import { encodeRows, type Value } from './parquet.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
@@ -47,6 +47,8 @@ export interface PublishOptions {
   readonly candles: readonly CandleInterval[];
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
+  /** Bring an older format up, taking in nothing that is journaled. Any other publish refuses an older format. */
+  readonly upgrades?: boolean;
 }
 
 export interface Published {
@@ -83,9 +85,12 @@ export async function recover(archive: Archive, waitMs: number, clock: Clock, si
 
 async function publishLocked(archive: Archive, options: PublishOptions): Promise<Published> {
   const { db } = archive.state;
-  const end = journalEnd(db);
   requireOwnManifest(archive);
   const base = archive.manifest();
+  const upgrades = options.upgrades === true;
+  if (!upgrades) requireCurrentFormat(archive);
+  else if (base.format_version === formatVersion) return { manifest: base, files: [], refused: [] };
+  const end = upgrades ? 0 : journalEnd(db);
   const stage = startStage(archive, base);
   const bins = journalBins(db, end);
   const books = await stageBooks(archive, stage, end, options.signal);
@@ -112,9 +117,9 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const rejected = stageQuarantine(archive, stage, end);
   const anyBooks = books.bins.length + answered.length > 0;
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
-  if (!anything) return { manifest: base, files: [], refused };
+  if (!anything && !upgrades) return { manifest: base, files: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
-  stageSymbols(archive, stage, symbols);
+  if (!upgrades) stageSymbols(archive, stage, symbols);
   const manifest = nextManifest(archive, stage, symbols, taken, options);
   const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
   commit(archive, manifest, moves, () => {
@@ -221,7 +226,7 @@ function nextManifest(
     writer: archive.writer,
     upstream: archive.state.identity.upstream,
     parts: archive.state.identity.parts,
-    previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(manifestText(stage.base))),
+    previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.manifestText())),
     watermark: found.watermark,
     days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
     datasets: files,

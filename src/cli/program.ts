@@ -13,6 +13,7 @@ import { addSnapshot } from './commands/snapshot.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
+import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
 import type { Shell } from './shell.ts';
 
@@ -33,7 +34,9 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   addOrderbook(shell);
   addSchedule(shell);
   program.commandsGroup('Look:');
-  for (const add of [addStatus, addSymbols, addGaps, addChanges, addVerify, addSnapshot, addExport, addSql]) add(shell);
+  for (const add of [addStatus, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);
+  program.commandsGroup('Keep:');
+  for (const add of [addVerify, addSnapshot, addUpgrade]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
   for (const command of program.commands)

@@ -23,7 +23,7 @@ const slice = (rest: Partial<Slice> = {}): Slice => ({
 
 async function rowsOf(query: Query, statements: readonly string[]): Promise<unknown[][]> {
   const rows: unknown[][] = [];
-  for await (const chunk of query.chunks(statements)) chunk[0]!.forEach((_, r) => rows.push(chunk.map((c) => c[r])));
+  for await (const chunk of query.chunks(statements)) rows.push(...chunk[0]!.map((_, r) => chunk.map((c) => c[r])));
   return rows;
 }
 

@@ -1,0 +1,51 @@
+import { DamageError } from '../../core/errors.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+/** `upgrade`: an archive that an older oddslake left. */
+export function addUpgrade(shell: Shell): void {
+  const command = shell.program
+    .command('upgrade')
+    .description("bring an older archive up to this oddslake's format: one new generation, no tick touched")
+    .addHelpText('after', explanation);
+  withCommonFlags(command).action((flags: CommonFlags) =>
+    withContext(flags, shell.version, false, async (context) => {
+      const [{ lingerRules, namedSymbols, openConfiguredArchive }, { publish }] = await Promise.all([
+        import('../../app/run.ts'),
+        import('../../archive/publish.ts'),
+      ]);
+      const archive = openConfiguredArchive(context, false);
+      const display = await context.startDisplay('upgrade', 1, 'parts');
+      try {
+        const { format_version: from } = archive.manifest();
+        const { manifest, files, refused } = await publish(archive, {
+          ...{ runId: 'upgrade', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
+          ...{ named: namedSymbols(context), rules: lingerRules(context), upgrades: true },
+          onProgress: (done, total) => display.update({ done, total }),
+        });
+        display.stop();
+        if (refused.length > 0) throw new DamageError(`${refused.join(' ')} Run oddslake verify.`);
+        const { format_version: to, generation } = manifest;
+        const said = {
+          archive: archive.layout.root,
+          from_format: from,
+          to_format: to,
+          generation,
+          files: files.length,
+        };
+        const text =
+          from === to
+            ? `${said.archive} has format ${to} already: nothing to do\n`
+            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${files.length} files written\n`;
+        process.stdout.write(flags.json === true ? `${JSON.stringify(said)}\n` : text);
+      } finally {
+        display.stop();
+        archive.close();
+      }
+    }),
+  );
+}
+
+const explanation = `
+Commands that only read work on an older archive as it is; those that would publish refuse it, as an older oddslake may
+still be running against it. Stop that one first: it refuses the archive from then on. What is journaled stays journaled.`;

@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { datasetNames } from '../../src/archive/datasets.ts';
+import { sha256 } from '../../src/archive/disk.ts';
+import { formatVersion } from '../../src/archive/manifest.ts';
+import { publish } from '../../src/archive/publish.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { journaledTicks } from '../../src/state/journal.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
+import { turnedBack } from './older.ts';
+import {
+  answer,
+  append,
+  clockAt,
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  market,
+  now,
+  opened,
+  publishedTicks,
+  publishNow,
+} from './scratch.ts';
+
+/** An archive of format 1 with two generations, opened by today's code, and the text of its manifest. */
+async function older(): Promise<{ archive: Archive; text: string }> {
+  const first = opened();
+  observeMarkets(first.state.db, [market('AAA')], now, true);
+  append(first, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + dayMs, 0.5]]));
+  await publishNow(first);
+  append(first, answer('AAA', [[day0 + 1, 0.6]]));
+  await publishNow(first);
+  first.close();
+  const { root } = first.layout;
+  const text = turnedBack(root);
+  return { archive: opened({ root, create: false }), text };
+}
+
+const upgrade = (archive: Archive) =>
+  publish(archive, {
+    ...{ runId: 'upgrade', clock: clockAt(now), waitMs: 10_000, named: null, upgrades: true },
+    rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
+  });
+
+const both = ['ticks', 'symbols', 'markets', 'coverage', 'conflicts'] as const;
+
+test('an older archive is read as it is, and nothing is published onto it', async () => {
+  const { archive, text } = await older();
+  expect(archive.manifest().format_version).toBe(1);
+  for (const name of datasetNames) expect(archive.manifest().datasets[name].files).toBeInstanceOf(Array);
+  expect((await verify(archive, null)).findings).toEqual([]);
+  append(archive, answer('AAA', [[day0 + 2, 0.7]]));
+  const before = hashes(archive.layout.root, '**/*');
+  await expect(publishNow(archive)).rejects.toMatchObject({
+    exitCode: 2,
+    message: expect.stringMatching(/oddslake upgrade/),
+  });
+  expect(hashes(archive.layout.root, '**/*')).toEqual(before);
+  expect(readFileSync(archive.layout.manifest, 'utf8')).toBe(text);
+  expect(journaledTicks(archive.state.db)).toBe(1);
+});
+
+test('upgrade publishes one generation of the current format and leaves ticks and journal alone', async () => {
+  const { archive, text } = await older();
+  append(archive, answer('AAA', [[day0 + 2, 0.7]]));
+  observeMarkets(archive.state.db, [market('CCC')], now + 1, true);
+  const was = archive.manifest();
+  const before = hashes(archive.layout.root, `{${both}}/**/*`);
+  const { manifest } = await upgrade(archive);
+  expect(manifest).toMatchObject({ format_version: formatVersion, generation: was.generation + 1, days: was.days });
+  expect(manifest.previous_sha256).toBe(sha256(Buffer.from(text)));
+  for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
+  expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
+  expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifest, 'utf8')).datasets)).toEqual(datasetNames);
+  expect((await verify(archive, null)).findings).toEqual([]);
+  expect(journaledTicks(archive.state.db)).toBe(1);
+  // From here on it is an archive like any other.
+  expect((await publishNow(archive)).manifest.generation).toBe(was.generation + 2);
+  expect(publishedTicks(archive.layout.root)).toHaveLength(4);
+});
+
+test('a current archive is left as it is, and of two upgrades at once one finds it current', async () => {
+  const { archive } = await older();
+  const { root } = archive.layout;
+  const other = opened({ root, create: false });
+  const [a, b] = await Promise.all([upgrade(archive), upgrade(other)]);
+  expect([a.manifest.generation, b.manifest.generation]).toEqual([3, 3]);
+  const before = hashes(root, '**/*');
+  expect((await upgrade(archive)).files).toEqual([]);
+  expect(hashes(root, '**/*')).toEqual(before);
+});
+
+test('the chain of manifests holds over the upgrade and after it', async () => {
+  const { archive } = await older();
+  await upgrade(archive);
+  const upgraded = readFileSync(join(archive.layout.root, 'manifest.json'));
+  append(archive, answer('AAA', [[day0 + 2, 0.7]]));
+  expect((await publishNow(archive)).manifest.previous_sha256).toBe(sha256(upgraded));
+});

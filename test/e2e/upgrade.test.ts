@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { formatVersion } from '../../src/archive/manifest.ts';
+import { turnedBack } from '../archive/older.ts';
+import { expectSentence, fixedDay, fixedNow, folder, hashes, job, manifestOf, run, sandbox } from './lake.ts';
+
+test('an older archive is read by every command, collected into only after oddslake upgrade', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 12, nowMs: fixedNow, markets: 4, ticksPerDay: 100 });
+  expect((await job('backfill', box.url, output, '--from', '2025-06-13', '--to', '2025-06-14')).code).toBe(0);
+  turnedBack(output);
+  const before = hashes(output, 'ticks', 'coverage', 'symbols', 'markets');
+  const asked = box.stats().requests;
+
+  const readers = [['status'], ['gaps'], ['symbols'], ['changes', '--since', '0'], ['verify']];
+  const reads = await Promise.all(
+    [...readers, ['sql', 'SELECT count(*) FROM ticks']].map((args) => run([...args, '--output', output])),
+  );
+  for (const { code, stderr } of reads) expect(code, stderr).toBe(0);
+
+  for (const refused of [
+    await job('nightly', box.url, output, '--date', fixedDay),
+    await job('backfill', box.url, output, '--from', '2025-06-12', '--to', '2025-06-13'),
+    await job('publish', box.url, output),
+  ]) {
+    expectSentence(refused, 2, /has format 1, and this oddslake writes format \d+.*oddslake upgrade/);
+    expect(refused.summary).toMatchObject({ outcome: 'usage', requests: 0 });
+  }
+  expect(box.stats().requests).toBe(asked);
+  expect(manifestOf(output).format_version).toBe(1);
+
+  const upgraded = await run(['upgrade', '--output', output, '--json']);
+  expect(upgraded.code, upgraded.stderr).toBe(0);
+  expect(JSON.parse(upgraded.stdout)).toMatchObject({
+    ...{ archive: output, from_format: 1, to_format: formatVersion, generation: 2 },
+  });
+  expect(hashes(output, 'ticks', 'coverage', 'symbols', 'markets')).toEqual(before);
+  const again = await run(['upgrade', '--output', output]);
+  expect([again.code, again.stdout]).toEqual([0, `${output} has format ${formatVersion} already: nothing to do\n`]);
+  expect((await run(['verify', '--output', output])).code).toBe(0);
+  expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+});
