@@ -1,53 +1,120 @@
 import { join } from 'node:path';
-import type { Origin } from '../core/coverage.ts';
-import { addSegments } from '../state/coverage.ts';
+import type { Covered, Origin } from '../core/coverage.ts';
+import { ranks } from '../core/merge.ts';
+import { joinOld, restoreSegments, setImported } from '../state/coverage.ts';
 import { manifestHashKey, rebuiltKey, type State, setMeta } from '../state/state.ts';
-import { restoreSymbol } from '../state/symbols.ts';
-import { datasets } from './datasets.ts';
+import { restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
+import { type DatasetName, datasets } from './datasets.ts';
 import { type Disk, sha256 } from './disk.ts';
 import type { Layout } from './layout.ts';
-import type { Manifest } from './manifest.ts';
-import { decodeRows } from './parquet.ts';
+import type { Manifest, PublishedFile } from './manifest.ts';
+import { decodeRows, type Value } from './parquet.ts';
+
+/** A published tree to read from. */
+interface Tree {
+  readonly manifest: Manifest;
+  readonly layout: Layout;
+  readonly disk: Disk;
+}
 
 /**
  * Fills an empty state from the published tree, where `.oddslake/` was lost: coverage, symbols and the generation.
- * What was journaled and not published is gone; the next poll asks for it again, since nothing covers it.
+ * What was journaled and not published is gone; the next poll asks for it again, since nothing covers it. Gone too is
+ * what no dataset holds: the runs, which keys were contested (coverage's origin and time stand in), and that a symbol
+ * was given up on: it is, once more, after as many failures as the first time.
  */
 export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk, settleMs: number): void {
+  const tree = { manifest, layout, disk };
+  // Read before anything is written: others may be waiting for the state.
+  const text = disk.read(layout.manifest);
+  const symbols = [...intactRows(tree, 'symbols')];
+  const coverage = coverageOfTicks(tree, settleMs);
+  const activity = activityOf(tree, new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)));
   const { db } = state;
   db.transaction(() => {
     // Another process may have been quicker.
     if (state.generation() > 0) return;
-    for (const row of intactRows('symbols', manifest, layout, disk)) restoreSymbol(db, row);
-    const polledFrom = new Map<string, number>();
-    for (const row of intactRows('coverage', manifest, layout, disk)) {
-      const [dataset, symbol, from, to, , fetchedAt, origin] = row as [
-        string,
-        string,
-        number,
-        number,
-        number,
-        number,
-        Origin,
-      ];
-      if (dataset !== 'ticks') continue;
-      addSegments(db, symbol, [{ from, to, fetchedAt, origin }], settleMs);
-      if (origin === 'poll') polledFrom.set(symbol, Math.min(from, polledFrom.get(symbol) ?? from));
+    for (const row of symbols) restoreSymbol(db, row);
+    for (const [symbol, { lastActive, inactiveSince }] of activity)
+      restoreActivity(db, symbol, lastActive, inactiveSince);
+    for (const [symbol, { stretches, polledFrom }] of coverage) {
+      restoreSegments(db, symbol, joinOld(stretches, settleMs));
+      restorePolled(db, symbol, stretches[0]!.from, polledFrom);
+      for (const { origin, fetchedAt: observedAt, ...window } of stretches)
+        if (origin === 'import') setImported(db, symbol, window, { rank: ranks.import, observedAt });
     }
-    for (const [symbol, from] of polledFrom)
-      db.run('update symbols set polled_from = ? where symbol = ?', from, symbol);
     setMeta(db, 'generation', String(manifest.generation));
     setMeta(db, rebuiltKey, String(manifest.generation));
-    setMeta(db, manifestHashKey, sha256(disk.read(layout.manifest)));
+    setMeta(db, manifestHashKey, sha256(text));
   });
 }
 
-/** The rows of a dataset's files, damaged ones left out: what they said is asked for again, and a publish names them. */
-function* intactRows(dataset: 'symbols' | 'coverage', manifest: Manifest, layout: Layout, disk: Disk) {
-  for (const file of manifest.datasets[dataset].files) {
-    const path = join(layout.root, file.path);
-    if (disk.size(path) === null) continue;
-    const bytes = disk.read(path);
-    if (sha256(bytes) === file.sha256) yield* decodeRows(datasets[dataset], bytes);
+interface OfSymbol {
+  /** Sorted and disjoint. */
+  stretches: Covered[];
+  /** Start of the first stretch that a poll had answered; null where none had. */
+  polledFrom: number | null;
+}
+
+/** Stretches of a symbol that are held before old ones are joined: so what is held does not grow with every day. */
+const heldMax = 16;
+
+/** What the ticks' coverage says of each symbol. */
+function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
+  const out = new Map<string, OfSymbol>();
+  // Days come in order, and a file is sorted by symbol and time: so each symbol's stretches are sorted.
+  for (const row of intactRows(tree, 'coverage')) {
+    if (row[0] !== 'ticks') continue;
+    const [symbol, from, to, , fetchedAt, origin] = row.slice(1) as [string, number, number, number, number, Origin];
+    const held = out.get(symbol) ?? { stretches: [], polledFrom: null };
+    out.set(symbol, held);
+    held.stretches.push({ from, to, fetchedAt, origin });
+    if (origin === 'poll') held.polledFrom ??= from;
+    if (held.stretches.length > heldMax && held.stretches.length % heldMax === 0)
+      held.stretches = joinOld(held.stretches, settleMs);
   }
+  return out;
+}
+
+interface Activity {
+  /** The last poll that showed it active. */
+  readonly lastActive: number;
+  /** The first poll after that; null where none named it again. */
+  readonly inactiveSince: number | null;
+}
+
+const seen = datasets.markets.filter(({ name }) => ['symbol', 'is_active', 'first_seen', 'last_seen'].includes(name));
+
+/** When symbols that are inactive now were active last: the market lists of each day tell, the latest day first. */
+function activityOf(tree: Tree, inactive: Set<string>): Map<string, Activity> {
+  const out = new Map<string, Activity>();
+  const since = new Map<string, number>();
+  for (const file of tree.manifest.datasets.markets.files.toReversed()) {
+    if (out.size === inactive.size) break;
+    const rows = rowsOf(tree, file, seen) as [string, boolean | null, number, number][];
+    const active = new Map<string, number>();
+    for (const [symbol, isActive, , last] of rows)
+      if (isActive !== false) active.set(symbol, Math.max(last, active.get(symbol) ?? last));
+    for (const [symbol, isActive, first] of rows) {
+      if (isActive === false && first > (active.get(symbol) ?? Number.NEGATIVE_INFINITY))
+        since.set(symbol, Math.min(first, since.get(symbol) ?? first));
+    }
+    for (const [symbol, lastActive] of active) {
+      if (inactive.has(symbol) && !out.has(symbol))
+        out.set(symbol, { lastActive, inactiveSince: since.get(symbol) ?? null });
+    }
+  }
+  return out;
+}
+
+function* intactRows(tree: Tree, dataset: DatasetName): Generator<Value[]> {
+  for (const file of tree.manifest.datasets[dataset].files) yield* rowsOf(tree, file, datasets[dataset]);
+}
+
+/** None where the file is damaged: what it said is asked for again, and verify names it. */
+function rowsOf({ layout, disk }: Tree, file: PublishedFile, columns: Parameters<typeof decodeRows>[0]): Value[][] {
+  const path = join(layout.root, file.path);
+  if (disk.size(path) === null) return [];
+  const bytes = disk.read(path);
+  return sha256(bytes) === file.sha256 ? decodeRows(columns, bytes) : [];
 }

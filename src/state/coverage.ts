@@ -2,7 +2,6 @@ import { type Covered, joinFinal, type Origin, overlay } from '../core/coverage.
 import { ranks, type Standing } from '../core/merge.ts';
 import { dayMs, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
-import { getMeta, rebuiltKey } from './state.ts';
 
 interface SegmentRow {
   symbol: string;
@@ -61,12 +60,20 @@ export function addSegments(db: Database, symbol: string, added: readonly Covere
       ...[symbol, from - 2 * apartMs, to],
     )
     .map(coveredOf);
-  const all = overlay([...near, ...added]);
-  const newest = Math.max(...all.map((s) => s.fetchedAt));
   for (const segment of near) db.run('delete from segments where symbol = ? and t_from = ?', symbol, segment.from);
-  for (const s of joinFinal(all, settleMs, newest - apartMs)) {
+  restoreSegments(db, symbol, joinOld(overlay([...near, ...added]), settleMs));
+}
+
+/** Joins the answers of one symbol, sorted and disjoint, that are final and no longer told apart. */
+export function joinOld(sorted: readonly Covered[], settleMs: number): Covered[] {
+  const newest = sorted.reduce((max, s) => Math.max(max, s.fetchedAt), Number.NEGATIVE_INFINITY);
+  return joinFinal(sorted, settleMs, newest - apartMs);
+}
+
+/** Enters segments of a symbol where there are none. */
+export function restoreSegments(db: Database, symbol: string, segments: readonly Covered[]): void {
+  for (const s of segments)
     db.run('insert into segments values (?, ?, ?, ?, ?)', symbol, s.from, s.to, s.fetchedAt, s.origin);
-  }
 }
 
 /** The standing of a published price: its own where it was ever contested or imported. */
@@ -79,16 +86,25 @@ export function contestedStanding(db: Database, symbol: string, t: number): Stan
 }
 
 /**
- * A stand-in for the standing of a published price that was never contested: the answer that covers its moment. Imported
- * ticks are entered as contested, so it is a poll's; only a state rebuilt from the published tree has to ask the origin.
+ * A stand-in for the standing of a published price that was never contested: the import that its stretch came from, else
+ * the answer that covers its moment.
  */
 export function standInStanding(db: Database, symbol: string, t: number): Standing {
-  const row = db.one<SegmentRow & Record<string, number>>(
-    'select * from segments where symbol = ?1 and t_from <= ?2 and t_to > ?2',
+  const imported = db.one<{ rank: number; observed_at: number }>(
+    'select rank, observed_at from imported where symbol = ?1 and t_from <= ?2 and t_to > ?2',
     ...[symbol, t],
   );
-  const imported = row?.origin === 'import' && getMeta(db, rebuiltKey) !== undefined;
-  return { rank: imported ? ranks.import : ranks.poll, observedAt: row?.fetched_at ?? Number.NEGATIVE_INFINITY };
+  if (imported !== undefined) return { rank: imported.rank, observedAt: imported.observed_at };
+  const row = db.one<{ fetched_at: number }>(
+    'select fetched_at from segments where symbol = ?1 and t_from <= ?2 and t_to > ?2',
+    ...[symbol, t],
+  );
+  return { rank: ranks.poll, observedAt: row?.fetched_at ?? Number.NEGATIVE_INFINITY };
+}
+
+/** Enters a stretch of ticks that came from an import; it overlaps no other of the symbol. */
+export function setImported(db: Database, symbol: string, { from, to }: Window, { rank, observedAt }: Standing): void {
+  db.run('insert into imported values (?, ?, ?, ?, ?)', symbol, from, to, rank, observedAt);
 }
 
 export function setContested(db: Database, symbol: string, t: number, standing: Standing): void {

@@ -170,3 +170,18 @@ export function restoreSymbol(db: Database, row: readonly unknown[]): void {
     ...([...values, firstSeen, lastSeen, firstTick, lastTick, ticks] as (string | number | null)[]),
   );
 }
+
+/** When a restored symbol that is inactive was active last, and turned inactive, where that is known. */
+export function restoreActivity(db: Database, symbol: string, lastActive: number, inactiveSince: number | null): void {
+  const sql = 'update symbols set last_active = ?, inactive_since = coalesce(?, inactive_since) where symbol = ?';
+  db.run(sql, lastActive, inactiveSince, symbol);
+}
+
+/**
+ * From when on a symbol was polled; null where it never was. One that only coverage knows, as the symbols dataset is
+ * damaged, is known from then on that it was first asked for.
+ */
+export function restorePolled(db: Database, symbol: string, firstAsked: number, polledFrom: number | null): void {
+  ensureSymbols(db, [symbol], firstAsked);
+  db.run('update symbols set polled_from = ? where symbol = ?', polledFrom, symbol);
+}

@@ -1,0 +1,152 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { datasets } from '../../src/archive/datasets.ts';
+import { sha256 } from '../../src/archive/disk.ts';
+import { type Manifest, manifestText } from '../../src/archive/manifest.ts';
+import { decodeRows, encodeRows } from '../../src/archive/parquet.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { ranks } from '../../src/core/merge.ts';
+import { allSegments, segmentsOf } from '../../src/state/coverage.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { allSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
+import { answer, append, day0, dayMs, hourMs, market, now, opened, publishedTicks, publishNow } from './scratch.ts';
+
+/** The archive closed, its state removed, and opened again. */
+function rebuilt(archive: Archive): Archive {
+  archive.close();
+  const { root } = archive.layout;
+  rmSync(join(root, '.oddslake'), { recursive: true });
+  return opened({ root, create: false });
+}
+
+/** One poll of complete lists, as the markets step takes it in. */
+function poll(archive: Archive, atMs: number, ...markets: ReturnType<typeof market>[]): void {
+  appendMarkets(archive.state, { runId: 'run', observedAt: atMs, markets }, []);
+  observeMarkets(archive.state.db, markets, atMs, true);
+}
+
+test('when symbols were active last, and turned inactive, is told by the market lists of each day', async () => {
+  const archive = opened();
+  poll(archive, day0, market('LIVE'), market('ENDED'), market('GONE'), market('NEVER', { isActive: false }));
+  poll(archive, day0 + hourMs, market('LIVE'), market('ENDED'), market('GONE'));
+  poll(archive, day0 + dayMs, market('LIVE'), market('ENDED', { isActive: false }));
+  poll(archive, day0 + 2 * dayMs, market('LIVE'), market('ENDED', { isActive: false }));
+  append(archive, answer('LIVE', [[day0, 0.5]]));
+  await publishNow(archive);
+  const told = (of: Archive) =>
+    allSymbols(of.state.db).map(({ symbol, isActive, lastActive, inactiveSince, listed }) => {
+      return { symbol, isActive, lastActive, inactiveSince, listed };
+    });
+  const before = told(archive);
+  expect(before[0]).toMatchObject({ symbol: 'ENDED', lastActive: day0 + hourMs, inactiveSince: day0 + dayMs });
+  const after = told(rebuilt(archive));
+  // Of a symbol that the lists no longer name, only the last poll that did is published.
+  expect(before[1]).toMatchObject({ symbol: 'GONE', inactiveSince: day0 + dayMs });
+  expect(after).toEqual(before.with(1, { ...before[1]!, inactiveSince: day0 + hourMs }));
+});
+
+test('a symbol that was given up on is tried again, and is none of the others’ trouble', async () => {
+  const archive = opened();
+  poll(archive, day0, market('GOOD'), market('BAD'));
+  noteOutcomes(archive.state.db, { done: ['GOOD'], failed: ['BAD'] }, 1, now);
+  append(archive, answer('GOOD', [[day0, 0.5]]));
+  await publishNow(archive);
+  expect(oneSymbol(archive.state.db, 'BAD')!.retiredAt).toBe(now);
+  const again = rebuilt(archive);
+  expect(oneSymbol(again.state.db, 'BAD')).toMatchObject({ retiredAt: null, failures: 0, listed: true });
+  expect(noteOutcomes(again.state.db, { done: ['GOOD'], failed: ['BAD'] }, 1, now)).toEqual(['BAD']);
+});
+
+/** Publishes `pairs` of an import and of a poll, loses the state, and merges what `late` says of the same keys. */
+async function contested(late: { rank: number; origin: 'poll' | 'import'; observedAt: number }): Promise<string[]> {
+  const archive = opened();
+  const times = { observedAt: now };
+  append(
+    archive,
+    answer('IMPORTED', [[day0, 0.5]], { ...times, origin: 'import', rank: ranks.import }),
+    answer('POLLED', [[day0, 0.5]], times),
+  );
+  await publishNow(archive);
+  const again = rebuilt(archive);
+  append(again, answer('IMPORTED', [[day0, 0.6]], late), answer('POLLED', [[day0, 0.6]], late));
+  await publishNow(again);
+  return publishedTicks(again.layout.root);
+}
+
+test('imported ticks give way to polled ones as they did before, and polled ones to later answers only', async () => {
+  const of = (imported: number, polled: number) => [`IMPORTED ${day0} ${imported}`, `POLLED ${day0} ${polled}`].sort();
+  const sorted = async (late: Parameters<typeof contested>[0]) => (await contested(late)).sort();
+  expect(await sorted({ rank: ranks.poll, origin: 'poll', observedAt: now - 1 })).toEqual(of(0.6, 0.5));
+  expect(await sorted({ rank: ranks.poll, origin: 'poll', observedAt: now + 1 })).toEqual(of(0.6, 0.6));
+  expect(await sorted({ rank: ranks.import, origin: 'import', observedAt: now + 1 })).toEqual(of(0.6, 0.5));
+  expect(await sorted({ rank: ranks.preferred, origin: 'import', observedAt: now - 1 })).toEqual(of(0.6, 0.6));
+});
+
+test('an import after the rebuild takes nothing away from what was polled before it', async () => {
+  const archive = opened();
+  append(archive, answer('AAA', [[day0, 0.5]], { observedAt: now }));
+  await publishNow(archive);
+  const again = rebuilt(archive);
+  const window = { from: day0, to: day0 + hourMs };
+  append(again, answer('AAA', [], { windows: [window], origin: 'import', rank: ranks.import, observedAt: now + 5 }));
+  await publishNow(again);
+  append(again, answer('AAA', [[day0, 0.7]], { origin: 'import', rank: ranks.import, observedAt: now + 9 }));
+  await publishNow(again);
+  expect(publishedTicks(again.layout.root)).toEqual([`AAA ${day0} 0.5`]);
+});
+
+/** Rewrites the one coverage file of a day with more rows, as if it had been published so. */
+function addCoverageRows(archive: Archive, rows: Parameters<typeof encodeRows>[1]): void {
+  const { layout } = archive;
+  const manifest = JSON.parse(readFileSync(layout.manifest, 'utf8')) as Manifest;
+  const [file] = manifest.datasets.coverage.files;
+  const at = join(layout.root, file!.path);
+  const bytes = encodeRows(datasets.coverage, [...rows, ...decodeRows(datasets.coverage, readFileSync(at))]);
+  writeFileSync(at, bytes);
+  Object.assign(file!, { sha256: sha256(bytes), bytes: bytes.length, rows: rows.length + file!.rows });
+  writeFileSync(layout.manifest, manifestText(manifest));
+}
+
+test('coverage of order books is none of ticks', async () => {
+  const archive = opened();
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  await publishNow(archive);
+  const segments = segmentsOf(archive.state.db, 'AAA');
+  addCoverageRows(archive, [
+    ['orderbooks', 'AAA', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll'],
+    ['orderbooks', 'BBB', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll'],
+  ]);
+  const again = rebuilt(archive);
+  expect([...allSegments(again.state.db)]).toEqual([['AAA', segments]]);
+  expect(oneSymbol(again.state.db, 'BBB')).toBeUndefined();
+});
+
+test('symbols whose own file is damaged are known by what covers them', async () => {
+  const archive = opened();
+  poll(archive, now, market('AAA'));
+  append(archive, answer('AAA', [[day0, 0.5]]), answer('BBB', [[day0 + 5, 0.5]], { origin: 'backfill' }));
+  await publishNow(archive);
+  writeFileSync(join(archive.layout.root, 'symbols/part-00.parquet'), 'PAR1');
+  const again = rebuilt(archive);
+  expect(
+    allSymbols(again.state.db).map(({ symbol, polledFrom, firstSeen }) => [symbol, polledFrom, firstSeen]),
+  ).toEqual([
+    ['AAA', day0, day0],
+    ['BBB', null, day0 + 5],
+  ]);
+  expect((await verify(again, null)).findings).toEqual([{ path: 'symbols/part-00.parquet', what: 'differs' }]);
+});
+
+test('the answers of many days are joined as they were, and told apart where they were', async () => {
+  const archive = opened();
+  for (let day = 0; day < 50; day++) {
+    const [from, to] = [day0 + day * dayMs, day0 + (day + 1) * dayMs];
+    append(archive, answer('AAA', [[from, 0.5]], { windows: [{ from, to }], observedAt: to + 2 * hourMs }));
+    await publishNow(archive, to + 2 * hourMs);
+  }
+  const before = segmentsOf(archive.state.db, 'AAA');
+  expect(before.length).toBeLessThan(6);
+  expect(segmentsOf(rebuilt(archive).state.db, 'AAA')).toEqual(before);
+});

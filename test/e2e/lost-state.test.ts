@@ -1,0 +1,39 @@
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { fixedDay, fixedNow, folder, hashes, job, run, sandbox, untruths } from './lake.ts';
+
+const everything = ['ticks', 'coverage', 'conflicts', 'markets', 'symbols'];
+
+test('without .oddslake the next night asks for just what is due and changes no byte of the ticks there are', async () => {
+  const [output, control] = [join(folder(), 'lake'), join(folder(), 'lake')];
+  const box = await sandbox({ seed: 21, nowMs: fixedNow, markets: 8 });
+  expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+  cpSync(output, control, { recursive: true });
+  rmSync(join(output, '.oddslake'), { recursive: true });
+
+  // Several at once find it gone; each ends well, and they agree.
+  const commands = [['status'], ['gaps'], ['symbols'], ['verify']].map((args) => [
+    ...args,
+    '--json',
+    '--output',
+    output,
+  ]);
+  const ended = await Promise.all(commands.map((args) => run(args)));
+  for (const { code, stderr } of ended) expect([code, stderr]).toEqual([0, '']);
+  const status = JSON.parse(ended[0]!.stdout) as { generation: number; watermark: number };
+  const known = JSON.parse((await run(['status', '--json', '--output', control])).stdout) as typeof status;
+  expect([status.generation, status.watermark]).toEqual([known.generation, known.watermark]);
+
+  const before = hashes(output, 'ticks', 'coverage', 'conflicts');
+  const again = await job('nightly', box.url, output, '--date', '2025-06-13');
+  expect([again.code, again.summary.pages, again.summary.ticks.fetched]).toEqual([0, 0, 0]);
+  expect(hashes(output, 'ticks', 'coverage', 'conflicts')).toEqual(before);
+
+  const next = await job('nightly', box.url, output, '--date', fixedDay);
+  const wanted = await job('nightly', box.url, control, '--date', fixedDay);
+  expect([next.code, wanted.code]).toEqual([0, 0]);
+  expect(next.summary).toMatchObject({ pages: wanted.summary.pages, ticks: wanted.summary.ticks });
+  for (const name of everything) expect(hashes(output, name), name).toEqual(hashes(control, name));
+  expect(untruths(output, box)).toEqual([]);
+});
