@@ -42,6 +42,7 @@ async function older(): Promise<{ archive: Archive; text: string }> {
 const upgrade = (archive: Archive) =>
   publish(archive, {
     ...{ runId: 'upgrade', clock: clockAt(now), waitMs: 10_000, named: null, upgrades: true },
+    candles: ['1h', '1d'],
     rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
   });
 

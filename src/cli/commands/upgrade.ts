@@ -21,6 +21,7 @@ export function addUpgrade(shell: Shell): void {
         const { manifest, files, refused } = await publish(archive, {
           ...{ runId: 'upgrade', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
           ...{ named: namedSymbols(context), rules: lingerRules(context), upgrades: true },
+          candles: context.settings.archive.candles,
           onProgress: (done, total) => display.update({ done, total }),
         });
         display.stop();
