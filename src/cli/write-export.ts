@@ -4,7 +4,7 @@ import { type DatasetName, datasets } from '../archive/datasets.ts';
 import { columnarPieces, type ExportFormat, requireIntact, writeInPlace } from '../archive/export-file.ts';
 import { mayHold, shapes } from '../archive/slice.ts';
 import type { Query } from '../query/query.ts';
-import { type KeyRange, rangesSql, rowsSql, type Slice } from '../query/slice.ts';
+import { type KeyRange, rangesSql, rowsSql, type Slice, sliceChunks } from '../query/slice.ts';
 import { openPinned, type PinnedQuery } from './archive-query.ts';
 
 export interface ExportAsked {
@@ -92,19 +92,19 @@ function piecesOf(
   { display, rows, signal }: Watching,
 ): AsyncIterable<Uint8Array> {
   const isColumnar = format === 'parquet' || format === 'arrow';
-  const statements = ranges.map((range) => rowsSql(slice, range, isColumnar));
   let done = 0;
   const tell = (count: number): void => {
     done += count;
     display.update({ done, total: rows });
   };
   async function* chunks() {
-    for await (const chunk of query.chunks(statements, signal)) {
+    for await (const chunk of sliceChunks(query, slice, ranges, signal)) {
       yield chunk;
       tell(chunk[0]!.length);
     }
   }
   async function* texts(format: 'csv' | 'ndjson') {
+    const statements = ranges.map((range) => rowsSql(slice, range, false));
     for await (const text of query.texts(statements, format, signal)) {
       yield Buffer.from(text, 'utf8');
       // DuckDB's chunks have about so many rows, and texts do not say.

@@ -1,4 +1,5 @@
-import type { SourceColumnType } from './query.ts';
+import type { Chunk } from './chunks.ts';
+import type { Query, SourceColumnType } from './query.ts';
 import { identifier, literal } from './views.ts';
 
 /** Rows of one dataset, in its order. */
@@ -41,12 +42,16 @@ export const rangesSql = (slice: Slice, rowsMax: number): string => {
     SELECT min(k) AS first, max(k) AS last, sum(n)::BIGINT AS n FROM placed GROUP BY place ORDER BY place`;
 };
 
+/** How often each value of the first key stands in a range, or in all of the slice: in the dataset's order. */
+const runsSql = (slice: Slice, range: KeyRange | null): string =>
+  `SELECT ${identifier(slice.keys[0]!)} AS k, count(*)::DOUBLE AS n FROM ${fromWhere(slice, range)} GROUP BY 1 ORDER BY 1`;
+
 /**
  * The rows of one range, or all of them, in the dataset's order. `plain`: times as epoch milliseconds and counts as
  * doubles; otherwise as they are.
  */
-export function rowsSql(slice: Slice, range: KeyRange | null, plain: boolean): string {
-  const told = slice.columns.map(({ name, type }) => {
+export function rowsSql(slice: Slice, range: KeyRange | null, plain: boolean, columns = slice.columns): string {
+  const told = columns.map(({ name, type }) => {
     const column = identifier(name);
     if (!plain || (type !== 'timestamp' && type !== 'int64')) return column;
     return `${type === 'timestamp' ? `epoch_ms(${column})` : column}::DOUBLE AS ${column}`;
@@ -54,6 +59,37 @@ export function rowsSql(slice: Slice, range: KeyRange | null, plain: boolean): s
   // By the columns' own names: an alias in the list would hide them.
   const order = slice.keys.map((key) => `${identifier(slice.dataset)}.${identifier(key)}`).join(', ');
   return `SELECT ${told.join(', ')} FROM ${fromWhere(slice, range)} ORDER BY ${order}`;
+}
+
+/**
+ * The rows of ranges one after another, plain. The first key comes as its runs: to fetch a long text for every row would
+ * take as long as all the rest.
+ */
+export async function* sliceChunks(
+  query: Query,
+  slice: Slice,
+  ranges: readonly (KeyRange | null)[],
+  signal?: AbortSignal,
+): AsyncGenerator<Chunk> {
+  const at = slice.columns.findIndex(({ name }) => name === slice.keys[0]);
+  const others = slice.columns.toSpliced(at, 1);
+  for (const range of ranges) {
+    const names: string[] = [];
+    const counts: number[] = [];
+    for await (const [k, n] of query.chunks([runsSql(slice, range)], signal)) {
+      for (const name of k!) names.push(name as string);
+      for (const count of n!) counts.push(count as number);
+    }
+    let run = 0;
+    for await (const chunk of query.chunks([rowsSql(slice, range, true, others)], signal)) {
+      const key = chunk[0]!.map(() => {
+        while (counts[run] === 0) run++;
+        counts[run]!--;
+        return names[run]!;
+      });
+      yield chunk.toSpliced(at, 0, key);
+    }
+  }
 }
 
 function fromWhere({ dataset, keys, symbols, span, from, to }: Slice, range: KeyRange | null): string {

@@ -1,7 +1,8 @@
 import { afterAll, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/datasets.ts';
+import type { Chunk } from '../../src/query/chunks.ts';
 import type { Query } from '../../src/query/query.ts';
-import { rangesSql, rowsSql, type Slice } from '../../src/query/slice.ts';
+import { rangesSql, rowsSql, type Slice, sliceChunks } from '../../src/query/slice.ts';
 import { archiveFolder, open, type Tick } from './files.ts';
 
 const archive = archiveFolder();
@@ -21,9 +22,11 @@ const slice = (rest: Partial<Slice> = {}): Slice => ({
   ...rest,
 });
 
-async function rowsOf(query: Query, statements: readonly string[]): Promise<unknown[][]> {
+const rowsOf = (query: Query, statements: readonly string[]) => rowsIn(query.chunks(statements));
+
+async function rowsIn(chunks: AsyncIterable<Chunk>): Promise<unknown[][]> {
   const rows: unknown[][] = [];
-  for await (const chunk of query.chunks(statements)) rows.push(...chunk[0]!.map((_, r) => chunk.map((c) => c[r])));
+  for await (const chunk of chunks) rows.push(...chunk[0]!.map((_, r) => chunk.map((c) => c[r])));
   return rows;
 }
 
@@ -42,7 +45,9 @@ test('range after range gives what one statement gives, each symbol in one range
         ranges.map((range) => rowsSql(slice(), range, true)),
       ),
     ).toEqual(whole);
+    expect(await rowsIn(sliceChunks(query, slice(), ranges))).toEqual(whole);
   }
+  expect(await rowsIn(sliceChunks(query, slice(), [null]))).toEqual(whole);
   expect(await query.rows(rangesSql(slice(), 1))).toHaveLength(symbols.length);
   await query.close();
 });
