@@ -37,11 +37,11 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
     for (const row of symbols) restoreSymbol(db, row);
     for (const [symbol, { lastActive, inactiveSince }] of activity)
       restoreActivity(db, symbol, lastActive, inactiveSince);
-    for (const [symbol, { stretches, polledFrom }] of coverage) {
+    for (const [symbol, { stretches, imported, polledFrom }] of coverage) {
       restoreSegments(db, symbol, joinOld(stretches, settleMs));
       restorePolled(db, symbol, stretches[0]!.from, polledFrom);
-      for (const { origin, fetchedAt: observedAt, ...window } of stretches)
-        if (origin === 'import') setImported(db, symbol, window, { rank: ranks.import, observedAt });
+      for (const { fetchedAt: observedAt, ...window } of imported)
+        setImported(db, symbol, window, { rank: ranks.import, observedAt });
     }
     setMeta(db, 'generation', String(manifest.generation));
     setMeta(db, rebuiltKey, String(manifest.generation));
@@ -52,6 +52,8 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
 interface OfSymbol {
   /** Sorted and disjoint. */
   stretches: Covered[];
+  /** Those that an import covers, as they are published: none reaches over midnight. */
+  readonly imported: Covered[];
   /** Start of the first stretch that a poll had answered; null where none had. */
   polledFrom: number | null;
 }
@@ -66,9 +68,10 @@ function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
   for (const row of intactRows(tree, 'coverage')) {
     if (row[0] !== 'ticks') continue;
     const [symbol, from, to, , fetchedAt, origin] = row.slice(1) as [string, number, number, number, number, Origin];
-    const held = out.get(symbol) ?? { stretches: [], polledFrom: null };
+    const held = out.get(symbol) ?? { stretches: [], imported: [], polledFrom: null };
     out.set(symbol, held);
     held.stretches.push({ from, to, fetchedAt, origin });
+    if (origin === 'import') held.imported.push(held.stretches.at(-1)!);
     if (origin === 'poll') held.polledFrom ??= from;
     if (held.stretches.length > heldMax && held.stretches.length % heldMax === 0)
       held.stretches = joinOld(held.stretches, settleMs);

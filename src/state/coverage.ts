@@ -102,7 +102,7 @@ export function standInStanding(db: Database, symbol: string, t: number): Standi
   return { rank: ranks.poll, observedAt: row?.fetched_at ?? Number.NEGATIVE_INFINITY };
 }
 
-/** Enters a stretch of ticks that came from an import; it overlaps no other of the symbol. */
+/** Enters a stretch of one day's ticks that came from an import; it overlaps no other of the symbol. */
 export function setImported(db: Database, symbol: string, { from, to }: Window, { rank, observedAt }: Standing): void {
   db.run('insert into imported values (?, ?, ?, ?, ?)', symbol, from, to, rank, observedAt);
 }

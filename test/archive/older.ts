@@ -19,7 +19,7 @@ export function turnedBack(root: string): string {
   const path = join(root, 'manifest.json');
   const manifest = JSON.parse(readFileSync(path, 'utf8')) as Manifest;
   const datasets = Object.fromEntries(Object.entries(manifest.datasets).filter(([name]) => !added.includes(name)));
-  const older = { ...manifest, format_version: 1, datasets } as Manifest;
+  const older = { ...manifest, format_version: 1, writer: 'oddslake 0.0.1', datasets } as Manifest;
   const text = `${JSON.stringify(older, null, 1)}\n`;
   writeFileSync(path, text);
   writeFileSync(join(root, 'SHA256SUMS'), checksumsText(older));

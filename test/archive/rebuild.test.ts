@@ -8,6 +8,7 @@ import { type Manifest, manifestText } from '../../src/archive/manifest.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet.ts';
 import { verify } from '../../src/archive/verify.ts';
 import { ranks } from '../../src/core/merge.ts';
+import { dayFloor } from '../../src/core/window.ts';
 import { allSegments, segmentsOf } from '../../src/state/coverage.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { allSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
@@ -82,6 +83,20 @@ test('imported ticks give way to polled ones as they did before, and polled ones
   expect(await sorted({ rank: ranks.poll, origin: 'poll', observedAt: now + 1 })).toEqual(of(0.6, 0.6));
   expect(await sorted({ rank: ranks.import, origin: 'import', observedAt: now + 1 })).toEqual(of(0.6, 0.5));
   expect(await sorted({ rank: ranks.preferred, origin: 'import', observedAt: now - 1 })).toEqual(of(0.6, 0.6));
+});
+
+test('what was imported comes back day by day, however far one import reached', async () => {
+  const archive = opened();
+  const window = { from: day0 + hourMs, to: day0 + 40 * dayMs };
+  append(archive, answer('AAA', [[day0 + dayMs, 0.5]], { windows: [window], origin: 'import', rank: ranks.import }));
+  await publishNow(archive);
+  const rows = rebuilt(archive).state.db.all<{ t_from: number; t_to: number; rank: number }>('select * from imported');
+  expect(rows).toHaveLength(40);
+  expect([rows[0]!.t_from, rows.at(-1)!.t_to]).toEqual([window.from, window.to]);
+  for (const { t_from, t_to, rank } of rows) {
+    expect(t_to).toBeLessThanOrEqual(dayFloor(t_from) + dayMs);
+    expect(rank).toBe(ranks.import);
+  }
 });
 
 test('an import after the rebuild takes nothing away from what was polled before it', async () => {

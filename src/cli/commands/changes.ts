@@ -52,7 +52,7 @@ export function addChanges(shell: Shell): void {
 
 const examples = `
 The paths go to standard output, relative to the archive's root; --json has rows, bytes, sha256 and generation too.
-manifest.json, README.md and SHA256SUMS change with every generation and are not listed: take them last.
+The texts at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: take them last.
 
 Examples:
   oddslake changes --since 41 | rsync -a --files-from=- output/archive/ backup:archive/
