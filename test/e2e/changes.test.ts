@@ -34,6 +34,8 @@ test('changes lists the files that differ since a generation: paths to pipe on, 
   const text = await run(['changes', '--since', '1', '--output', output]);
   expect(text.stdout.trimEnd().split('\n')).toEqual(second.files.map((file) => file.path));
   expect(text.stderr).toMatch(/^\d+ files, .*, from generation 1 to 2\n$/);
+  const quiet = await run(['changes', '--since', '1', '--output', output, '--quiet']);
+  expect([quiet.stdout, quiet.stderr]).toEqual([text.stdout, '']);
   const future = await run(['changes', '--since', '3', '--output', output]);
   expect([future.code, future.stdout]).toEqual([2, '']);
   expect(future.stderr).toMatch(/--since 3 is above the archive's generation 2/);

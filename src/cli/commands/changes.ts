@@ -37,6 +37,7 @@ export function addChanges(shell: Shell): void {
         for (const file of files) process.stdout.write(`${file.path}\n`);
         const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
         const many = `${files.length.toLocaleString('en-US')} ${files.length === 1 ? 'file' : 'files'}`;
+        if (flags.quiet === true) return;
         // Apart from the paths, so that those alone can be piped on.
         process.stderr.write(
           from === to
