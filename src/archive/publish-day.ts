@@ -1,12 +1,12 @@
 import type { CandleInterval } from '../core/candles.ts';
 import { type Covered, joinForPublishing, overlay } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
-import { type Conflict, type KnownStandings, type Merged, mergePart, noPart, type PartColumns } from '../core/merge.ts';
+import { type Conflict, type Merged, mergePart, noPart, type PartColumns } from '../core/merge.ts';
 import { compareUtf8 } from '../core/order.ts';
 import { dayOf } from '../core/time.ts';
-import { contestedStanding, standInStanding } from '../state/coverage.ts';
 import { type Bin, binTicksByRun, readBin, readBinCoverage } from '../state/journal.ts';
 import type { BookAnswer } from '../state/journal-books.ts';
+import { dayStandings } from '../state/standings.ts';
 import type { TickDelta } from '../state/symbols.ts';
 import { type Archive, readPublished } from './archive.ts';
 import {
@@ -105,11 +105,7 @@ function stageBin(
   const path = dayPath('ticks', bin.day, bin.part);
   const file = fileAt(stage.base, 'ticks', path);
   const old = file === undefined ? noPart : decodeTicks(readPublished(archive, file));
-  const known: KnownStandings = {
-    contested: (symbol, t) => contestedStanding(db, symbol, t),
-    standIn: (symbol, t) => standInStanding(db, symbol, t),
-  };
-  const { columns, ...merged } = mergePart(old, readBin(db, bin, end), known);
+  const { columns, ...merged } = mergePart(old, readBin(db, bin, end), dayStandings(db, bin.day));
   if (merged.changed) {
     stageFile(archive, stage, 'ticks', path, encodeTicks(columns), {
       date: dayOf(bin.day),

@@ -8,7 +8,7 @@ import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../core/market.ts
 import { compareUtf8 } from '../core/order.ts';
 import { dayOf, dayStart } from '../core/time.ts';
 import { dayFloor } from '../core/window.ts';
-import { addSegments, allSegments, setContested } from '../state/coverage.ts';
+import { addSegments, allSegments } from '../state/coverage.ts';
 import {
   type Bin,
   consume,
@@ -21,6 +21,7 @@ import {
 import { type BookAnswer, consumeBooks } from '../state/journal-books.ts';
 import { takeWriteLock } from '../state/lock.ts';
 import { addRecovered, addTally, isOver } from '../state/runs.ts';
+import { noteStandings } from '../state/standings.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from './archive.ts';
 import { commit, finishIntent } from './commit.ts';
@@ -246,7 +247,7 @@ function record(
   for (const { bin, merged, deltas, ticksByRun } of taken) {
     bins.push(bin);
     addTickDeltas(db, deltas, options.clock.nowMs());
-    for (const { symbol, t, ...standing } of merged.contested) setContested(db, symbol, t, standing);
+    noteStandings(db, merged);
     for (const [runId, tally] of merged.tallies) addTally(db, runId, tally);
     for (const { run_id, n } of ticksByRun) {
       if (run_id !== options.runId && isOver(db, run_id)) addRecovered(db, options.runId, n);

@@ -1,8 +1,9 @@
 import { join } from 'node:path';
 import type { Covered, Origin } from '../core/coverage.ts';
 import { ranks } from '../core/merge.ts';
-import { joinOld, restoreSegments, setImported } from '../state/coverage.ts';
-import { manifestHashKey, rebuiltKey, type State, setMeta } from '../state/state.ts';
+import { joinOld, restoreSegments } from '../state/coverage.ts';
+import { enterStretch } from '../state/standings.ts';
+import { manifestHashKey, type State, setMeta } from '../state/state.ts';
 import { restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
 import { type DatasetName, datasets } from './datasets.ts';
 import { type Disk, sha256 } from './disk.ts';
@@ -41,10 +42,9 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
       restoreSegments(db, symbol, joinOld(stretches, settleMs));
       restorePolled(db, symbol, stretches[0]!.from, polledFrom);
       for (const { fetchedAt: observedAt, ...window } of imported)
-        setImported(db, symbol, window, { rank: ranks.import, observedAt });
+        enterStretch(db, { symbol, ...window, rank: ranks.import, observedAt });
     }
     setMeta(db, 'generation', String(manifest.generation));
-    setMeta(db, rebuiltKey, String(manifest.generation));
     setMeta(db, manifestHashKey, sha256(text));
   });
 }

@@ -1,15 +1,19 @@
 import { compareUtf8 } from './order.ts';
+import {
+  type KeyStanding,
+  type KnownStandings,
+  type Standing,
+  type StandingNotes,
+  type Stretch,
+  sameStanding,
+  startNotes,
+} from './standings.ts';
 import type { TickColumns } from './tick.ts';
+
+export type { KnownStandings, Standing } from './standings.ts';
 
 /** How far an observation is trusted: a filled-in import, what was polled, an import that was preferred. */
 export const ranks = { import: 0, poll: 1, preferred: 2 } as const;
-
-/** The standing of one observation of a price. The greater (rank, observedAt, price) wins a key. */
-export interface Standing {
-  readonly rank: number;
-  /** Epoch milliseconds. */
-  readonly observedAt: number;
-}
 
 /** Ticks of one symbol from one answer, in any order, repeats included. */
 export interface Chunk extends TickColumns, Standing {
@@ -43,8 +47,10 @@ export interface Merged {
   /** False where the columns are the old ones, row for row. */
   readonly changed: boolean;
   readonly conflicts: readonly Conflict[];
-  /** Standing of every key that was contested, or whose observations are not plain polls. */
-  readonly contested: readonly (Standing & { readonly symbol: string; readonly t: number })[];
+  /** Standing of every key that was contested, or whose observations are not plain polls: of single keys, */
+  readonly contested: readonly KeyStanding[];
+  /** and of all keys in a window. */
+  readonly stretches: readonly Stretch[];
   readonly tallies: ReadonlyMap<string, Tally>;
   /** Rows added, by symbol. */
   readonly added: ReadonlyMap<string, number>;
@@ -56,12 +62,6 @@ export const noPart: PartColumns = {
   t: new Float64Array(0),
   p: new Float64Array(0),
 };
-
-/** What is known of published keys: `contested` first, else what coverage says of the moment (a stand-in). */
-export interface KnownStandings {
-  contested(symbol: string, t: number): Standing | undefined;
-  standIn(symbol: string, t: number): Standing;
-}
 
 /**
  * Merges new chunks into a part. Pure: the same observations give the same columns in whatever order and grouping
@@ -84,7 +84,7 @@ export function mergePart(old: PartColumns, chunks: readonly Chunk[], known: Kno
     length: 0,
     changed: false,
     conflicts: new Map(),
-    contested: [],
+    notes: startNotes(),
     tallies: new Map(),
     known,
   };
@@ -103,7 +103,8 @@ export function mergePart(old: PartColumns, chunks: readonly Chunk[], known: Kno
     columns: { symbols, offsets, t: out.t.subarray(0, out.length), p: out.p.subarray(0, out.length) },
     changed: out.changed,
     conflicts: [...out.conflicts.values()],
-    contested: out.contested,
+    contested: out.notes.contested,
+    stretches: out.notes.stretches,
     tallies: out.tallies,
     added,
   };
@@ -115,7 +116,7 @@ interface Output {
   length: number;
   changed: boolean;
   readonly conflicts: Map<string, Conflict>;
-  readonly contested: (Standing & { symbol: string; t: number })[];
+  readonly notes: StandingNotes;
   readonly tallies: Map<string, Tally>;
   readonly known: KnownStandings;
 }
@@ -156,42 +157,56 @@ function copy(out: Output, old: PartColumns, from: number, to: number): void {
 }
 
 function mergeSymbol(out: Output, symbol: string, old: PartColumns, from: number, to: number, fresh: Sorted): void {
+  const stretches = out.known.stretches(symbol);
+  let s = 0;
   let o = from;
+  out.notes.begin(symbol);
   for (let i = 0; i < fresh.t.length; ) {
     const t = fresh.t[i]!;
     const kept = o;
     while (o < to && old.t[o]! < t) o++;
+    if (o > kept) out.notes.pause();
     copy(out, old, kept, o);
     let end = i + 1;
     while (end < fresh.t.length && fresh.t[end] === t) end++;
+    while (s < stretches.length && stretches[s]!.to <= t) s++;
+    const around = s < stretches.length && stretches[s]!.from <= t ? stretches[s] : undefined;
     const held = o < to && old.t[o] === t ? old.p[o]! : undefined;
     if (held !== undefined) o++;
-    const price = settleKey(out, symbol, t, held, fresh, i, end);
+    const price = settleKey(out, symbol, t, held, around, fresh, i, end);
     out.t[out.length] = t;
     out.p[out.length] = price;
     out.length++;
     if (price !== held) out.changed = true;
     i = end;
   }
+  out.notes.pause();
   copy(out, old, o, to);
 }
 
-/** Decides one key between the published price, if any, and the observations i to end; returns the price that wins. */
+/**
+ * Decides one key between the published price, if any, and the observations i to end; returns the price that wins.
+ * `around`: the stretch of known standing that holds its moment.
+ */
 function settleKey(
   out: Output,
   symbol: string,
   t: number,
   held: number | undefined,
+  around: Stretch | undefined,
   fresh: Sorted,
   i: number,
   end: number,
 ): number {
   const first = fresh.chunk[fresh.source[i]!]!;
-  if (end === i + 1 && held === undefined && first.rank === ranks.poll) {
+  if (end === i + 1 && held === undefined) {
     tallyOf(out, first.runId).accepted++;
+    if (first.rank === ranks.poll && around === undefined) out.notes.pause();
+    else out.notes.note(t, first, !sameStanding(around, first));
     return fresh.p[i]!;
   }
-  const known = held === undefined ? undefined : out.known.contested(symbol, t);
+  // What a stretch says of its window would hold for a key that is new in it, too.
+  const known = held === undefined ? around : (out.known.contested(symbol, t) ?? around);
   let differs = false;
   let plain = known === undefined;
   for (let k = i; k < end; k++) {
@@ -233,7 +248,8 @@ function settleKey(
       );
   }
   if (held !== undefined && held !== winner.p) addConflict(out, symbol, t, winner.p, held, winner.observedAt);
-  if (asked) out.contested.push({ symbol, t, rank: winner.rank, observedAt: winner.observedAt });
+  if (asked) out.notes.note(t, winner, !sameStanding(known, winner));
+  else out.notes.pause();
   return winner.p;
 }
 

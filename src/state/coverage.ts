@@ -1,5 +1,4 @@
 import { type Covered, joinFinal, type Origin, overlay } from '../core/coverage.ts';
-import { ranks, type Standing } from '../core/merge.ts';
 import { dayMs, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 
@@ -74,44 +73,6 @@ export function joinOld(sorted: readonly Covered[], settleMs: number): Covered[]
 export function restoreSegments(db: Database, symbol: string, segments: readonly Covered[]): void {
   for (const s of segments)
     db.run('insert into segments values (?, ?, ?, ?, ?)', symbol, s.from, s.to, s.fetchedAt, s.origin);
-}
-
-/** The standing of a published price: its own where it was ever contested or imported. */
-export function contestedStanding(db: Database, symbol: string, t: number): Standing | undefined {
-  const row = db.one<{ rank: number; observed_at: number }>(
-    'select rank, observed_at from contested where symbol = ? and t = ?',
-    ...[symbol, t],
-  );
-  return row === undefined ? undefined : { rank: row.rank, observedAt: row.observed_at };
-}
-
-/**
- * A stand-in for the standing of a published price that was never contested: the import that its stretch came from, else
- * the answer that covers its moment.
- */
-export function standInStanding(db: Database, symbol: string, t: number): Standing {
-  const imported = db.one<{ rank: number; observed_at: number }>(
-    'select rank, observed_at from imported where symbol = ?1 and t_from <= ?2 and t_to > ?2',
-    ...[symbol, t],
-  );
-  if (imported !== undefined) return { rank: imported.rank, observedAt: imported.observed_at };
-  const row = db.one<{ fetched_at: number }>(
-    'select fetched_at from segments where symbol = ?1 and t_from <= ?2 and t_to > ?2',
-    ...[symbol, t],
-  );
-  return { rank: ranks.poll, observedAt: row?.fetched_at ?? Number.NEGATIVE_INFINITY };
-}
-
-/** Enters a stretch of one day's ticks that came from an import; it overlaps no other of the symbol. */
-export function setImported(db: Database, symbol: string, { from, to }: Window, { rank, observedAt }: Standing): void {
-  db.run('insert into imported values (?, ?, ?, ?, ?)', symbol, from, to, rank, observedAt);
-}
-
-export function setContested(db: Database, symbol: string, t: number, standing: Standing): void {
-  db.run(
-    'insert into contested values (?, ?, ?, ?) on conflict do update set rank = excluded.rank, observed_at = excluded.observed_at',
-    ...[symbol, t, standing.rank, standing.observedAt],
-  );
 }
 
 /** From the first to the last moment that anything covers, published or journaled; null where nothing does. */

@@ -81,8 +81,8 @@ create table journal_book_cover (
 );
 create index journal_book_cover_record on journal_book_cover (record_id);
 
--- Stretches of a symbol's published ticks that all came from one import, unless contested says otherwise of a key.
--- t_to is excluded; stretches of a symbol never overlap.
+-- Stretches of a symbol's published ticks that share a standing, as those of one import do, unless contested says
+-- otherwise of a key. t_to is excluded; stretches of a symbol never overlap, and each lies within one UTC day.
 create table imported (
   symbol text not null, t_from integer not null, t_to integer not null, rank integer not null,
   observed_at integer not null, primary key (symbol, t_from)

@@ -20,9 +20,6 @@ export interface State {
   close(): void;
 }
 
-/** Set where the state was lost and rebuilt: it does not know then which published ticks were contested or imported. */
-export const rebuiltKey = 'rebuilt_at_generation';
-
 /** sha256 of the manifest that the last publish wrote. */
 export const manifestHashKey = 'manifest_sha256';
 

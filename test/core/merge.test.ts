@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Chunk, mergePart, noPart, ranks } from '../../src/core/merge.ts';
-import { type Observation, publish, rowsOf, winners } from './publishing.ts';
+import { type Observation, plainly, publish, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];
 const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2, 5e-324];
@@ -15,7 +15,7 @@ const anyTruth = fc.array(fc.array(fc.integer({ min: -1, max: 4 }), { minLength:
 
 /**
  * An answer brings every tick of its window that is there at its time, in any order and some more than once, at
- * prices that may differ from answer to answer; a file brings any rows.
+ * prices that may differ from answer to answer; so does a saved page, and any other file brings any rows.
  */
 const anyObservation = fc.record({
   symbol: fc.nat(symbols.length - 1),
@@ -24,6 +24,7 @@ const anyObservation = fc.record({
   observedAt: fc.integer({ min: 0, max: 5 }),
   run: fc.constantFrom('one', 'two'),
   rank: fc.oneof({ weight: 4, arbitrary: fc.constant(ranks.poll) }, fc.constantFrom(ranks.import, ranks.preferred)),
+  isPage: fc.boolean(),
   price: fc.array(fc.constantFrom(...prices), { minLength: size, maxLength: size }),
   again: fc.array(fc.record({ t: fc.nat(size - 1), p: fc.constantFrom(...prices) }), { maxLength: 2 }),
   reversed: fc.boolean(),
@@ -35,7 +36,7 @@ const anyObservations = fc
     list.map((o): Observation => {
       const symbol = symbols[o.symbol]!;
       const to = Math.min(size, o.from + o.length);
-      const isFile = o.rank !== ranks.poll;
+      const isFile = o.rank !== ranks.poll && !o.isPage;
       const isThere = (t: number) => {
         const from = truth[o.symbol]![t]!;
         return o.from <= t && t < to && (isFile ? from % 2 === 0 : from >= 0 && from <= o.observedAt);
@@ -43,7 +44,12 @@ const anyObservations = fc
       const rows = o.price.map((p, t) => ({ t, p })).filter(({ t }) => isThere(t));
       rows.push(...o.again.filter(({ t }) => isThere(t)));
       if (o.reversed) rows.reverse();
-      const covers = { from: o.from, to, fetchedAt: o.observedAt, origin: 'poll' as const };
+      const covers = {
+        from: o.from,
+        to,
+        fetchedAt: o.observedAt,
+        origin: o.rank === ranks.poll ? ('poll' as const) : ('import' as const),
+      };
       return {
         symbol,
         t: Float64Array.from(rows, (row) => row.t),
@@ -82,7 +88,11 @@ const chunk = (symbol: string, ticks: readonly (readonly [number, number])[], mo
   runId: 'run',
   ...more,
 });
-const unknown = { contested: () => undefined, standIn: () => ({ rank: ranks.poll, observedAt: 0 }) };
+const unknown = {
+  contested: () => undefined,
+  stretches: () => [],
+  standIn: () => ({ rank: ranks.poll, observedAt: 0 }),
+};
 
 describe('merging', () => {
   test('gives the same columns, bit for bit, however the same observations were ordered and batched', () => {
@@ -164,6 +174,39 @@ describe('merging', () => {
     );
   });
 
+  test('counts and reports what the rule says key by key, though standings are kept as stretches', () => {
+    fc.assert(
+      fc.property(regrouped, ({ batches }) => {
+        const { conflicts, tallies } = publish(batches);
+        const model = plainly(batches);
+        const told = conflicts.map((c) => `${c.symbol} ${c.t} ${c.kept} ${c.dropped} ${c.seenAt}`);
+        expect([...new Set(told)].sort()).toEqual(model.conflicts);
+        expect([...tallies].sort()).toEqual([...model.tallies].sort());
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  test('notes an import as one stretch, a key that a poll adds within it by itself, and a second time nothing', () => {
+    const file = {
+      ...chunk(
+        'A',
+        [
+          [1, 0.5],
+          [3, 0.5],
+          [5, 0.5],
+        ],
+        { rank: ranks.import },
+      ),
+      covers: null,
+    };
+    const late = { ...chunk('A', [[4, 0.5]]), covers: null };
+    expect(publish([[file]]).notes).toEqual({ contested: 0, stretches: 1 });
+    expect(publish([[file], [file]]).notes).toEqual({ contested: 0, stretches: 1 });
+    expect(publish([[file], [late]]).notes).toEqual({ contested: 1, stretches: 1 });
+    expect(publish([[late], [file]]).notes).toEqual({ contested: 1, stretches: 1 });
+  });
+
   test('keeps -0 as 0, and every other price as it came', () => {
     const { columns } = mergePart(
       noPart,
@@ -197,7 +240,7 @@ describe('merging', () => {
 
   test('asks for no standing where every tick is new or the same', () => {
     const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
-    const strict = { contested: () => undefined, standIn: () => expect.fail('asked for a stand-in') };
+    const strict = { ...unknown, standIn: () => expect.fail('asked for a stand-in') };
     const { tallies } = mergePart(
       old,
       [

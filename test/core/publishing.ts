@@ -10,6 +10,7 @@ import {
   type Standing,
   type Tally,
 } from '../../src/core/merge.ts';
+import type { Stretch } from '../../src/core/standings.ts';
 import { within } from '../../src/core/window.ts';
 
 /** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */
@@ -23,12 +24,15 @@ export interface Published {
   readonly tallies: ReadonlyMap<string, Tally>;
   /** Rows added, by all merges. */
   readonly added: number;
+  /** Rows that the state would hold of standings. */
+  readonly notes: { readonly contested: number; readonly stretches: number };
 }
 
-/** Publishes batch after batch, as src/archive/publish-day.ts and src/state/coverage.ts do. */
+/** Publishes batch after batch, as src/archive/publish-day.ts and src/state/standings.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
   let columns = noPart;
   const contested = new Map<string, Standing>();
+  let stretches: Stretch[] = [];
   const coverage = new Map<string, Covered[]>();
   const conflicts: Conflict[] = [];
   const tallies = new Map<string, Tally>();
@@ -36,12 +40,17 @@ export function publish(batches: readonly (readonly Observation[])[]): Published
   for (const batch of batches) {
     const merged = mergePart(columns, batch, {
       contested: (symbol, t) => contested.get(`${symbol} ${t}`),
+      stretches: (symbol) => stretches.filter((s) => s.symbol === symbol).sort((a, b) => a.from - b.from),
       standIn: (symbol, t) => {
         const answer = coverage.get(symbol)?.find((w) => within(t, w));
         return { rank: ranks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
       },
     });
     columns = merged.columns;
+    for (const stretch of merged.stretches) {
+      for (let t = stretch.from; t < stretch.to; t++) contested.delete(`${stretch.symbol} ${t}`);
+      stretches = [...stretches.flatMap((before) => cut(before, stretch)), stretch];
+    }
     for (const { symbol, t, rank, observedAt } of merged.contested)
       contested.set(`${symbol} ${t}`, { rank, observedAt });
     for (const { symbol, covers } of batch) {
@@ -57,8 +66,18 @@ export function publish(batches: readonly (readonly Observation[])[]): Published
     }
     for (const n of merged.added.values()) added += n;
   }
-  return { columns, conflicts, tallies, added };
+  const notes = { contested: contested.size, stretches: stretches.length };
+  return { columns, conflicts, tallies, added, notes };
 }
+
+/** What is left of a stretch under another one. */
+const cut = (before: Stretch, { symbol, from, to }: Stretch): Stretch[] =>
+  before.symbol !== symbol
+    ? [before]
+    : [
+        { ...before, to: Math.min(before.to, from) },
+        { ...before, from: Math.max(before.from, to) },
+      ].filter((piece) => piece.from < piece.to);
 
 export interface Price extends Standing {
   readonly p: number;
@@ -89,6 +108,44 @@ function isGreater(a: Price, b: Price): boolean {
     if (x !== y) return x > y;
   }
   return false;
+}
+
+/** The rule key by key, every standing remembered: what a publish counts and reports, batch after batch. */
+export function plainly(batches: readonly (readonly Observation[])[]) {
+  const held = new Map<string, Price>();
+  const conflicts = new Set<string>();
+  const tallies = new Map<string, Tally>();
+  for (const batch of batches) {
+    const seen = new Map<string, (Price & { run: string })[]>();
+    for (const { symbol, t, p, rank, observedAt, runId } of batch) {
+      t.forEach((time, i) => {
+        const list = seen.get(`${symbol} ${time}`) ?? [];
+        seen.set(`${symbol} ${time}`, [...list, { p: p[i]! + 0, rank, observedAt, run: runId }]);
+      });
+    }
+    for (const [key, list] of seen) {
+      const before = held.get(key);
+      const all: Price[] = before === undefined ? list : [before, ...list];
+      const winner = all.reduce((best, next) => (isGreater(next, best) ? next : best));
+      let accepted = before !== undefined;
+      for (const { run, p, observedAt } of list) {
+        const tally = tallies.get(run) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
+        tallies.set(run, tally);
+        if (p !== (before ?? winner).p) tally.conflicts++;
+        else if (accepted) tally.duplicates++;
+        else {
+          accepted = true;
+          tally.accepted++;
+        }
+        const seenAt = before === undefined ? Math.max(observedAt, winner.observedAt) : observedAt;
+        if (p !== winner.p) conflicts.add(`${key} ${winner.p} ${p} ${seenAt}`);
+      }
+      if (before !== undefined && before.p !== winner.p)
+        conflicts.add(`${key} ${winner.p} ${before.p} ${winner.observedAt}`);
+      held.set(key, { p: winner.p, rank: winner.rank, observedAt: winner.observedAt });
+    }
+  }
+  return { conflicts: [...conflicts].sort(), tallies };
 }
 
 /** Columns as plain rows. */

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { covers, dayMs } from '../../src/core/window.ts';
-import { addSegments, segmentsOf, standInStanding } from '../../src/state/coverage.ts';
+import { covers, dayFloor, dayMs } from '../../src/core/window.ts';
+import { addSegments, segmentsOf } from '../../src/state/coverage.ts';
+import { dayStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
 
 const hourMs = 3_600_000;
@@ -27,6 +28,8 @@ const night = (n: number, settleMs: number): void => {
   addSegments(state.db, 'A', [{ from, to: end, fetchedAt: end + 1, origin: 'poll' }], settleMs);
 };
 
+const observed = (t: number): number => dayStandings(state.db, dayFloor(t)).standIn('A', t).observedAt;
+
 test('a year of nights leaves a handful of segments, and covers the same', () => {
   for (let n = 1; n <= 365; n++) night(n, hourMs);
   const segments = segmentsOf(state.db, 'A');
@@ -37,8 +40,8 @@ test('a year of nights leaves a handful of segments, and covers the same', () =>
 test('answers of the last days are told apart', () => {
   for (let n = 1; n <= 10; n++) night(n, hourMs);
   const lastNight = start + 10 * dayMs;
-  expect(standInStanding(state.db, 'A', lastNight - 2 * hourMs).observedAt).toBe(lastNight + 1);
-  expect(standInStanding(state.db, 'A', lastNight - 26 * hourMs).observedAt).toBe(lastNight - dayMs + 1);
+  expect(observed(lastNight - 2 * hourMs)).toBe(lastNight + 1);
+  expect(observed(lastNight - 26 * hourMs)).toBe(lastNight - dayMs + 1);
 });
 
 test('what was not answered late enough to be final is never joined into what was', () => {

@@ -1,0 +1,91 @@
+import { ranks } from '../core/merge.ts';
+import type { KeyStanding, KnownStandings, Standing, Stretch } from '../core/standings.ts';
+import { dayMs, type Window } from '../core/window.ts';
+import type { Database } from './database.ts';
+
+interface StandingRow {
+  rank: number;
+  observed_at: number;
+}
+
+/**
+ * What is known of the published ticks of one UTC day, `day` being its midnight. Reads what there is of a symbol at once
+ * and keeps it until another is asked for: a merge goes through them one by one.
+ */
+export function dayStandings(db: Database, day: number): KnownStandings {
+  const bounds = [day, day + dayMs] as const;
+  const none = db.one('select 1 from imported limit 1') === undefined;
+  const contested = ofLatest((symbol) => {
+    const sql = 'select t, rank, observed_at from contested where symbol = ? and t >= ? and t < ?';
+    const rows = db.all<StandingRow & { t: number }>(sql, symbol, ...bounds);
+    return new Map(rows.map((row): [number, Standing] => [row.t, standingOf(row)]));
+  });
+  const stretches = ofLatest((symbol) => (none ? [] : stretchesIn(db, symbol, { from: bounds[0], to: bounds[1] })));
+  const answers = ofLatest((symbol) =>
+    db.all<{ t_from: number; t_to: number; fetched_at: number }>(
+      'select t_from, t_to, fetched_at from segments where symbol = ?1 and t_to > ?2 and t_from < ?3',
+      ...[symbol, ...bounds],
+    ),
+  );
+  return {
+    contested: (symbol, t) => contested(symbol).get(t),
+    stretches,
+    // Imported ticks are noted, so what is not noted is a poll's.
+    standIn(symbol, t) {
+      const answer = answers(symbol).find((row) => row.t_from <= t && t < row.t_to);
+      return { rank: ranks.poll, observedAt: answer?.fetched_at ?? Number.NEGATIVE_INFINITY };
+    },
+  };
+}
+
+/** Notes what a merge found out. Inside the publish's transaction. */
+export function noteStandings(
+  db: Database,
+  found: { readonly contested: readonly KeyStanding[]; readonly stretches: readonly Stretch[] },
+): void {
+  for (const stretch of found.stretches) lay(db, stretch);
+  for (const { symbol, t, rank, observedAt } of found.contested) {
+    db.run(
+      'insert into contested values (?, ?, ?, ?) on conflict do update set rank = excluded.rank, observed_at = excluded.observed_at',
+      ...[symbol, t, rank, observedAt],
+    );
+  }
+}
+
+/** Puts a stretch in the place of whatever was known of its window. */
+function lay(db: Database, stretch: Stretch): void {
+  const { symbol, from, to } = stretch;
+  db.run('delete from contested where symbol = ? and t >= ? and t < ?', symbol, from, to);
+  for (const before of stretchesIn(db, symbol, stretch)) {
+    db.run('delete from imported where symbol = ? and t_from = ?', symbol, before.from);
+    if (before.from < from) enterStretch(db, { ...before, to: from });
+    if (before.to > to) enterStretch(db, { ...before, from: to });
+  }
+  enterStretch(db, stretch);
+}
+
+/** Enters a stretch where there is none; it lies within one UTC day. */
+export function enterStretch(db: Database, { symbol, from, to, rank, observedAt }: Stretch): void {
+  db.run('insert into imported values (?, ?, ?, ?, ?)', symbol, from, to, rank, observedAt);
+}
+
+/** The stretches of a symbol that reach into a window of at most a day; a stretch lies within one day itself. */
+const stretchesIn = (db: Database, symbol: string, { from, to }: Window): Stretch[] =>
+  db
+    .all<StandingRow & { t_from: number; t_to: number }>(
+      `select t_from, t_to, rank, observed_at from imported
+       where symbol = ? and t_from > ? and t_from < ? and t_to > ? order by t_from`,
+      ...[symbol, from - dayMs, to, from],
+    )
+    .map((row) => ({ symbol, from: row.t_from, to: row.t_to, ...standingOf(row) }));
+
+const standingOf = (row: StandingRow): Standing => ({ rank: row.rank, observedAt: row.observed_at });
+
+/** Keeps the answer for the symbol that was asked for last. */
+function ofLatest<T>(read: (symbol: string) => T): (symbol: string) => T {
+  let latest: { symbol: string; value: T } | undefined;
+  return (symbol) => {
+    if (latest?.symbol !== symbol) latest = { symbol, value: read(symbol) };
+    return latest.value;
+  };
+}
