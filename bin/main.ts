@@ -6,5 +6,6 @@ process.exitCode = await main(process.argv, {
   ticks: async () => (await import('../jobs/ticks.ts')).job,
   orderbook: async () => (await import('../jobs/orderbook.ts')).job,
   backfill: async () => (await import('../jobs/backfill.ts')).job,
+  import: async () => (await import('../jobs/import.ts')).job,
   publish: async () => (await import('../jobs/publish.ts')).job,
 });

@@ -1,6 +1,7 @@
 import type { Window } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { Context } from './context.ts';
+import type { ImportFlags } from './import-step.ts';
 import type { Summary } from './summary.ts';
 
 /** What a scheduler or a person can start; `flags` are its own, the common ones are in the context. */
@@ -51,5 +52,6 @@ export interface Jobs {
   ticks(): Promise<Job<TicksFlags>>;
   orderbook(): Promise<Job<OrderbookFlags>>;
   backfill(): Promise<Job<BackfillFlags>>;
+  import(): Promise<Job<ImportFlags>>;
   publish(): Promise<Job>;
 }

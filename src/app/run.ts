@@ -32,6 +32,8 @@ export interface Run {
 export interface JobNeeds {
   /** Whether it polls the upstream, so that address and key must be there. */
   readonly upstream: boolean;
+  /** Whether it may start an archive, though it polls nothing. */
+  readonly collects?: boolean;
 }
 
 /** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
@@ -46,7 +48,7 @@ export async function runJob(
   let thrown: unknown;
   try {
     if (needs.upstream) requireUpstream(context.settings);
-    parts.archive = openConfiguredArchive(context, needs.upstream);
+    parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true);
     requireCurrentFormat(parts.archive);
     await finishBroken(parts.archive, context);
     parts.run = startedRun(context, job, parts.archive, startedAt, async () => {

@@ -62,7 +62,7 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
     }
     if (upstream === null) {
       throw new UsageError(
-        `There is no archive at ${root}, and nothing says which upstream a new one is for. Set ODDSLAKE_BASE_URL.`,
+        `There is no archive at ${root}, and nothing says which upstream a new one is for. Set ODDSLAKE_BASE_URL, or source.name.`,
       );
     }
     const others = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');

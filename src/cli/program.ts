@@ -4,6 +4,7 @@ import { addChanges } from './commands/changes.ts';
 import { addDemo } from './commands/demo.ts';
 import { addExport } from './commands/export.ts';
 import { addGaps } from './commands/gaps.ts';
+import { addImport } from './commands/import.ts';
 import { addInit } from './commands/init.ts';
 import { addJobs } from './commands/jobs.ts';
 import { addOrderbook } from './commands/orderbook.ts';
@@ -32,6 +33,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   addInit(shell);
   addJobs(shell);
   addOrderbook(shell);
+  addImport(shell);
   addSchedule(shell);
   program.commandsGroup('Look:');
   for (const add of [addStatus, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);

@@ -1,0 +1,18 @@
+import { type ImportFlags, importStep, prepareImport } from '../src/app/import-step.ts';
+import type { Job } from '../src/app/job.ts';
+import { runJob } from '../src/app/run.ts';
+import { publishStep, verifyStep } from '../src/app/steps.ts';
+
+/** Takes recordings from files through the same checks, dedupe and publish as what is polled. */
+export const job: Job<ImportFlags> = {
+  name: 'import',
+  schedule: null,
+  async run(context, flags) {
+    const input = await prepareImport(context, flags);
+    return runJob(context, 'import', { upstream: false, collects: true }, async (run) => {
+      await importStep(run, input);
+      await publishStep(run);
+      await verifyStep(run);
+    });
+  },
+};

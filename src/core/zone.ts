@@ -1,0 +1,118 @@
+import { UsageError } from './errors.ts';
+
+/** What a clock on the wall of a zone means. All times in milliseconds. */
+export interface Zone {
+  readonly name: string;
+  /**
+   * The instant at which clocks of the zone show `localMs`, a wall-clock time counted as if it were UTC; `skipped`
+   * where they never show it, `twice` where they do so twice.
+   */
+  instantOf(localMs: number): number | 'skipped' | 'twice';
+}
+
+/** The zone of clocks that show UTC. */
+export const utcZone: Zone = { name: 'UTC', instantOf: (localMs) => localMs };
+
+/** Wall clocks differ from UTC by less than this, in ms. */
+const offsetMsMax = 26 * 3_600_000;
+/** Within this span a zone changes its offset at most once, in ms. */
+const spanMs = 6 * 3_600_000;
+const blockMs = 900_000;
+/** Blocks remembered at most: far more than a file touches that is in order of time. */
+const blocksMax = 100_000;
+
+interface Span {
+  readonly before: number;
+  readonly after: number;
+  /** The instant from which `after` holds. */
+  readonly changesAt: number;
+}
+
+/**
+ * Opens an IANA zone by its name, or an offset such as `+02:00`.
+ * @throws UsageError for a name that Node's zone data does not have
+ */
+export function openZone(name: string): Zone {
+  if (/^(utc|z|etc\/utc)$/i.test(name)) return utcZone;
+  const offsetAt = offsetsOf(name);
+  const spans = new Map<number, Span>();
+  const spanAt = (index: number): Span => {
+    let span = spans.get(index);
+    if (span === undefined) {
+      if (spans.size >= blocksMax) spans.clear();
+      span = readSpan(offsetAt, index * spanMs);
+      spans.set(index, span);
+    }
+    return span;
+  };
+  const knownOffsetAt = (utcMs: number): number => {
+    const span = spanAt(Math.floor(utcMs / spanMs));
+    return utcMs < span.changesAt ? span.before : span.after;
+  };
+  /** Every offset that may hold when clocks show a time in this block of wall-clock time. */
+  const offsetsNear = (block: number): number[] => {
+    const found = new Set<number>();
+    const first = Math.floor((block * blockMs - offsetMsMax) / spanMs);
+    const last = Math.floor(((block + 1) * blockMs + offsetMsMax) / spanMs);
+    for (let index = first; index <= last; index++) found.add(spanAt(index).before).add(spanAt(index).after);
+    return [...found];
+  };
+  const blocks = new Map<number, number[]>();
+  let latest = { block: Number.NaN, offsets: [0] };
+  return {
+    name,
+    instantOf(localMs) {
+      const block = Math.floor(localMs / blockMs);
+      if (block !== latest.block) {
+        let offsets = blocks.get(block);
+        if (offsets === undefined) {
+          if (blocks.size >= blocksMax) blocks.clear();
+          offsets = offsetsNear(block);
+          blocks.set(block, offsets);
+        }
+        latest = { block, offsets };
+      }
+      const { offsets } = latest;
+      if (offsets.length === 1) return localMs - offsets[0]!;
+      const instants = offsets.map((offset) => localMs - offset).filter((ms) => knownOffsetAt(ms) === localMs - ms);
+      return instants.length === 1 ? instants[0]! : instants.length === 0 ? 'skipped' : 'twice';
+    },
+  };
+}
+
+function readSpan(offsetAt: (utcMs: number) => number, from: number): Span {
+  const before = offsetAt(from);
+  const after = offsetAt(from + spanMs - 1);
+  if (before === after) return { before, after, changesAt: from };
+  let low = from;
+  let high = from + spanMs - 1;
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (offsetAt(middle) === before) low = middle;
+    else high = middle;
+  }
+  return { before, after, changesAt: high };
+}
+
+/** The offset of a zone from UTC at an instant, in ms, by the zone data that comes with Node. */
+function offsetsOf(name: string): (utcMs: number) => number {
+  let format: Intl.DateTimeFormat;
+  try {
+    format = new Intl.DateTimeFormat('en-US', {
+      ...{ timeZone: name, hourCycle: 'h23', calendar: 'gregory', numberingSystem: 'latn' },
+      ...{ year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' },
+    });
+  } catch (error) {
+    throw new UsageError(
+      `--tz ${JSON.stringify(name)}: expected a time zone such as UTC, America/New_York or Europe/Berlin`,
+      { cause: error },
+    );
+  }
+  return (utcMs) => {
+    const second = Math.floor(utcMs / 1000) * 1000;
+    const shown: Record<string, number> = {};
+    for (const { type, value } of format.formatToParts(second)) shown[type] = Number(value);
+    const { year, month, day, hour, minute } = shown;
+    return Date.UTC(year!, month! - 1, day, hour, minute, shown.second) - second;
+  };
+}

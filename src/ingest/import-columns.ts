@@ -1,0 +1,62 @@
+import type { RecordPaths } from './market-record.ts';
+
+export type ImportDataset = 'ticks' | 'markets';
+
+const tickColumns = ['symbol', 't', 'p'];
+
+/**
+ * What rows with these columns are, or why they are nothing: a clause on the file. `given`: what they have to be; null
+ * for what they look like.
+ */
+export function datasetOf(
+  names: readonly string[],
+  given: ImportDataset | null,
+  { symbolPaths, fieldPaths }: RecordPaths,
+): ImportDataset | { readonly lacks: string } {
+  const has = new Set(names);
+  const lacking = tickColumns.filter((name) => !has.has(name));
+  const top = (paths: readonly string[]): boolean => paths.some((path) => has.has(path.split('/')[0]!));
+  const isList = has.has('canonical_id') || has.has('symbol') || top(symbolPaths);
+  const tellsOfMarkets = top([...Object.values(fieldPaths).flat(), 'category', 'is_active', 'confidence']);
+  if (given !== 'markets' && lacking.length === 0) return 'ticks';
+  if (given === 'markets' && isList) return 'markets';
+  if (given === null && has.has('canonical_id')) return 'markets';
+  if (given === null && isList && tellsOfMarkets && !has.has('t') && !has.has('p')) return 'markets';
+  const found = `it has ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
+  if (given === 'markets') return { lacks: `it lacks a column symbol or canonical_id (${found})` };
+  const hint = given === null ? '; a list of markets has a canonical_id, or say --dataset markets' : '';
+  return { lacks: `it lacks the column${lacking.length > 1 ? 's' : ''} ${lacking.join(', ')} (${found})${hint}` };
+}
+
+const delimiters = [',', ';', '\t', '|'];
+
+/**
+ * The names in the first line of a CSV and what stands between them, by RFC 4180; undefined where there is no whole line
+ * or a name stands there twice.
+ */
+export function csvHead(text: string): { names: string[]; delimiter: string } | undefined {
+  const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);
+  if (line === undefined || line === '' || (rest.length === 0 && text.length > lineCharsMax)) return undefined;
+  const candidates = delimiters.map((delimiter) => ({ delimiter, names: fieldsOf(line, delimiter) }));
+  const best = candidates.reduce((a, b) => (b.names.length > a.names.length ? b : a));
+  return new Set(best.names).size < best.names.length ? undefined : best;
+}
+
+const lineCharsMax = 60_000;
+
+function fieldsOf(line: string, delimiter: string): string[] {
+  const fields: string[] = [];
+  let field = '';
+  let quoted = false;
+  for (let i = 0; i < line.length; i++) {
+    const char = line[i]!;
+    if (quoted && char === '"' && line[i + 1] === '"') field += line[++i];
+    else if (char === '"') quoted = !quoted;
+    else if (char === delimiter && !quoted) {
+      fields.push(field);
+      field = '';
+    } else field += char;
+  }
+  // A data frame's index comes without a name.
+  return [...fields, field].map((name, i) => (name === '' ? `column_${i}` : name));
+}

@@ -1,0 +1,150 @@
+import type { MarketFacts } from '../core/market.ts';
+import { timeMin } from '../core/time.ts';
+import type { Zone } from '../core/zone.ts';
+import { localTime, type ReadTime, readTimeText } from './import-time.ts';
+import { type RecordPaths, readMarket } from './market-record.ts';
+
+/** A market of a row, and the moments at which it was seen so; epoch milliseconds. */
+export interface SeenMarket {
+  readonly facts: readonly MarketFacts[];
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+}
+
+export interface MarketRowRules {
+  readonly paths: RecordPaths;
+  readonly zone: Zone | null;
+  /** Columns whose numbers are wall-clock times. */
+  readonly localColumns: ReadonlySet<string>;
+  /** When the file was written, at most now; epoch ms. */
+  readonly writtenAt: number;
+  /** The latest time that is believed, epoch ms. */
+  readonly futureMs: number;
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** Columns of the published markets that are no field of a record. */
+const ownColumns = ['first_seen', 'last_seen', 'observed_at', 'generated_at', 'views', 'extra'] as const;
+const columnNames = new Set<string>([
+  ...ownColumns,
+  ...[
+    'canonical_id',
+    'symbol',
+    'source',
+    'category',
+    'confidence',
+    'is_active',
+    'question',
+    'closes_at',
+    'resolved_at',
+  ],
+  ...['outcome', 'date'],
+]);
+
+/**
+ * Reads a row of a list of markets: columns as the published markets have them, others as the configured paths name them.
+ * Rows published by one archive become the same rows in another. A row without a canonical_id has its symbol for one.
+ */
+export function readMarketRow(row: Row, rules: MarketRowRules): SeenMarket | { readonly reason: string } {
+  const zoned: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(row)) {
+    if (value !== null && value !== undefined) zoned[name] = instantIn(name, value, rules);
+  }
+  const seen = whenSeen(zoned, rules);
+  if ('reason' in seen) return seen;
+  const {
+    extra,
+    views,
+    first_seen: _f,
+    last_seen: _l,
+    observed_at: _o,
+    generated_at: _g,
+    date: _d,
+    ...columns
+  } = zoned;
+  const before = objectOf(extra);
+  const record: Record<string, unknown> = { ...before, ...columns };
+  record.canonical_id ??= columns.symbol;
+  // A published row speaks for its own symbol only, whatever else the record named.
+  const isPublished = typeof columns.symbol === 'string' && row.first_seen !== undefined;
+  const symbolPaths = isPublished ? ['symbol'] : rules.paths.symbolPaths;
+  const facts = readMarket(record, viewsOf(views), { symbolPaths, fieldPaths: withColumns(rules.paths.fieldPaths) });
+  if ('reason' in facts) return facts;
+  const isOurs = before !== null && Object.keys(columns).every((name) => columnNames.has(name));
+  return { ...seen, facts: isOurs ? facts.map((one) => ({ ...one, extra: String(extra) })) : facts };
+}
+
+/** From the first to the last poll that showed it so; one moment for a row that says no more. */
+function whenSeen(row: Row, { zone, writtenAt, futureMs }: MarketRowRules) {
+  const read = (name: string): ReadTime | undefined => {
+    const value = row[name];
+    if (value === undefined) return undefined;
+    const t = typeof value === 'number' ? value : typeof value === 'string' ? readTimeText(value, zone) : Number.NaN;
+    if (typeof t !== 'number') return { reason: `${name} ${t.reason}` };
+    if (!Number.isInteger(t) || t < timeMin || t > futureMs) return { reason: `${name} is no time of the past` };
+    return t;
+  };
+  const ends = [read('first_seen'), read('last_seen')].filter((time) => time !== undefined);
+  const times = ends.length > 0 ? ends : [read('observed_at') ?? read('generated_at') ?? writtenAt];
+  const bad = times.find((time) => typeof time === 'object');
+  if (bad !== undefined) return bad;
+  const known = times.filter((time) => typeof time === 'number');
+  return { firstSeen: Math.min(...known), lastSeen: Math.max(...known) };
+}
+
+/** A wall-clock time in its zone; without one it stays text without a zone, which is no instant. */
+function instantIn(name: string, value: unknown, { zone, localColumns }: MarketRowRules): unknown {
+  if (!localColumns.has(name) || typeof value !== 'number') return value;
+  const t = localTime(value, zone);
+  return typeof t === 'number' ? t : new Date(value).toISOString().slice(0, -1);
+}
+
+/** A list, or one as text: JSON. */
+function viewsOf(value: unknown): string[] {
+  const list: unknown = typeof value === 'string' && value.startsWith('[') ? parsed(value) : value;
+  return Array.isArray(list) ? [...new Set(list.filter((view) => typeof view === 'string'))].sort() : [];
+}
+
+function objectOf(extra: unknown): Record<string, unknown> | null {
+  const value = typeof extra === 'string' ? parsed(extra) : null;
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : null;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** The configured paths, and after them the published columns. */
+const withColumns = (paths: RecordPaths['fieldPaths']): RecordPaths['fieldPaths'] => ({
+  question: [...paths.question, 'question'],
+  source: [...paths.source, 'source'],
+  opensAt: [...paths.opensAt, 'opens_at'],
+  closesAt: [...paths.closesAt, 'closes_at'],
+  resolvedAt: [...paths.resolvedAt, 'resolved_at'],
+  outcome: [...paths.outcome, 'outcome'],
+});
+
+/** Columns that a CSV, which knows text only, may hold as a number, a truth value or a time. */
+export function typedOf(row: Readonly<Record<string, unknown>>, { fieldPaths }: RecordPaths): Record<string, unknown> {
+  const { opensAt, closesAt, resolvedAt, outcome } = fieldPaths;
+  const loose = new Set(['is_active', 'confidence', 'opens_at', 'closes_at', 'resolved_at', 'outcome']);
+  for (const path of [opensAt, closesAt, resolvedAt, outcome].flat()) loose.add(path);
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [
+      name,
+      loose.has(name) && typeof value === 'string' ? typed(value) : value,
+    ]),
+  );
+}
+
+function typed(text: string): unknown {
+  if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true';
+  return /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
+}

@@ -1,0 +1,145 @@
+import type { Rejected, TickColumns } from '../core/tick.ts';
+import type { Zone } from '../core/zone.ts';
+import { localTime, type ReadTime, readTimeText } from './import-time.ts';
+
+/** Rows of symbol, t and p as a file holds them, as columns of equal length. */
+export interface RawRows {
+  readonly symbol: readonly unknown[];
+  /** Numbers are milliseconds: since the epoch, or of a wall clock where `local`. */
+  readonly t: readonly unknown[];
+  /** Text of a `t` whose number does not say all; others may be null. */
+  readonly tText?: readonly unknown[];
+  readonly p: readonly unknown[];
+  readonly local: boolean;
+  /** Whether a price may be text, as a CSV has nothing else. */
+  readonly textPrices: boolean;
+  /** The row as received, where that is known better than from its columns. */
+  rawOf?(row: number): string;
+}
+
+/** Characters that are kept of what is set aside. */
+export const rawCharsMax = 4096;
+
+export const cutRaw = (text: string): string => (text.length > rawCharsMax ? `${text.slice(0, rawCharsMax)}…` : text);
+
+export interface RowSink {
+  take(symbol: string, t: number, p: number): void;
+  /** `symbol` is null where the row names none. */
+  reject(symbol: string | null, rejected: Rejected): void;
+}
+
+/**
+ * Reads rows into the sink: what has no symbol, no time or no price is rejected with the reason. Whether a time can be
+ * is for `judge` to say, as with every other tick.
+ */
+export function readRows(rows: RawRows, zone: Zone | null, sink: RowSink): void {
+  for (let i = 0; i < rows.symbol.length; i++) {
+    const symbol = rows.symbol[i];
+    if (typeof symbol !== 'string' || symbol === '' || !symbol.isWellFormed()) {
+      const known = symbol === null || symbol === undefined || symbol === '';
+      sink.reject(null, { reason: known ? 'symbol is missing' : 'symbol is no text', raw: rawOf(rows, i) });
+      continue;
+    }
+    const t = timeOf(rows, i, zone);
+    const p = priceOf(rows.p[i], rows.textPrices);
+    if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: rawOf(rows, i) });
+    else if (typeof p !== 'number') sink.reject(symbol, { reason: `p ${p.reason}`, raw: rawOf(rows, i) });
+    else if (!Number.isInteger(t) || !Number.isFinite(p)) {
+      const reason = Number.isInteger(t) ? 'p is not finite' : 't is not a whole number of milliseconds';
+      sink.reject(symbol, { reason, raw: rawOf(rows, i) });
+    } else sink.take(symbol, t, p);
+  }
+}
+
+function timeOf(rows: RawRows, i: number, zone: Zone | null): ReadTime {
+  const t = rows.t[i];
+  if (typeof t === 'number') return rows.local && Number.isInteger(t) ? localTime(t, zone) : t;
+  if (typeof t === 'string' && t.trim() !== '') return readTimeText(t, zone);
+  const text = rows.tText?.[i];
+  if (typeof text === 'string') return { reason: 'is not a whole number of milliseconds' };
+  return { reason: t === null || t === undefined || t === '' ? 'is missing' : 'is not a number' };
+}
+
+/** A price as a number, or as JSON or a spreadsheet writes one: nothing that has to be guessed at. */
+function priceOf(p: unknown, mayBeText: boolean): number | { reason: string } {
+  if (typeof p === 'number') return p;
+  if (p === null || p === undefined || p === '') return { reason: 'is missing' };
+  if (typeof p !== 'string' || !mayBeText) return { reason: 'is not a number' };
+  const text = p.trim();
+  if (/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) return Number(text);
+  return { reason: /^[+-]?(nan|inf(inity)?)$/i.test(text) ? 'is not finite' : 'is not a number' };
+}
+
+function rawOf(rows: RawRows, i: number): string {
+  if (rows.rawOf !== undefined) return cutRaw(rows.rawOf(i));
+  const number = (value: unknown): unknown =>
+    typeof value === 'number' && !Number.isFinite(value)
+      ? String(value)
+      : typeof value === 'bigint'
+        ? `${value}`
+        : value;
+  const shown = (t: unknown): unknown =>
+    rows.local && typeof t === 'number' && Math.abs(t) < 8.64e15 ? new Date(t).toISOString().slice(0, -1) : number(t);
+  const t = rows.tText?.[i] ?? shown(rows.t[i]);
+  return cutRaw(JSON.stringify({ symbol: rows.symbol[i], t, p: number(rows.p[i]) }));
+}
+
+/** Ticks in the order of a file, given back by symbol: bounded, so that memory does not grow with the file. */
+export interface TickHeap {
+  readonly length: number;
+  /** Throws RangeError where it is full. */
+  add(symbol: string, t: number, p: number): void;
+  /** The ticks of each symbol, in the order they came; empties the heap. */
+  drain(): Generator<TickColumns & { readonly symbol: string }>;
+}
+
+export function startHeap(ticksMax: number): TickHeap {
+  const ids = new Map<string, number>();
+  const names: string[] = [];
+  const id = new Uint32Array(ticksMax);
+  const t = new Float64Array(ticksMax);
+  const p = new Float64Array(ticksMax);
+  let length = 0;
+  let latest = { symbol: '', id: -1 };
+  return {
+    get length() {
+      return length;
+    },
+    add(symbol, time, price) {
+      if (length === ticksMax) throw new RangeError(`more than ${ticksMax} ticks`);
+      if (symbol !== latest.symbol || latest.id < 0) {
+        let found = ids.get(symbol);
+        if (found === undefined) {
+          found = names.push(symbol) - 1;
+          ids.set(symbol, found);
+        }
+        latest = { symbol, id: found };
+      }
+      id[length] = latest.id;
+      t[length] = time;
+      p[length++] = price;
+    },
+    *drain() {
+      const starts = new Uint32Array(names.length + 1);
+      for (let i = 0; i < length; i++) starts[id[i]! + 1]!++;
+      for (let i = 0; i < names.length; i++) starts[i + 1]! += starts[i]!;
+      const at = starts.slice();
+      const sortedT = new Float64Array(length);
+      const sortedP = new Float64Array(length);
+      for (let i = 0; i < length; i++) {
+        const to = at[id[i]!]!++;
+        sortedT[to] = t[i]!;
+        sortedP[to] = p[i]!;
+      }
+      const drained = [...names];
+      length = 0;
+      ids.clear();
+      names.length = 0;
+      latest = { symbol: '', id: -1 };
+      for (const [i, symbol] of drained.entries()) {
+        const [from, to] = [starts[i]!, starts[i + 1]!];
+        yield { symbol, t: sortedT.subarray(from, to), p: sortedP.subarray(from, to) };
+      }
+    },
+  };
+}

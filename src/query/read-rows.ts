@@ -1,0 +1,142 @@
+import type { DuckDBConnection } from '@duckdb/node-api';
+import { type Cell, cellOf } from './values.ts';
+import { literal, startSettings } from './views.ts';
+
+/** A file of rows and how it is to be read; what a CSV's header says is found out by whoever opens it. */
+export type RowFile =
+  | { readonly format: 'parquet'; readonly path: string }
+  | {
+      readonly format: 'csv';
+      readonly path: string;
+      readonly compression: 'none' | 'gzip' | 'zstd';
+      readonly delimiter: string;
+      /** As in its first line, each once. */
+      readonly names: readonly string[];
+    };
+
+export interface RowColumn {
+  readonly name: string;
+  /** DuckDB's name of its type. */
+  readonly type: string;
+}
+
+/** Some thousand rows of symbol, t, p as columns of equal length; null is NULL. */
+export interface RawTicks {
+  readonly symbol: readonly unknown[];
+  /** Milliseconds as numbers, not whole where the file's time is finer; or text. */
+  readonly t: readonly unknown[];
+  /** The text of a `t` that is not a whole number of milliseconds. */
+  readonly tText: readonly unknown[];
+  /** Numbers, or text. */
+  readonly p: readonly unknown[];
+}
+
+/** A line of a CSV that does not fit its header, or is not UTF-8. */
+export interface BadLine {
+  readonly reason: string;
+  readonly text: string;
+}
+
+/** Rows of files, streamed: memory does not grow with them. Methods throw DuckDB's own errors for a broken file. */
+export interface RowReader {
+  columns(file: RowFile): Promise<RowColumn[]>;
+  /** Rows whose columns symbol, t and p are there; `columns` as told by the method above. */
+  ticks(file: RowFile, columns: readonly RowColumn[]): AsyncGenerator<RawTicks, void, undefined>;
+  /** Rows as objects; times are epoch ms, or wall-clock ms in a column without a zone. */
+  records(file: RowFile): AsyncGenerator<Record<string, Cell>[], void, undefined>;
+  /** The lines that the last `ticks` or `records` left out. */
+  badLines(): AsyncGenerator<BadLine, void, undefined>;
+  close(): Promise<void>;
+}
+
+const memoryBytesMax = 1024 ** 3;
+
+/** Opens DuckDB for reading files of rows; `scratch` is a folder for what does not fit in memory. */
+export async function openRowReader(scratch: string): Promise<RowReader> {
+  const { DuckDBInstance } = await import('@duckdb/node-api');
+  const settings = startSettings({ threads: 2, memoryBytesMax, scratch });
+  const instance = await DuckDBInstance.create(':memory:', { ...settings, temp_directory: scratch });
+  let connection: DuckDBConnection | undefined;
+  /** A connection for each file: lines that were left out are its own. */
+  const renewed = async (): Promise<DuckDBConnection> => {
+    connection?.closeSync();
+    connection = await instance.connect();
+    await connection.run("SET TimeZone = 'UTC'");
+    return connection;
+  };
+  async function* chunks(sql: string) {
+    const result = await (connection ?? (await renewed())).stream(sql);
+    for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
+      yield { chunk, names: result.columnNames() };
+  }
+  return {
+    async columns(file) {
+      const reader = await (await renewed()).runAndReadAll(`DESCRIBE SELECT * FROM ${sourceOf(file)}`);
+      return reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
+    },
+    async *ticks(file, columns) {
+      await renewed();
+      const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
+      const t = millisecondsOf(type('t'));
+      const text = t === '"t"' ? 'NULL' : `CASE WHEN ${t} IS NULL OR ${t} % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
+      const p = /^VARCHAR/.test(type('p')) ? '"p"' : 'CAST("p" AS DOUBLE)';
+      const sql = `SELECT CAST("symbol" AS VARCHAR), ${t}, ${text}, ${p} FROM ${sourceOf(file)}`;
+      for await (const { chunk } of chunks(sql)) {
+        const [symbol, time, tText, price] = [0, 1, 2, 3].map((column) => chunk.getColumnValues(column));
+        yield { symbol: symbol!, t: time!, tText: tText!, p: price! };
+      }
+    },
+    async *records(file) {
+      await renewed();
+      for await (const { chunk, names } of chunks(`SELECT * FROM ${sourceOf(file)}`)) {
+        yield chunk
+          .getRows()
+          .map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, cellOf(value)] as const)));
+      }
+    },
+    async *badLines() {
+      const has = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'reject_errors'";
+      if (connection === undefined || (await connection.runAndReadAll(has)).currentRowCount === 0) return;
+      // A line with two faults stands there twice.
+      const sql = `SELECT any_value(csv_line), min(error_message) FROM reject_errors GROUP BY line ORDER BY line`;
+      for await (const { chunk } of chunks(sql)) {
+        for (const [text, reason] of chunk.getRows())
+          yield { text: String(text ?? '').replace(/^[\r\n]+|[\r\n]+$/g, ''), reason: String(reason) };
+      }
+    },
+    async close() {
+      connection?.closeSync();
+      instance.closeSync();
+    },
+  };
+}
+
+/** Types of `t` that are wall-clock times of some zone. */
+export const isLocalTime = (type: string): boolean => /^(TIMESTAMP(_S|_MS|_NS)?|DATETIME|DATE)$/.test(type);
+
+/** Types that a `t` may have, and a `p`. */
+export const canBeTime = (type: string): boolean =>
+  isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || isNumber(type);
+export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNumber(type);
+
+const isNumber = (type: string): boolean =>
+  /^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
+
+/** SQL for a column `t` of some type in milliseconds; text stays text. */
+function millisecondsOf(type: string): string {
+  if (type === 'VARCHAR') return '"t"';
+  if (type === 'TIMESTAMP_NS')
+    return 'CAST(epoch_ns("t") // 1000000 AS DOUBLE) + CASE WHEN epoch_ns("t") % 1000000 = 0 THEN 0 ELSE 0.5 END';
+  if (type === 'TIMESTAMP WITH TIME ZONE') return 'CAST(epoch_us("t") AS DOUBLE) / 1000';
+  if (isLocalTime(type)) return 'CAST(epoch_us(CAST("t" AS TIMESTAMP)) AS DOUBLE) / 1000';
+  if (/INT/.test(type))
+    return 'CASE WHEN "t" BETWEEN -9007199254740991 AND 9007199254740991 THEN CAST("t" AS DOUBLE) END';
+  return 'CAST("t" AS DOUBLE)';
+}
+
+function sourceOf(file: RowFile): string {
+  if (file.format === 'parquet') return `read_parquet(${literal(file.path)}, hive_partitioning = false)`;
+  const columns = file.names.map((name) => `${literal(name)}: 'VARCHAR'`).join(', ');
+  const how = `auto_detect = false, header = true, delim = ${literal(file.delimiter)}, quote = '"', escape = '"'`;
+  return `read_csv(${literal(file.path)}, ${how}, columns = {${columns}}, compression = '${file.compression}', store_rejects = true, hive_partitioning = false)`;
+}

@@ -1,0 +1,83 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { UsageError } from '../../src/core/errors.ts';
+import { openZone } from '../../src/core/zone.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`zone: SEED=${seed}`);
+
+const names = [
+  ...['America/New_York', 'Europe/London', 'America/St_Johns', 'Australia/Lord_Howe', 'Asia/Kathmandu'],
+  ...['Pacific/Apia', 'Africa/Casablanca', 'Pacific/Kiritimati', 'Asia/Pyongyang', '+05:30'],
+];
+const zones = new Map(names.map((name) => [name, openZone(name)]));
+
+/** What clocks of the zone show at an instant, as if it were UTC: by Intl alone. */
+const shown = new Map(
+  names.map((name) => [
+    name,
+    new Intl.DateTimeFormat('sv-SE', { timeZone: name, dateStyle: 'short', timeStyle: 'medium' }),
+  ]),
+);
+const localOf = (name: string, utcMs: number): number =>
+  Date.parse(`${shown.get(name)!.format(utcMs).replace(' ', 'T')}Z`) + (utcMs % 1000);
+
+/** The instants at which clocks show a time, by trying every quarter of an hour that an offset can be. */
+const instantsOf = (name: string, localMs: number): number[] =>
+  Array.from({ length: 4 * 28 + 1 }, (_, i) => localMs - (i - 4 * 13) * 900_000).filter(
+    (utcMs) => localOf(name, utcMs) === localMs,
+  );
+
+const from = Date.UTC(2000, 0, 1);
+const to = Date.UTC(2030, 0, 1);
+
+describe('a time zone', () => {
+  test('gives the instants that Intl gives, wherever clocks were changed', () => {
+    const anyTime = fc.record({ name: fc.constantFrom(...names), ms: fc.integer({ min: from, max: to }) });
+    fc.assert(
+      fc.property(anyTime, ({ name, ms }) => {
+        const found = instantsOf(name, ms);
+        const wanted = found.length === 1 ? found[0] : found.length === 0 ? 'skipped' : 'twice';
+        expect(zones.get(name)!.instantOf(ms)).toBe(wanted);
+      }),
+      { numRuns: 300, seed },
+    );
+  });
+
+  test('gives back every instant from what clocks show then, or says that they show it twice', () => {
+    const day = 86_400_000;
+    // The nights in which clocks are changed, and the skipped day of Samoa.
+    const nights = [Date.UTC(2026, 2, 8), Date.UTC(2026, 10, 1), Date.UTC(2026, 9, 25), Date.UTC(2011, 11, 30)];
+    const anyTime = fc.record({
+      name: fc.constantFrom(...names),
+      ms: fc
+        .tuple(fc.constantFrom(...nights), fc.integer({ min: -day, max: 2 * day }))
+        .map(([night, ms]) => night + ms),
+    });
+    fc.assert(
+      fc.property(anyTime, ({ name, ms }) => {
+        expect([ms, 'twice']).toContain(zones.get(name)!.instantOf(localOf(name, ms)));
+      }),
+      { numRuns: 2000, seed },
+    );
+  });
+
+  test.each([
+    ['America/New_York', '2026-07-11T00:25:46.123Z', '2026-07-11T04:25:46.123Z'],
+    ['America/New_York', '2026-03-08T02:30:00.000Z', 'skipped'],
+    ['America/New_York', '2026-03-08T01:59:59.999Z', '2026-03-08T06:59:59.999Z'],
+    ['America/New_York', '2026-03-08T03:00:00.000Z', '2026-03-08T07:00:00.000Z'],
+    ['America/New_York', '2026-11-01T01:00:00.000Z', 'twice'],
+    ['America/New_York', '2026-11-01T02:00:00.000Z', '2026-11-01T07:00:00.000Z'],
+    ['Australia/Lord_Howe', '2026-10-04T02:15:00.000Z', 'skipped'],
+    ['Pacific/Apia', '2011-12-30T12:00:00.000Z', 'skipped'],
+    ['utc', '2026-03-08T02:30:00.000Z', '2026-03-08T02:30:00.000Z'],
+  ])('%s: %s on the wall is %s', (name, local, wanted) => {
+    const found = openZone(name).instantOf(Date.parse(local));
+    expect(typeof found === 'number' ? new Date(found).toISOString() : found).toBe(wanted);
+  });
+
+  test('has to be one that is known', () => {
+    for (const name of ['Mars/Olympus', '', 'EST5EDT4', 'local']) expect(() => openZone(name)).toThrow(UsageError);
+  });
+});
