@@ -6,7 +6,6 @@ import { publishStep, verifyStep } from '../src/app/steps.ts';
 /** Takes recordings from files through the same checks, dedupe and publish as what is polled. */
 export const job: Job<ImportFlags> = {
   name: 'import',
-  schedule: null,
   async run(context, flags) {
     const input = await prepareImport(context, flags);
     return runJob(context, 'import', { upstream: false, collects: true }, async (run) => {

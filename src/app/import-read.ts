@@ -4,7 +4,7 @@ import { cutRaw, type RawRows, readRows } from '../ingest/import-rows.ts';
 import { readMarket } from '../ingest/market-record.ts';
 import { isLocalTime, openRowReader, type RowReader } from '../query/read-rows.ts';
 import { UnreadableAnswer } from '../upstream/json-answer.ts';
-import { linesOf, wholeOf } from './import-bytes.ts';
+import { linesOf, piecesOf, wholeOf } from './import-bytes.ts';
 import {
   type CheckRules,
   checkRows,
@@ -41,6 +41,7 @@ export class UnreadableFile extends Error {}
 export async function readFileIn(reading: Reading, file: ImportFile, plan: RowPlan | undefined): Promise<void> {
   if (file.format === 'pages') return await readPage(reading, file);
   const rows = plan ?? (await planOfPacked(reading, file));
+  if (file.format === 'csv' && file.compression !== 'none') await unpackInVain(reading, file);
   try {
     if (rows.dataset === 'markets') await readMarkets(reading, file, rows);
     else await readTicks(reading, file, rows);
@@ -68,6 +69,11 @@ async function* fromFile<T>(items: AsyncIterable<T>): AsyncGenerator<T, void, un
   } catch (error) {
     throw new UnreadableFile(`it cannot be read to its end: ${told(error)}`, { cause: error });
   }
+}
+
+/** DuckDB takes a packed CSV that was cut off for a shorter one, and the half of its last price for a price. */
+async function unpackInVain({ run }: Reading, file: ImportFile): Promise<void> {
+  for await (const _ of fromFile(piecesOf(file))) run.context.signal.throwIfAborted();
 }
 
 async function readPage({ run, rules, writer, futureMs, onSetAside }: Reading, file: ImportFile): Promise<void> {

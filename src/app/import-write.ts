@@ -5,7 +5,8 @@ import type { Window } from '../core/window.ts';
 import { type RowSink, startHeap, type TickHeap } from '../ingest/import-rows.ts';
 import { judge } from '../ingest/judge.ts';
 import { appendSetAside, observeImported } from '../state/imported-symbols.ts';
-import { appendMarkets, appendTicks, journalLoad, loadOf, type TickRecord } from '../state/journal.ts';
+import { appendMarkets, appendTicks, loadOf, type TickRecord } from '../state/journal.ts';
+import { journalLoad } from '../state/journal-load.ts';
 import type { Run } from './run.ts';
 import { publishStep } from './steps.ts';
 

@@ -10,12 +10,14 @@ const isResolved = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): boolean =>
 
 /**
  * A symbol's life: from its opening (unknown: the earlier of first tick and first sight) to its last sign of activity;
- * without end while it is active.
+ * without end while it is active and polled.
  */
 export function lifeOf(facts: SymbolFacts): Window {
   const from = facts.opensAt ?? Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, facts.firstSeen);
   const resolvedAt = isResolved(facts) ? facts.resolvedAt : null;
-  if (facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
+  // Known by files or backfills alone, it is nobody's to follow: what came of it is all there is to be expected.
+  const isPast = !facts.listed && facts.polledFrom === null && facts.lastTick !== null;
+  if (!isPast && facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
   const signs = [resolvedAt, facts.lastActive, facts.lastTick === null ? null : facts.lastTick + 1];
   const to = Math.max(...signs.map((sign) => sign ?? Number.NEGATIVE_INFINITY));
   return { from, to: Number.isFinite(to) ? Math.max(from, to) : Math.max(from, facts.lastSeen) };

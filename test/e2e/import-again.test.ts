@@ -1,0 +1,235 @@
+import { globSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { csvOf, importInto, put, type Tick, writeParquet } from './import-lake.ts';
+import {
+  access,
+  addsUp,
+  coverageOf,
+  dayMs,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  job,
+  jobArgs,
+  manifestOf,
+  run,
+  sandbox,
+  sleep,
+  start,
+  ticksOf,
+  until,
+  untruths,
+} from './lake.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`import again: SEED=${seed}`);
+
+const today = Date.UTC(2025, 5, 14);
+const yesterday = today - dayMs;
+
+const truthOf = (box: Sandbox, symbol: string, from: number, to: number): Tick[] => {
+  const { t, p } = box.truth(symbol, { from, to });
+  return [...t].map((time, i) => ({ symbol, t: time, p: p[i]! }));
+};
+
+/** An archive that a nightly has filled, and a symbol of it with ticks. */
+async function polled(box: Sandbox): Promise<{ output: string; symbol: string }> {
+  const output = folder();
+  const { code, stderr } = await job('nightly', box.url, output, '--date', fixedDay);
+  expect(code, stderr).toBe(0);
+  const [symbol] = [...ticksOf(output)].find(([, ticks]) => ticks.length > 50)!;
+  return { output, symbol };
+}
+
+const priceOf = (output: string, symbol: string, t: number): number | undefined =>
+  ticksOf(output)
+    .get(symbol)
+    ?.find((tick) => tick.t === t)?.p;
+
+describe('after an import', () => {
+  test('a backfill asks for nothing but what the files do not cover', { timeout: 60_000 }, async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow });
+    const { symbol } = await polled(box);
+    const output = folder();
+    const path = put(folder(), 'day.csv', csvOf(truthOf(box, symbol, yesterday, today)), fixedNow);
+    const args = ['import', path, '--output', output, '--set', 'source.name=box', '--json'];
+    const imported = await run([...args, '--covers', '2025-06-13..2025-06-14']);
+    expect(imported.code, imported.stderr).toBe(0);
+    expect(manifestOf(output)).toMatchObject({
+      ...{ watermark: null, upstream: 'box' },
+      days: { '2025-06-13': { complete: true, expected: 1, covered: 1, missing: [] } },
+    });
+
+    const range = ['--from', '2025-06-13', '--to', '2025-06-15', '--symbol', symbol];
+    const before = box.stats().tickRequests;
+    const filled = await job('backfill', box.url, output, ...range);
+    expect(filled.code, filled.stderr).toBe(0);
+    expect(box.stats().tickRequests).toBeGreaterThan(before);
+    const rows = coverageOf(output);
+    expect(rows.map(({ from, to, origin }) => [from, to, origin])).toEqual([
+      [yesterday, today, 'import'],
+      [today, today + dayMs, 'backfill'],
+    ]);
+    expect(untruths(output, box)).toEqual([]);
+    const gaps = await run(['gaps', '--output', output, ...range, '--json']);
+    expect(JSON.parse(gaps.stdout)).toMatchObject({ count: 0 });
+  });
+
+  test('a symbol that only files name is neither polled at night nor missed on later days', {
+    timeout: 60_000,
+  }, async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow });
+    const { output } = await polled(box);
+    const expected = manifestOf(output).days[fixedDay]!.expected;
+    const old = { symbol: 'FROM A FILE', t: yesterday - 30 * dayMs, p: 0.5 };
+    const covers = { from: old.t, to: old.t + 10 };
+    const path = put(folder(), 'old.csv', csvOf([old]), fixedNow);
+    expect(await importInto(output, [path], { covers })).toMatchObject({ exit_code: 0, ticks: { accepted: 1 } });
+    const again = await job('nightly', box.url, output, '--date', fixedDay);
+    expect(again.code, again.stderr).toBe(0);
+    expect(again.summary.symbols.planned).toBe(0);
+    expect(manifestOf(output).days[fixedDay]!.expected).toBe(expected);
+  });
+
+  test('polled prices stand, unless imported ones are preferred; then they stand against later polls', {
+    timeout: 60_000,
+  }, async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow });
+    const { output, symbol } = await polled(box);
+    const [first, second] = ticksOf(output).get(symbol)!.slice(-2) as [Tick, Tick];
+    const other = first.p === 0.123 ? 0.321 : 0.123;
+    const between = { symbol, t: first.t + 1, p: 0.77 };
+    expect(second.t).toBeGreaterThan(between.t);
+    const path = put(
+      folder(),
+      'a.csv',
+      csvOf([{ symbol, t: first.t, p: other }, between, { symbol, t: second.t, p: second.p }]),
+    );
+
+    const filled = await importInto(output, [path]);
+    expect(filled.ticks).toMatchObject({ accepted: 1, duplicates: 1, conflicts: 1 });
+    expect([first.t, between.t].map((t) => priceOf(output, symbol, t))).toEqual([first.p, 0.77]);
+
+    const preferred = await importInto(output, [path], { preferred: true });
+    expect(preferred.ticks).toMatchObject({ accepted: 0, duplicates: 2, conflicts: 1 });
+    expect(priceOf(output, symbol, first.t)).toBe(other);
+    const kept = hashes(output, 'ticks');
+
+    const range = ['--from', '2025-06-13', '--to', '2025-06-15', '--symbol', symbol, '--force'];
+    const forced = await job('backfill', box.url, output, ...range);
+    expect(forced.code, forced.stderr).toBe(0);
+    expect(forced.summary.ticks).toMatchObject({ accepted: 0, conflicts: 1 });
+    expect(addsUp(forced.summary)).toBe(true);
+    expect(hashes(output, 'ticks')).toEqual(kept);
+  });
+
+  test('the bytes are those of an import that was left alone, however often it was killed', {
+    timeout: 120_000,
+  }, async () => {
+    const ticks = Array.from({ length: 120_000 }, (_, i) => ({
+      symbol: `S${(i * 7) % 40}`,
+      t: yesterday + Math.floor((i * 2 * dayMs) / 120_000),
+      p: ((i * 7919 + seed) % 1000) / 1000,
+    }));
+    const path = put(folder(), 'a.csv.gz', csvOf(ticks), fixedNow);
+    const covers = { from: yesterday, to: today + dayMs };
+    const calm = folder();
+    expect((await importInto(calm, [path], { covers })).ticks.accepted).toBe(120_000);
+    const wanted = hashes(calm, 'ticks', 'coverage');
+
+    const output = folder();
+    const flags = ['--covers', '2025-06-13..2025-06-15', '--set', 'publish.journal_ticks_max=15000'];
+    const args = ['import', path, '--output', output, '--set', 'source.name=box', '--json', '--quiet', ...flags];
+    let kills = 0;
+    for (let round = 0; round < 5; round++) {
+      const running = start(args);
+      const before = globSync('.oddslake/state.sqlite*', { cwd: output }).length;
+      await until(() => before > 0 || globSync('.oddslake/state.sqlite*', { cwd: output }).length > 0);
+      await sleep(200 + ((seed * (round + 3)) % 700));
+      running.child.kill('SIGKILL');
+      if ((await running.ended).signal === 'SIGKILL') kills++;
+    }
+    expect(kills).toBeGreaterThan(0);
+    const last = await run(args);
+    expect(last.code, last.stderr).toBe(0);
+    expect(addsUp(last.summary)).toBe(true);
+    expect(hashes(output, 'ticks', 'coverage')).toEqual(wanted);
+    const verified = await run(['verify', '--output', output, '--json']);
+    expect(verified.code, verified.stdout).toBe(0);
+  });
+});
+
+describe('an import of markets', () => {
+  test('brings the rows that one archive published into another, byte for byte', { timeout: 60_000 }, async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow });
+    const { output } = await polled(box);
+    const [name] = Object.keys(hashes(output, 'markets'));
+    const other = folder();
+    const summary = await importInto(other, [join(output, name!)]);
+    expect(summary).toMatchObject({ exit_code: 0, warnings: [], ticks: { fetched: 0 } });
+    expect(hashes(other, 'markets')).toEqual(hashes(output, 'markets'));
+    const known = async (archive: string): Promise<unknown> => {
+      const facts = 'symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, outcome';
+      const sql = `SELECT ${facts} FROM symbols ORDER BY symbol`;
+      return JSON.parse((await run(['sql', sql, '--output', archive, '--json'])).stdout);
+    };
+    expect(await known(other)).toEqual(await known(output));
+
+    // As text, too.
+    for (const format of ['csv', 'json'] as const) {
+      const sql = 'SELECT * FROM markets';
+      const { stdout } = await run(['sql', sql, '--output', output, '--format', format]);
+      const lines =
+        format === 'csv' ? stdout : (JSON.parse(stdout) as object[]).map((row) => `${JSON.stringify(row)}\n`).join('');
+      const third = folder();
+      await importInto(third, [put(folder(), format === 'csv' ? 'm.csv' : 'm.ndjson', lines)]);
+      expect(hashes(third, 'markets'), format).toEqual(hashes(output, 'markets'));
+    }
+
+    // Nobody's list names them: they are not polled.
+    const ticks = await run(jobArgs('ticks', other), access(box.url));
+    expect(ticks.code, ticks.stderr).toBe(0);
+    expect(ticks.summary.symbols.planned).toBe(0);
+  });
+
+  test('leaves newer facts as they are, and fills in what was not known', { timeout: 60_000 }, async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow });
+    const { output, symbol } = await polled(box);
+    const row = `'${symbol}' AS symbol, 'another question' AS question, 'unheard of' AS category, false AS is_active, 1 AS settled`;
+    const select = `SELECT ${row} UNION ALL SELECT 'NEW', 'what?', 'c', true, 0`;
+    const path = await writeParquet(join(folder(), 'm.parquet'), select, yesterday - dayMs);
+    const look = async (): Promise<Record<string, unknown>[]> => {
+      const sql = `SELECT * EXCLUDE (last_seen) FROM symbols WHERE symbol IN ('${symbol}', 'NEW') ORDER BY symbol = 'NEW'`;
+      return JSON.parse((await run(['sql', sql, '--output', output, '--json'])).stdout) as Record<string, unknown>[];
+    };
+    const [before] = await look();
+    const set = ['source.name=box', 'source.field_paths.outcome=["settled"]'];
+    expect(await importInto(output, [path], {}, set)).toMatchObject({ exit_code: 0, warnings: [] });
+    const [after, fresh] = await look();
+    const firstSeen = new Date(yesterday - dayMs).toISOString();
+    // Nobody had settled it yet; that it was inactive two days before is no news.
+    expect(after).toEqual({ ...before, first_seen: firstSeen, outcome: before!.outcome ?? 1 });
+    expect(fresh).toMatchObject({ symbol: 'NEW', canonical_id: 'NEW', question: 'what?', is_active: true, outcome: 0 });
+  });
+
+  test('takes a saved answer for a poll at the moment that it was generated', async () => {
+    const output = folder();
+    const record = { canonical_id: 'm1', symbols: ['A', 'B'], is_active: true, category: 'c' };
+    const page = { markets: [record, { no: 'id' }], count: 2, total: 2, view: 'matched', generated_at: yesterday + 5 };
+    const summary = await importInto(output, [put(folder(), 'markets.json.gz', JSON.stringify(page))]);
+    expect(summary).toMatchObject({ exit_code: 0, pages: 1, ticks: { fetched: 0 } });
+    expect(summary.warnings).toEqual([
+      expect.stringMatching(/^1 market record was set aside: canonical_id is not a string/),
+    ]);
+    const sql = 'SELECT symbol, views, epoch_ms(first_seen)::BIGINT AS first, date FROM markets ORDER BY symbol';
+    const rows = JSON.parse((await run(['sql', sql, '--output', output, '--json'])).stdout) as unknown[];
+    const seen = { views: ['matched'], first: yesterday + 5, date: '2025-06-13' };
+    expect(rows).toEqual([
+      { symbol: 'A', ...seen },
+      { symbol: 'B', ...seen },
+    ]);
+  });
+});

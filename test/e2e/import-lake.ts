@@ -1,0 +1,104 @@
+import { mkdirSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { DuckDBInstance } from '@duckdb/node-api';
+import { job } from '../../jobs/import.ts';
+import type { Context } from '../../src/app/context.ts';
+import type { ImportFlags } from '../../src/app/import-step.ts';
+import type { Summary } from '../../src/app/summary.ts';
+import { createLog } from '../../src/cli/log.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { systemClock, systemRandom } from '../../src/system.ts';
+
+// The wiring of the tests of imports: real files, the real job, in this process where no other is needed.
+
+export interface Tick {
+  readonly symbol: string;
+  readonly t: number;
+  readonly p: number;
+}
+
+/** When the files of a test were written, unless it says otherwise; long after what is in them. */
+export const writtenAt = Date.UTC(2026, 6, 20);
+export const day0 = Date.UTC(2026, 6, 11);
+const dayMs = 86_400_000;
+
+/** Ticks of some symbols over two days: names that need quotes, prices that need all their digits. */
+export const sample: readonly Tick[] = ['alpha', 'b,"eta"', 'γ 😀'].flatMap((symbol, s) =>
+  Array.from({ length: 300 }, (_, i) => ({
+    symbol,
+    t: day0 + Math.floor((i * 2 * dayMs) / 300) + s,
+    p: i % 50 === 0 ? 0.1 + 0.2 : ((i * 7919 + s) % 1000) / 1000,
+  })),
+);
+
+export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {}): ImportFlags => ({
+  ...{ paths, dataset: null, format: null, zone: null, covers: null, preferred: false },
+  ...rest,
+});
+
+/** Runs the job as the command does, without a process of its own. Rejects where the command would say exit code 2. */
+export async function importInto(
+  output: string,
+  paths: readonly string[],
+  rest: Partial<ImportFlags> = {},
+  set: readonly string[] = ['source.name=box'],
+): Promise<Summary> {
+  const settings = await loadSettings({ env: {}, cwd: output, set: [...set], output });
+  const context: Context = {
+    ...{ settings, clock: systemClock, random: systemRandom, version: '0', waitMs: 0, strict: false, mayCreate: false },
+    log: await createLog({ level: 'silent', stream: process.stderr }),
+    signal: new AbortController().signal,
+    startDisplay: async () => ({ update: () => {}, stop: () => {} }),
+  };
+  return await job.run(context, flagsOf(paths, rest));
+}
+
+export const packings = {
+  '': (bytes: Buffer): Buffer => bytes,
+  '.gz': (bytes: Buffer): Buffer => gzipSync(bytes),
+  '.zst': (bytes: Buffer): Buffer => zstdCompressSync(bytes),
+} as const;
+
+/** Writes a file with the time of writing of all others, and gives back its path. */
+export function put(folder: string, name: string, bytes: string | Uint8Array, atMs = writtenAt): string {
+  const path = join(folder, name);
+  mkdirSync(join(path, '..'), { recursive: true });
+  const packing = name.endsWith('.gz') ? '.gz' : name.endsWith('.zst') ? '.zst' : '';
+  writeFileSync(path, packings[packing](Buffer.from(bytes)));
+  utimesSync(path, atMs / 1000, atMs / 1000);
+  return path;
+}
+
+const quoted = (text: string): string => `"${text.replaceAll('"', '""')}"`;
+
+export const csvOf = (ticks: readonly Tick[]): string =>
+  `symbol,t,p\n${ticks.map(({ symbol, t, p }) => `${quoted(symbol)},${t},${p}\n`).join('')}`;
+
+export const ndjsonOf = (ticks: readonly Tick[]): string => ticks.map((tick) => `${JSON.stringify(tick)}\n`).join('');
+
+/** One saved answer, as the service writes it. */
+export function pageOf(symbol: string, ticks: readonly Tick[], rest: Record<string, unknown> = {}): string {
+  const body = ticks.map(({ t, p }) => ({ t, p }));
+  const page = { symbol, ticks: body, count: body.length, from: day0, to: day0 + 2 * dayMs, generated_at: writtenAt };
+  return JSON.stringify({ ...page, ...rest });
+}
+
+/** Runs SQL that writes a Parquet file, `FILE` being its path; gives back its bytes' path. */
+export async function writeParquet(path: string, select: string, atMs = writtenAt): Promise<string> {
+  mkdirSync(join(path, '..'), { recursive: true });
+  const instance = await DuckDBInstance.create(':memory:', { threads: '1' });
+  const connection = await instance.connect();
+  await connection.run("SET TimeZone = 'UTC'");
+  await connection.run(`COPY (${select}) TO '${path}' (FORMAT parquet)`);
+  connection.closeSync();
+  instance.closeSync();
+  utimesSync(path, atMs / 1000, atMs / 1000);
+  return path;
+}
+
+/** SQL with the rows of ticks; `t` says how to write the time, a number of milliseconds. */
+export const selectOf = (ticks: readonly Tick[], t = 't'): string =>
+  `SELECT symbol, ${t} AS t, p::DOUBLE AS p FROM (VALUES ${ticks
+    .map((tick) => `('${tick.symbol}', ${tick.t}::BIGINT, '${tick.p}')`)
+    .join(', ')}) v(symbol, t, p)`;
