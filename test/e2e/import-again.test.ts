@@ -1,7 +1,8 @@
-import { globSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openDatabase } from '../../src/state/database.ts';
 import { csvOf, importInto, put, type Tick, writeParquet } from './import-lake.ts';
 import {
   access,
@@ -48,6 +49,19 @@ const priceOf = (output: string, symbol: string, t: number): number | undefined 
   ticksOf(output)
     .get(symbol)
     ?.find((tick) => tick.t === t)?.p;
+
+/** Ticks that a run which was killed has left in the journal. */
+function journaled(output: string): number {
+  if (!existsSync(join(output, '.oddslake/state.sqlite'))) return 0;
+  const db = openDatabase(join(output, '.oddslake/state.sqlite'), 5_000);
+  try {
+    return db.one("SELECT 1 FROM sqlite_master WHERE name = 'journal_ticks'") === undefined
+      ? 0
+      : (db.one<{ n: number | null }>('SELECT sum(n) AS n FROM journal_ticks')?.n ?? 0);
+  } finally {
+    db.close();
+  }
+}
 
 describe('after an import', () => {
   test('a backfill asks for nothing but what the files do not cover', { timeout: 60_000 }, async () => {
@@ -146,9 +160,13 @@ describe('after an import', () => {
     let kills = 0;
     for (let round = 0; round < 5; round++) {
       const running = start(args);
-      const before = globSync('.oddslake/state.sqlite*', { cwd: output }).length;
-      await until(() => before > 0 || globSync('.oddslake/state.sqlite*', { cwd: output }).length > 0);
-      await sleep(200 + ((seed * (round + 3)) % 700));
+      let over = false;
+      void running.ended.then(() => {
+        over = true;
+      });
+      // While it takes rows in, or publishes some of them.
+      await until(() => over || journaled(output) > 0, 60_000);
+      await sleep((seed * (round + 3)) % 400);
       running.child.kill('SIGKILL');
       if ((await running.ended).signal === 'SIGKILL') kills++;
     }

@@ -9,8 +9,8 @@ import { promisify } from 'node:util';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
-const root = new URL('../..', import.meta.url).pathname;
-const data = join(root, '..', 'shared', 'data');
+const project = new URL('../..', import.meta.url).pathname;
+const data = join(project, '..', 'shared', 'data');
 const ticksFile = join(data, 'polymarket-us-ticks.parquet');
 const marketsFile = join(data, 'polymarket-us-markets.parquet');
 const present = existsSync(ticksFile) && existsSync(marketsFile);
@@ -25,7 +25,9 @@ describe.skipIf(!present)('a replayed recording', () => {
 
   beforeAll(async () => {
     const args = ['sandbox', '--ticks', ticksFile, '--markets', marketsFile, '--json', '--quiet'];
-    sandbox = spawn(process.execPath, [join(root, 'bin/main.ts'), ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+    sandbox = spawn(process.execPath, [join(project, 'bin/main.ts'), ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     const [line] = (await once(createInterface({ input: sandbox.stdout! }), 'line')) as [string];
     url = (JSON.parse(line) as { url: string }).url;
   }, 60_000);
@@ -40,7 +42,7 @@ describe.skipIf(!present)('a replayed recording', () => {
     const args = ['backfill', '--from', '2026-07-11', '--to', '2026-07-13', '--output', lake, '--json', '--quiet'];
     const set = ['upstream.requests_per_second=100000', 'upstream.concurrency=8', 'source.name=recording'];
     const env = { ...process.env, ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: 'sandbox-key' };
-    const command = [join(root, 'bin/main.ts'), ...args, ...set.flatMap((one) => ['--set', one])];
+    const command = [join(project, 'bin/main.ts'), ...args, ...set.flatMap((one) => ['--set', one])];
     const { stdout } = await promisify(execFile)(process.execPath, command, { env });
     return JSON.parse(stdout.trim().split('\n').at(-1)!) as {
       exit_code: number;
@@ -53,14 +55,14 @@ describe.skipIf(!present)('a replayed recording', () => {
   const tickRequests = async (): Promise<number> =>
     ((await (await fetch(`${url}/sandbox/stats`)).json()) as { tickRequests: number }).tickRequests;
 
-  const hashes = (): Record<string, string> =>
+  const hashes = (root = lake, pattern = '**/*.parquet'): Record<string, string> =>
     Object.fromEntries(
-      globSync('**/*.parquet', { cwd: lake })
+      globSync(pattern, { cwd: root })
         .sort()
         .map((path) => [
           path,
           createHash('sha256')
-            .update(readFileSync(join(lake, path)))
+            .update(readFileSync(join(root, path)))
             .digest('hex'),
         ]),
     );
@@ -83,6 +85,19 @@ describe.skipIf(!present)('a replayed recording', () => {
     expect(second).toMatchObject({ exit_code: 0, requests: 0, ticks: { fetched: 0 } });
     expect(await tickRequests()).toBe(asked);
     expect(hashes()).toEqual(before);
+  });
+
+  test('gives, imported from its file, the same bytes of ticks as over HTTP', { timeout: 180_000 }, async () => {
+    const imported = join(folder, 'imported');
+    const args = ['import', ticksFile, '--tz', 'UTC', '--output', imported, '--json', '--quiet'];
+    const command = [join(project, 'bin/main.ts'), ...args, '--set', 'source.name=recording'];
+    const { stdout } = await promisify(execFile)(process.execPath, command, { env: { PATH: process.env.PATH } });
+    const summary = JSON.parse(stdout) as { exit_code: number; ticks: object; symbols: object };
+    expect(summary).toMatchObject({
+      ...{ exit_code: 0, symbols: { planned: 11_214, done: 11_214, failed: 0 } },
+      ticks: { fetched: 3_925_578, accepted: 3_925_578, duplicates: 0, conflicts: 0, quarantined: 0 },
+    });
+    expect(hashes(imported, 'ticks/**/*.parquet')).toEqual(hashes(lake, 'ticks/**/*.parquet'));
   });
 });
 

@@ -1,0 +1,210 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { openZone, utcZone } from '../../src/core/zone.ts';
+import { csvHead, datasetOf } from '../../src/ingest/import-columns.ts';
+import { cutRaw, type RawRows, rawCharsMax, readRows, startHeap } from '../../src/ingest/import-rows.ts';
+import { lacksZone, readTimeText } from '../../src/ingest/import-time.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`import rows: SEED=${seed}`);
+
+describe('a time as text', () => {
+  const noon = Date.UTC(2026, 6, 11, 12);
+
+  test.each([
+    ['1783771200000', noon],
+    ['1783771200000.0', noon],
+    ['2026-07-11T12:00:00Z', noon],
+    ['2026-07-11 12:00:00+00', noon],
+    ['2026-07-11 12:00:00 UTC', noon],
+    ['2026-07-11T08:00:00-04:00', noon],
+    ['2026-07-11T17:30:00.000000+0530', noon],
+    ['2026-07-11T12:00Z', noon],
+    [' 2026-07-11 12:00:00.1230000Z ', noon + 123],
+    ['2026-07-11', Date.UTC(2026, 6, 11)],
+    ['2026-07-11 12:00:00', noon],
+    ['2024-02-29 00:00:00', Date.UTC(2024, 1, 29)],
+  ])('%s is read', (text, wanted) => {
+    expect(readTimeText(text, utcZone)).toBe(wanted);
+  });
+
+  test.each([
+    ['', 'is no time'],
+    ['yesterday', 'is no time'],
+    ['11/07/2026 12:00', 'is no time'],
+    ['1783771200000.5', 'is no time'],
+    ['1e12', 'is no time'],
+    ['2026-07-11T12', 'is no time'],
+    ['2026-02-29 00:00:00', 'is a time that does not exist'],
+    ['2026-13-01 00:00:00', 'is a time that does not exist'],
+    ['2026-06-30 23:59:60', 'is a time that does not exist'],
+    ['2026-07-11 24:00:00', 'is a time that does not exist'],
+    ['2026-07-11 12:00:00.0001', 'is finer than a millisecond'],
+    ['2026-07-11 12:00:00.123000001Z', 'is finer than a millisecond'],
+  ])('%j %s', (text, reason) => {
+    expect(readTimeText(text, utcZone)).toEqual({ reason });
+  });
+
+  test('without a zone is none where nobody says which it is', () => {
+    expect(readTimeText('2026-07-11 12:00:00', null)).toEqual({ reason: 'has no zone (see --tz)' });
+    expect(lacksZone('2026-07-11 12:00:00')).toBe(true);
+    expect(lacksZone('2026-07-11')).toBe(true);
+    for (const text of ['2026-07-11 12:00:00+01', '2026-07-11T12:00:00Z', '1783771200000', 'x'])
+      expect(lacksZone(text)).toBe(false);
+  });
+
+  test('is what Date.parse takes it for, where that knows it', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 946_684_800_000, max: 4_133_980_799_999 }), (ms) => {
+        const iso = new Date(ms).toISOString();
+        expect(readTimeText(iso, null)).toBe(ms);
+        expect(readTimeText(iso.replace('T', ' ').replace('Z', ''), utcZone)).toBe(ms);
+        expect(readTimeText(iso.replace('Z', '+05:30'), null)).toBe(Date.parse(iso.replace('Z', '+05:30')));
+      }),
+      { seed },
+    );
+  });
+});
+
+describe('rows', () => {
+  const read = (rows: Partial<RawRows> & Pick<RawRows, 'symbol' | 't' | 'p'>, zone = utcZone) => {
+    const out: { taken: unknown[]; rejected: unknown[] } = { taken: [], rejected: [] };
+    readRows({ local: false, textPrices: true, ...rows }, zone, {
+      take: (...tick) => out.taken.push(tick),
+      reject: (symbol, { reason, raw }) => out.rejected.push([symbol, reason, raw]),
+    });
+    return out;
+  };
+
+  test('are taken as they are', () => {
+    const rows = { symbol: ['A', 'A', '😀'], t: [1e12, '1000000000001', 1e12], p: [0.1 + 0.2, ' 1e-3', -0] };
+    expect(read(rows).taken).toEqual([
+      ['A', 1e12, 0.1 + 0.2],
+      ['A', 1e12 + 1, 0.001],
+      ['😀', 1e12, -0],
+    ]);
+  });
+
+  test.each<[unknown, unknown, unknown, string | null, string]>([
+    [null, 1e12, 0.5, null, 'symbol is missing'],
+    ['', 1e12, 0.5, null, 'symbol is missing'],
+    [7, 1e12, 0.5, null, 'symbol is no text'],
+    ['\ud800', 1e12, 0.5, null, 'symbol is no text'],
+    ['A', null, 0.5, 'A', 't is missing'],
+    ['A', '', 0.5, 'A', 't is missing'],
+    ['A', true, 0.5, 'A', 't is not a number'],
+    ['A', 1e12 + 0.5, 0.5, 'A', 't is not a whole number of milliseconds'],
+    ['A', Number.NaN, 0.5, 'A', 't is not a whole number of milliseconds'],
+    ['A', 1e12, null, 'A', 'p is missing'],
+    ['A', 1e12, '', 'A', 'p is missing'],
+    ['A', 1e12, 'n/a', 'A', 'p is not a number'],
+    ['A', 1e12, '0,5', 'A', 'p is not a number'],
+    ['A', 1e12, '0x10', 'A', 'p is not a number'],
+    ['A', 1e12, {}, 'A', 'p is not a number'],
+    ['A', 1e12, Number.NaN, 'A', 'p is not finite'],
+    ['A', 1e12, '-inf', 'A', 'p is not finite'],
+    ['A', 1e12, '1e400', 'A', 'p is not finite'],
+  ])('of %j, %j, %j are set aside', (symbol, t, p, owner, reason) => {
+    const { taken, rejected } = read({ symbol: [symbol], t: [t], p: [p] });
+    expect(taken).toEqual([]);
+    expect(rejected).toEqual([[owner, reason, expect.any(String)]]);
+  });
+
+  test('take no text for a price where the format has numbers', () => {
+    const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['0.5'], textPrices: false });
+    expect(rejected).toEqual([['A', 'p is not a number', '{"symbol":"A","t":1000000000000,"p":"0.5"}']]);
+  });
+
+  test('of wall-clock times are instants of their zone', () => {
+    const shown = [Date.UTC(2026, 6, 11, 12), Date.UTC(2026, 10, 1, 1, 30), Date.UTC(2026, 2, 8, 2, 30), 1e300];
+    const rows = { symbol: ['A', 'A', 'A', 'A'], t: shown, p: [1, 1, 1, 1], local: true };
+    const { taken, rejected } = read(rows, openZone('America/New_York'));
+    expect(taken).toEqual([
+      ['A', Date.UTC(2026, 6, 11, 16), 1],
+      ['A', 1e300, 1],
+    ]);
+    expect(rejected).toEqual([
+      ['A', expect.stringMatching(/ambiguous/), '{"symbol":"A","t":"2026-11-01T01:30:00.000","p":1}'],
+      ['A', expect.stringMatching(/does not exist/), '{"symbol":"A","t":"2026-03-08T02:30:00.000","p":1}'],
+    ]);
+  });
+
+  test('set aside keep no more of their text than is reasonable', () => {
+    expect(cutRaw('x'.repeat(rawCharsMax))).toHaveLength(rawCharsMax);
+    expect(cutRaw('x'.repeat(1e6))).toHaveLength(rawCharsMax + 1);
+  });
+});
+
+describe('the heap', () => {
+  test('gives back the ticks of each symbol in the order they came', () => {
+    const anyTicks = fc.array(fc.record({ symbol: fc.constantFrom('', 'A', 'B', 'C'), t: fc.nat(9), p: fc.double() }), {
+      maxLength: 50,
+    });
+    fc.assert(
+      fc.property(anyTicks, anyTicks, (first, second) => {
+        const heap = startHeap(50);
+        for (const ticks of [first, second]) {
+          for (const { symbol, t, p } of ticks) heap.add(symbol, t, p);
+          expect(heap.length).toBe(ticks.length);
+          const drained = [...heap.drain()].map(({ symbol, t, p }) => [symbol, [...t], [...p]]);
+          const groups = [...Map.groupBy(ticks, ({ symbol }) => symbol)];
+          expect(drained).toEqual(
+            groups.map(([symbol, own]) => [symbol, own.map(({ t }) => t), own.map(({ p }) => p)]),
+          );
+          expect(heap.length).toBe(0);
+        }
+      }),
+      { seed },
+    );
+  });
+
+  test('takes no more than it has room for', () => {
+    const heap = startHeap(1);
+    heap.add('A', 1, 1);
+    expect(() => heap.add('A', 2, 1)).toThrow(RangeError);
+  });
+});
+
+describe('the columns of a file', () => {
+  const list = {
+    question: ['question'],
+    source: ['source'],
+    opensAt: [],
+    closesAt: [],
+    resolvedAt: [],
+    outcome: ['won'],
+  };
+  const paths = { symbolPaths: ['symbol', 'venues/*/ticker'], fieldPaths: list };
+
+  test.each<[string[], 'ticks' | 'markets' | null, unknown]>([
+    [['p', 'symbol', 't', 'more'], null, 'ticks'],
+    [['symbol', 't', 'p', 'canonical_id'], 'markets', 'markets'],
+    [['canonical_id', 'venues'], null, 'markets'],
+    [['symbol', 'question'], null, 'markets'],
+    [['symbol', 'won'], null, 'markets'],
+    [['venues'], 'markets', 'markets'],
+    [['symbol', 't'], null, { lacks: expect.stringMatching(/lacks the column p .*--dataset markets/) }],
+    [
+      ['symbol', 'time', 'price'],
+      null,
+      { lacks: expect.stringMatching(/lacks the columns t, p \(it has symbol, time, price\)/) },
+    ],
+    [['symbol', 'question'], 'ticks', { lacks: expect.stringMatching(/lacks the columns t, p [^;]*$/) }],
+    [['t', 'p'], 'markets', { lacks: expect.stringMatching(/symbol or canonical_id/) }],
+  ])('%j, said to be %s', (names, given, wanted) => {
+    expect(datasetOf(names, given, paths)).toEqual(wanted);
+  });
+
+  test.each<[string, unknown]>([
+    ['symbol,t,p\nA,1,2\n', { names: ['symbol', 't', 'p'], delimiter: ',' }],
+    ['\ufeff"symbol";"t";"p"\r\n', { names: ['symbol', 't', 'p'], delimiter: ';' }],
+    ['symbol\tt\tp', { names: ['symbol', 't', 'p'], delimiter: '\t' }],
+    [',symbol,t,p\n0,A,1,2', { names: ['column_0', 'symbol', 't', 'p'], delimiter: ',' }],
+    ['"a,""b""",p\n', { names: ['a,"b"', 'p'], delimiter: ',' }],
+    ['t,t,p\n', undefined],
+    ['', undefined],
+    ['x'.repeat(70_000), undefined],
+  ])('%.30j are found in the first line', (text, wanted) => {
+    expect(csvHead(text)).toEqual(wanted);
+  });
+});
