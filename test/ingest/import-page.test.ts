@@ -1,0 +1,172 @@
+import { describe, expect, test } from 'vitest';
+import { utcZone } from '../../src/core/zone.ts';
+import { readMarketRow, typedOf } from '../../src/ingest/import-market.ts';
+import { readSavedPage } from '../../src/ingest/import-page.ts';
+import { UnreadableAnswer } from '../../src/upstream/json-answer.ts';
+
+const day = Date.UTC(2026, 6, 11);
+const times = { writtenAt: day + 9000, futureMs: day + 20_000 };
+const bytes = (page: unknown): Buffer => Buffer.from(JSON.stringify(page));
+const whole = {
+  symbol: 'A',
+  ticks: [{ t: day, p: 0.5 }],
+  count: 1,
+  from: day,
+  to: day + 5000,
+  generated_at: day + 4000,
+};
+
+describe('a saved page', () => {
+  test('covers what it states up to when it was generated', () => {
+    const page = readSavedPage(bytes(whole), null, times);
+    expect(page).toMatchObject({ kind: 'ticks', symbol: 'A', observedAt: day + 4000 });
+    expect(page).toHaveProperty('covered', [{ from: day, to: day + 4000 }]);
+  });
+
+  test('was generated when its file was written where it does not say, or says what cannot be', () => {
+    for (const generated_at of [undefined, 'noon', 5, day + 30_000]) {
+      const page = readSavedPage(bytes({ ...whole, generated_at }), null, times);
+      expect(page).toMatchObject({ observedAt: times.writtenAt, covered: [{ from: day, to: day + 5000 }] });
+    }
+  });
+
+  test.each([
+    [{ from: null }],
+    [{ to: undefined }],
+    [{ from: day + 5000 }],
+    [{ from: day + 4500 }],
+    [{ gaps: [[day - 1, day + 9000]] }],
+  ])('covers nothing with %j', (rest) => {
+    expect(readSavedPage(bytes({ ...whole, ...rest }), null, times)).toHaveProperty('covered', []);
+  });
+
+  test('does not cover the time before all recordings, whatever it states', () => {
+    const page = readSavedPage(bytes({ ...whole, from: 0 }), null, times);
+    expect(page).toHaveProperty('covered', [{ from: Date.UTC(2000, 0, 1), to: day + 4000 }]);
+  });
+
+  test('keeps ticks outside of its window, and sets aside the unusable', () => {
+    const ticks = [
+      { t: day - 1, p: 0.5 },
+      { t: day, p: 'x' },
+      { t: 7, p: 0.5 },
+      { t: day + 20_001, p: 0.5 },
+    ];
+    const page = readSavedPage(bytes({ ...whole, ticks, count: 4 }), null, times);
+    if (page.kind !== 'ticks') throw new Error('no ticks');
+    expect([...page.judged.ticks.t]).toEqual([day - 1]);
+    expect(page.judged.rejected.map(({ reason }) => reason)).toEqual([
+      ...['p is not a number', 't is outside the years 2000 to 2100', 't is in the future'],
+    ]);
+  });
+
+  test('without a symbol is set aside', () => {
+    for (const symbol of [undefined, null, 7, '']) {
+      const page = readSavedPage(bytes({ ...whole, symbol }), null, times);
+      expect(page).toMatchObject({ kind: 'set aside', rejected: { reason: expect.stringMatching(/names no symbol/) } });
+    }
+  });
+
+  test('of markets is told by its content, or has to be one', () => {
+    const page = { markets: [{ canonical_id: 'a' }], view: 'matched', generated_at: day };
+    const wanted = { kind: 'markets', observedAt: day, view: 'matched', records: page.markets };
+    expect(readSavedPage(bytes(page), null, times)).toEqual(wanted);
+    expect(readSavedPage(bytes(page), 'markets', times)).toEqual(wanted);
+    expect(() => readSavedPage(bytes(page), 'ticks', times)).toThrow('no ticks array');
+    expect(() => readSavedPage(bytes(whole), 'markets', times)).toThrow('no markets array');
+  });
+
+  test.each([['[]'], ['{"ticks": ['], ['{"hello": 1}'], [''], ['{"symbol":"A","ticks":[],"count":3}']])(
+    'is none: %s',
+    (text) => {
+      expect(() => readSavedPage(Buffer.from(text), null, times)).toThrow(UnreadableAnswer);
+    },
+  );
+});
+
+describe('a row of markets', () => {
+  const fieldPaths = {
+    question: ['title'],
+    source: ['venue'],
+    opensAt: [],
+    closesAt: ['end'],
+    resolvedAt: [],
+    outcome: ['won'],
+  };
+  const rules = {
+    paths: { symbolPaths: ['symbol', 'symbols/*'], fieldPaths },
+    ...{ zone: utcZone, localColumns: new Set(['end']), writtenAt: day, futureMs: day + 1000 },
+  };
+  const read = (row: Record<string, unknown>, more = {}) => readMarketRow(row, { ...rules, ...more });
+
+  test('has its symbol for a canonical_id where it has none, and was seen when the file was written', () => {
+    expect(read({ symbol: 'A', title: 'q', n: 5, nothing: null })).toMatchObject({
+      ...{ firstSeen: day, lastSeen: day },
+      facts: [{ symbol: 'A', canonicalId: 'A', question: 'q', views: [], isActive: null, extra: '{"n":5}' }],
+    });
+  });
+
+  test('was seen when it says so: from first to last, or at one moment', () => {
+    expect(read({ symbol: 'A', first_seen: day - 9, last_seen: day - 5 })).toMatchObject({
+      firstSeen: day - 9,
+      lastSeen: day - 5,
+    });
+    expect(read({ symbol: 'A', last_seen: '2026-07-10T00:00:00Z' })).toMatchObject({ firstSeen: day - 86_400_000 });
+    expect(read({ symbol: 'A', observed_at: day - 3, generated_at: day - 2 })).toMatchObject({ lastSeen: day - 3 });
+    expect(read({ symbol: 'A', generated_at: day - 2 })).toMatchObject({ firstSeen: day - 2, lastSeen: day - 2 });
+  });
+
+  test.each([
+    [{ symbol: 'A', first_seen: 'soon' }, 'first_seen is no time'],
+    [{ symbol: 'A', observed_at: day + 1001 }, 'observed_at is no time of the past'],
+    [{ symbol: 'A', last_seen: true }, 'last_seen is no time of the past'],
+    [{ title: 'q' }, 'canonical_id is not a string'],
+  ])('%j is set aside', (row, reason) => {
+    expect(read(row)).toEqual({ reason });
+  });
+
+  test('as published speaks for its own symbol, and keeps its extra fields as they are', () => {
+    const extra = '{"symbols":["A","B"],  "opens_at":5,"venue":"w"}';
+    const row = {
+      canonical_id: 'm',
+      symbol: 'A',
+      source: 'v',
+      views: '["x","a"]',
+      first_seen: day,
+      last_seen: day,
+      extra,
+    };
+    expect(read(row)).toMatchObject({ facts: [{ canonicalId: 'm', symbol: 'A', views: ['a', 'x'], extra }] });
+    expect(read(row)).toHaveProperty('facts.length', 1);
+  });
+
+  test('brings every symbol that the paths find in a record', () => {
+    expect(read({ canonical_id: 'm', symbols: ['A', 'B'] })).toMatchObject({
+      facts: [{ symbol: 'A' }, { symbol: 'B' }],
+    });
+  });
+
+  test('has wall-clock times in the zone that was told, and none without one', () => {
+    const row = { symbol: 'A', end: day + 5, won: true };
+    expect(read(row)).toMatchObject({ facts: [{ closesAt: day + 5, outcome: 1 }] });
+    expect(read(row, { zone: null })).toMatchObject({
+      facts: [{ closesAt: null, extra: '{"end":"2026-07-11T00:00:00.005"}' }],
+    });
+  });
+
+  test('of text has numbers and truth values where a column is known to hold them', () => {
+    const row = typedOf(
+      { symbol: '12', is_active: 'True', confidence: '0.5', won: '1', end: `${day}`, category: '7', closes_at: 'soon' },
+      rules.paths,
+    );
+    expect(row).toEqual({
+      symbol: '12',
+      is_active: true,
+      confidence: 0.5,
+      won: 1,
+      end: day,
+      category: '7',
+      closes_at: 'soon',
+    });
+  });
+});
