@@ -6,7 +6,11 @@ const timerMsMax = 2 ** 31 - 1;
 /** The machine's own clock. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
-  monotonicMs: () => performance.now(),
+  // Since the machine started, the same for all of its processes.
+  monotonicMs() {
+    const [seconds, nanoseconds] = process.hrtime();
+    return seconds * 1000 + nanoseconds / 1e6;
+  },
   async sleep(ms, signal) {
     try {
       // Timers count in 31 bits; a longer one would fire at once.

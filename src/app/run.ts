@@ -3,9 +3,11 @@ import { systemDisk } from '../archive/disk.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { recover } from '../archive/publish.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
+import type { PaceMemory } from '../core/pace.ts';
 import { dayMs } from '../core/window.ts';
 import { requireUpstream } from '../settings/settings.ts';
 import { openIntent } from '../state/intent.ts';
+import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
@@ -44,15 +46,17 @@ export async function runJob(
   body: (run: Run) => Promise<void>,
 ): Promise<Summary> {
   const startedAt = context.clock.nowMs();
-  const parts: { archive?: Archive; client?: Upstream; run?: Run } = {};
+  const parts: { archive?: Archive; pace?: SharedPace; client?: Upstream; run?: Run } = {};
   let thrown: unknown;
   try {
     if (needs.upstream) requireUpstream(context.settings);
     parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true);
     requireCurrentFormat(parts.archive);
     await finishBroken(parts.archive, context);
+    const { state, layout } = parts.archive;
     parts.run = startedRun(context, job, parts.archive, startedAt, async () => {
-      parts.client ??= await connect(context);
+      parts.pace ??= openSharedPace(state, layout.private);
+      parts.client ??= await connect(context, parts.pace);
       return parts.client;
     });
     await body(parts.run);
@@ -85,6 +89,7 @@ export async function runJob(
   if (thrown !== undefined) context.log.debug({ err: thrown }, 'the run ended early');
   parts.archive?.close();
   await parts.client?.close();
+  parts.pace?.close();
   return summary;
 }
 
@@ -179,8 +184,8 @@ export function openConfiguredArchive(
 
 const minuteMs = 60_000;
 
-/** Opens the client that the settings describe. */
-export async function connect(context: Context): Promise<Upstream> {
+/** Opens the client that the settings describe, at the archive's pace. */
+export async function connect(context: Context, pace: PaceMemory): Promise<Upstream> {
   const { baseUrl, apiKey } = requireUpstream(context.settings);
   const { upstream } = context.settings;
   const { openUpstream } = await import('../upstream/client.ts');
@@ -198,7 +203,7 @@ export async function connect(context: Context): Promise<Upstream> {
       retryAfterMsMax: upstream.retryAfterSecondsMax * 1000,
       userAgent: `oddslake/${context.version}`,
     },
-    { clock: context.clock, random: context.random, log: context.log },
+    { clock: context.clock, random: context.random, log: context.log, pace },
   );
 }
 

@@ -2,7 +2,7 @@
 export interface Clock {
   /** Wall clock, epoch milliseconds UTC. It may jump. */
   nowMs(): number;
-  /** Milliseconds since some fixed moment; never goes back. */
+  /** Milliseconds since some fixed moment, the same for all processes of the machine until that starts anew; never goes back. */
   monotonicMs(): number;
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;

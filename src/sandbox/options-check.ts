@@ -2,6 +2,7 @@ import { UsageError } from '../core/errors.ts';
 import { bookShapes } from './book-shapes.ts';
 import { faultKinds } from './faults.ts';
 import { fixedOptions, type RunningOptions, type SandboxOptions, sandboxDefaults } from './options.ts';
+import { limiterKinds, rateHeaderForms } from './rate-limit.ts';
 import { pageLayouts } from './tick-page.ts';
 
 interface Rule {
@@ -74,6 +75,8 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
   marketsCap: whole(0, 1_000_000),
   gzip: flag,
   requestsPerSecond: orNull(number(0.01, 1_000_000)),
+  limiter: oneOf(...limiterKinds),
+  rateHeaders: oneOf(...rateHeaderForms),
   retryAfter: oneOf('seconds', 'date', 'none'),
   latencyMs: whole(0, timerMsMax),
   faultShare: number(0, 1),

@@ -1,6 +1,7 @@
 import { dayMs } from '../core/window.ts';
 import type { BookShape } from './book-shapes.ts';
 import { type FaultKind, faultKinds } from './faults.ts';
+import type { LimiterKind, RateHeaderForm } from './rate-limit.ts';
 import type { PageLayout } from './tick-page.ts';
 
 /** Everything that can be asked of a sandbox. Bounds stand with the checks, in options-check.ts. */
@@ -66,6 +67,10 @@ export interface SandboxOptions {
 
   /** Requests allowed under the key in any second, more are answered 429; null sets no limit. Default null. */
   readonly requestsPerSecond: number | null;
+  /** How that limit counts: over any span, over spans side by side, or as a bucket that fills. Default `sliding`. */
+  readonly limiter: LimiterKind;
+  /** Headers that tell of it: none, RateLimit of the IETF draft or its older form, or X-RateLimit. Default `none`. */
+  readonly rateHeaders: RateHeaderForm;
   /** What a 429 of that limit carries as Retry-After. Default `seconds`. */
   readonly retryAfter: 'seconds' | 'date' | 'none';
   /** Wait before each answer, in milliseconds. Default 0. */
@@ -123,6 +128,8 @@ export const sandboxDefaults: SandboxOptions = {
   marketsCap: 100_000,
   gzip: true,
   requestsPerSecond: null,
+  limiter: 'sliding',
+  rateHeaders: 'none',
   retryAfter: 'seconds',
   latencyMs: 0,
   faultShare: 0,

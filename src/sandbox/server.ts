@@ -6,9 +6,10 @@ import { faultOf } from './faults.ts';
 import type { Feed } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
 import { paths } from './paths.ts';
+import { rateHeaders, rateLimit, type Verdict } from './rate-limit.ts';
 import { marketsRoute, orderbookRoute, type RouteContext, ticksRoute } from './routes.ts';
 import { type Call, send, sendSlowly } from './send.ts';
-import { rateLimit } from './sliding.ts';
+
 import type { StatsKeeper } from './stats.ts';
 import { isTorn, tear } from './torn-answers.ts';
 
@@ -44,7 +45,15 @@ export function requestListener(parts: ServerParts) {
     response.on('close', exchange.closed);
     const call = { request, response, exchange };
     try {
-      const refusal = refuse(request, path, parts, limit);
+      const options = parts.options();
+      const asked = refuse(request, path, parts);
+      const verdict = asked === undefined ? limitVerdict(parts, limit) : undefined;
+      if (verdict !== undefined) {
+        for (const [name, value] of Object.entries(rateHeaders(verdict, options.rateHeaders, parts.clock.nowMs()))) {
+          response.setHeader(name, value);
+        }
+      }
+      const refusal = asked ?? tooMany(parts, verdict);
       if (parts.options().latencyMs > 0) await parts.clock.sleep(parts.options().latencyMs, parts.stopping);
       if (refusal !== undefined) send(call, refusal, false);
       else await answerRoute(call, { path, query, n: requests++ }, parts);
@@ -60,8 +69,8 @@ function target(request: IncomingMessage): { readonly path: string; readonly que
   return { path, query: new URLSearchParams(query) };
 }
 
-/** What is wrong with a request whatever it asks for: path, method, key, rate, in this order. */
-function refuse(request: IncomingMessage, path: string, parts: ServerParts, limit: ReturnType<typeof rateLimit>) {
+/** What is wrong with a request whatever it asks for: path, method, key, in this order. */
+function refuse(request: IncomingMessage, path: string, parts: ServerParts): Answer | undefined {
   const options = parts.options();
   if (!routes.has(path)) return problem(404, 'no such path');
   if (request.method !== 'GET') return problem(405, 'only GET is answered', { allow: 'GET' });
@@ -69,9 +78,17 @@ function refuse(request: IncomingMessage, path: string, parts: ServerParts, limi
     return problem(401, 'a market data key is required', { 'www-authenticate': 'Bearer' });
   }
   if (options.forbidden) return problem(403, 'this key may not read market data');
-  if (options.requestsPerSecond === null) return undefined;
-  const waitMs = limit.take(parts.clock.monotonicMs(), options.requestsPerSecond);
-  return waitMs === 0 ? undefined : comeBackLater(429, waitMs, options.retryAfter, parts.clock.nowMs());
+  return undefined;
+}
+
+function limitVerdict({ options, clock }: ServerParts, limit: ReturnType<typeof rateLimit>): Verdict | undefined {
+  const { requestsPerSecond, limiter } = options();
+  return requestsPerSecond === null ? undefined : limit.take(clock.monotonicMs(), requestsPerSecond, limiter);
+}
+
+function tooMany({ options, clock }: ServerParts, verdict: Verdict | undefined): Answer | undefined {
+  if (verdict === undefined || verdict.waitMs === 0) return undefined;
+  return comeBackLater(429, verdict.waitMs, options().retryAfter, clock.nowMs());
 }
 
 interface Asked {

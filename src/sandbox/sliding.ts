@@ -19,23 +19,3 @@ export function slidingCount() {
     earliest: (): number | undefined => times[oldest],
   };
 }
-
-/**
- * A limit over a sliding second. Below one a second, or for a broken rate, the span grows until a whole number of
- * requests fits: 2.5 a second are three in 1.2 s. A refused request does not count.
- */
-export function rateLimit() {
-  const taken = slidingCount();
-  return {
-    /** Zero where the request may go on, else the milliseconds until one may. */
-    take(nowMs: number, perSecond: number): number {
-      const most = Math.ceil(perSecond);
-      const spanMs = (most / perSecond) * 1000;
-      if (taken.within(nowMs, spanMs) < most) {
-        taken.add(nowMs);
-        return 0;
-      }
-      return taken.earliest()! + spanMs - nowMs;
-    },
-  };
-}

@@ -3,6 +3,7 @@ import { UnreadableAnswer } from './json-answer.ts';
 import { type AnswerHead, judgeStatus, judgeUnreadable } from './judge.ts';
 import { type Limiter, PausedTooLong, type Turn } from './limiter.ts';
 import type { UpstreamDeps, UpstreamLimits } from './options.ts';
+import { statedRate } from './rate-headers.ts';
 import { backoffMs, type RetryBudget } from './retry.ts';
 import { presentable } from './said.ts';
 import type { Wire } from './wire.ts';
@@ -60,7 +61,8 @@ async function tryOnce<T>(key: Key, { path, decode }: Question<T>, attempt: numb
   if (attempt > 0) key.tally.retries++;
   try {
     const answer = await key.wire.get(path, signal, (head) => {
-      turn.answered();
+      turn.answered(head.status !== 429);
+      heedStatedRate(key, head);
       checkHead(key, head, attempt);
     });
     key.tally.bytes += answer.bytesReceived;
@@ -72,6 +74,17 @@ async function tryOnce<T>(key: Key, { path, decode }: Question<T>, attempt: numb
   } finally {
     key.onTry();
   }
+}
+
+/** Keeps to the rate that the service states, and pauses where what is left is spent by what is under way. */
+function heedStatedRate(key: Key, head: AnswerHead): void {
+  const { ratePerSecond, remaining, resetMs } = statedRate(head, key.clock.nowMs());
+  if (ratePerSecond !== undefined) key.limiter.cap(ratePerSecond);
+  if (remaining === undefined || resetMs === undefined || remaining > key.limiter.underWay()) return;
+  const pauseMs = Math.min(resetMs, key.limits.retryAfterMsMax);
+  if (pauseMs === 0) return;
+  key.limiter.pause(pauseMs);
+  key.log?.info({ remaining, pauseMs }, 'the requests that the service allows are used up for now');
 }
 
 /** Acts before the body is there: until then other requests would start under a key that is to pause. */

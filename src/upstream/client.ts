@@ -47,6 +47,8 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     async close() {
       key.halt.abort(new Fault('transient', 'the client was closed'));
       await key.wire.close();
+      // Whoever keeps the pace may close it then.
+      await key.limiter.idle();
     },
   };
 }
@@ -65,7 +67,15 @@ function openKey(options: UpstreamOptions, origin: string, deps: UpstreamDeps, o
     limits,
     apiKey: options.apiKey,
     wire: openWire({ ...limits, origin, headers, connections: limits.concurrency }, deps.clock),
-    limiter: createLimiter({ ...limits, pauseMsMax: limits.retryAfterMsMax }, deps.clock),
+    limiter: createLimiter(
+      {
+        ...limits,
+        pauseMsMax: limits.retryAfterMsMax,
+        ...(deps.pace === undefined ? {} : { memory: deps.pace }),
+        onRate: (rate, before) => deps.log?.info({ rate, before }, 'the request rate follows what the service allows'),
+      },
+      deps.clock,
+    ),
     budget: createRetryBudget(limits.retryBudget, limits.retryBudgetGain),
     halt: new AbortController(),
     tally: { requests: 0, retries: 0, bytes: 0 },

@@ -1,6 +1,9 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
-import { createPacer } from './pacer.ts';
+import type { PaceMemory } from '../core/pace.ts';
+import { type Learned, observe, rateInForce } from './adapt.ts';
+import { createOwnMemory } from './own-memory.ts';
+import { checkRate, createPacer, currentPace } from './pacer.ts';
 
 /** A pause of the key that is longer than the client is willing to wait. */
 export class PausedTooLong extends Error {
@@ -14,14 +17,18 @@ export class PausedTooLong extends Error {
 
 /** A request's place in the pace. */
 export interface Turn {
-  /** To be called when the headers of the answer are there. */
-  answered(): void;
+  /** To be called when the headers of the answer are there; `letThrough` unless it was refused for its rate. */
+  answered(letThrough?: boolean): void;
 }
 
 export interface LimiterOptions {
   readonly requestsPerSecond: number;
   readonly concurrency: number;
   readonly pauseMsMax: number;
+  /** Where the pace is kept; by default this process keeps one by itself. */
+  readonly memory?: PaceMemory;
+  /** Told when refusals, or their absence, change the rate in force. */
+  readonly onRate?: (rate: number, before: number) => void;
 }
 
 /** Everything under one key goes through one limiter. */
@@ -31,63 +38,161 @@ export interface Limiter {
    * @throws PausedTooLong, or the signal's reason, at once and in every state
    */
   run<T>(task: (turn: Turn) => Promise<T>, place: { priority: number; signal: AbortSignal }): Promise<T>;
-  /** No task starts within the next `ms`. Pauses never shorten each other. */
+  /**
+   * No task starts within the next `ms`, in no process that shares the memory unless it is longer than the bound.
+   * Pauses never shorten each other.
+   */
   pause(ms: number): void;
+  /** The service states a rate it allows; the last word counts. */
+  cap(requestsPerSecond: number): void;
+  /** Resolves when no task runs or waits. */
+  idle(): Promise<void>;
+  /** Tasks of this process whose answer has not begun. */
+  underWay(): number;
   /** Milliseconds with a task at the head of the line that the pace held back. */
   waitedMs(): number;
   /** Milliseconds of pauses, each moment counted once. */
   throttledMs(): number;
 }
 
+/** For so long after somebody with a lower rate last looked all keep to that rate. */
+const lowestKeptMs = 10_000;
+/** Who waits looks this often, so that the others know of its rate. */
+const lookMsMax = lowestKeptMs / 2;
+/** Least difference between two notes of the moment at which one looked. */
+const lookGrainMs = 1_000;
+
 export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
-  const pacer = createPacer(options.requestsPerSecond);
+  const { memory = createOwnMemory(), requestsPerSecond, pauseMsMax } = options;
+  checkRate(requestsPerSecond);
+  let statedRate = Number.POSITIVE_INFINITY;
+  let learnedText: string | null = null;
+  let learned: Learned | null = null;
+  const pacer = createPacer(() => rateInForce(learned, configured()), memory);
   const slots = new PQueue({ concurrency: options.concurrency });
   // A line of one: whoever is in it waits for the pace, the others behind it keep their order.
   const line = new PQueue({ concurrency: 1 });
+  let lowest = requestsPerSecond;
   let resumeAt = Number.NEGATIVE_INFINITY;
+  let underWay = 0;
   let waitedMs = 0;
   let throttledMs = 0;
+
+  const configured = (): number => Math.min(requestsPerSecond, lowest, statedRate);
+
+  /** Takes over what others wrote, and says which rate is wanted here. */
+  function look(nowMs: number): void {
+    const pace = currentPace(memory, nowMs);
+    const isOld = nowMs - pace.lowestAtMs > lowestKeptMs;
+    if (
+      isOld ||
+      requestsPerSecond < pace.lowest ||
+      (requestsPerSecond === pace.lowest && nowMs - pace.lowestAtMs > lookGrainMs)
+    ) {
+      memory.write({ ...pace, lowest: requestsPerSecond, lowestAtMs: nowMs, atMs: nowMs });
+    }
+    lowest = isOld ? requestsPerSecond : pace.lowest;
+    if (pace.learned !== learnedText) {
+      learnedText = pace.learned;
+      learned = pace.learned === null ? null : (JSON.parse(pace.learned) as Learned);
+    }
+    noteResume(pace.resumeMs, nowMs);
+  }
+
+  function noteResume(until: number, nowMs: number): void {
+    if (until <= resumeAt) return;
+    throttledMs += Math.max(0, until - Math.max(nowMs, resumeAt));
+    resumeAt = until;
+  }
+
+  /** Starts a request, or says when to ask again. */
+  function tryTurn(): { readonly request: number; readonly atMs: number } | { readonly waitMs: number } {
+    return memory.alone(() => {
+      const now = clock.monotonicMs();
+      look(now);
+      if (resumeAt - now > pauseMsMax) throw new PausedTooLong(resumeAt - now);
+      const next = Math.max(resumeAt, pacer.earliestMs(now));
+      return next <= now ? { request: pacer.start(now), atMs: now } : { waitMs: next - now };
+    });
+  }
 
   async function takeTurn(signal: AbortSignal): Promise<number> {
     const asked = clock.monotonicMs();
     for (;;) {
       signal.throwIfAborted();
-      const now = clock.monotonicMs();
-      if (resumeAt - now > options.pauseMsMax) throw new PausedTooLong(resumeAt - now);
-      const next = Math.max(resumeAt, pacer.earliestMs(now));
-      if (next <= now) {
-        waitedMs += Math.max(0, now - Math.max(asked, resumeAt));
-        return pacer.start(now);
+      const turn = tryTurn();
+      if ('request' in turn) {
+        waitedMs += Math.max(0, turn.atMs - Math.max(asked, resumeAt));
+        return turn.request;
       }
-      // Both a pause and an answer may move `next`, so it is asked for again.
-      await clock.sleep(next - now, signal);
+      // A pause, an answer and another process may move its turn, so it is asked for again.
+      await clock.sleep(Math.min(turn.waitMs, lookMsMax), signal);
     }
+  }
+
+  function ended(request: number, letThrough: boolean | undefined): void {
+    memory.alone(() => {
+      const now = clock.monotonicMs();
+      look(now);
+      if (letThrough === undefined) return pacer.lost(request, now);
+      pacer.answered(request, now, letThrough);
+      learn(request, !letThrough);
+    });
+  }
+
+  function learn(request: number, refused: boolean): void {
+    const rate = configured();
+    const pace = memory.read();
+    const startedMs = memory.start(request)?.atMs ?? Number.POSITIVE_INFINITY;
+    const letThrough = () => memory.letThrough(request - Math.ceil(rate), request, startedMs - 1000);
+    const answer = { request, next: pace.count, refused, letThrough, nowMs: clock.nowMs() };
+    const before = learned;
+    learned = observe(before, answer, rate);
+    if (learned === before) return;
+    learnedText = learned === null ? null : JSON.stringify(learned);
+    memory.write({ ...pace, learned: learnedText });
+    const [was, is] = [rateInForce(before, rate), rateInForce(learned, rate)];
+    if (was !== is) options.onRate?.(is, was);
   }
 
   async function runInSlot<T>(task: (turn: Turn) => Promise<T>, signal: AbortSignal): Promise<T> {
     const request = await line.add(() => takeTurn(signal), { signal });
     let isAnswered = false;
+    underWay++;
     try {
       return await task({
-        answered() {
+        answered(letThrough = true) {
           isAnswered = true;
-          pacer.answered(request, clock.monotonicMs());
+          underWay--;
+          ended(request, letThrough);
         },
       });
     } finally {
-      if (!isAnswered) pacer.lost(request, clock.monotonicMs());
+      if (!isAnswered) {
+        underWay--;
+        ended(request, undefined);
+      }
     }
   }
 
   return {
     run: (task, { priority, signal }) => slots.add(() => runInSlot(task, signal), { priority, signal }),
     pause(ms) {
-      const now = clock.monotonicMs();
-      const until = now + ms;
-      if (until <= resumeAt) return;
-      throttledMs += until - Math.max(now, resumeAt);
-      resumeAt = until;
+      memory.alone(() => {
+        const now = clock.monotonicMs();
+        look(now);
+        const until = now + ms;
+        noteResume(until, now);
+        const pace = memory.read();
+        // A longer one ends this run's requests; whether it still holds, the next run may ask.
+        if (ms <= pauseMsMax && until > pace.resumeMs) memory.write({ ...pace, resumeMs: until, atMs: now });
+      });
     },
+    cap(requestsPerSecond) {
+      statedRate = requestsPerSecond;
+    },
+    idle: () => slots.onIdle(),
+    underWay: () => underWay,
     waitedMs: () => waitedMs,
     throttledMs: () => throttledMs,
   };

@@ -1,4 +1,5 @@
 import type { Clock, Random } from '../core/clock.ts';
+import type { PaceMemory } from '../core/pace.ts';
 import type { UpstreamCounters } from './upstream.ts';
 
 /** What the client may cost the service, and how long it insists. */
@@ -59,6 +60,8 @@ export interface UpstreamDeps {
   readonly clock: Clock;
   readonly random: Random;
   readonly log?: UpstreamLog;
+  /** Where the pace is kept that this client shares with others; without one it keeps its own. */
+  readonly pace?: PaceMemory;
   /** Called after every try. */
   readonly onCounters?: (counters: UpstreamCounters) => void;
 }

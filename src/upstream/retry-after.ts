@@ -13,7 +13,7 @@ export function retryAfterMs(value: string | undefined, date: string | undefined
 }
 
 /** The three date formats of RFC 9110, 5.6.7, all in GMT whether they say so or not. */
-function parseHttpDate(text: string): number | undefined {
+export function parseHttpDate(text: string): number | undefined {
   if (!/^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(text)) return undefined;
   const time = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
   return Number.isNaN(time) ? undefined : time;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createPacer } from '../../src/upstream/pacer.ts';
+import { checkRate, createPacer } from '../../src/upstream/pacer.ts';
 import { seeded } from './seeded.ts';
 import { mostWithin } from './sliding.ts';
 
@@ -11,7 +11,7 @@ interface Way {
 
 /** Starts requests as early as the pacer allows, on a virtual clock with late timers; arrivals at the service. */
 function arrivals(rate: number, requests: number, way: (index: number) => Way, timerLateMs: () => number): number[] {
-  const pacer = createPacer(rate);
+  const pacer = createPacer(() => rate);
   const arrived: number[] = [];
   let underWay: { request: number; at: number }[] = [];
   let now = 0;
@@ -75,7 +75,7 @@ test.each([1, 5, 50, 500])('keeps to %i a second though one request in ten arriv
 });
 
 test('counts a request without an answer as late', () => {
-  const pacer = createPacer(1);
+  const pacer = createPacer(() => 1);
   const request = pacer.start(0);
   expect(pacer.earliestMs(1200)).toBe(1250);
   pacer.lost(request, 1210);
@@ -86,7 +86,7 @@ test('counts a request without an answer as late', () => {
 });
 
 test('ignores the answer to a request that the window has forgotten', () => {
-  const pacer = createPacer(1);
+  const pacer = createPacer(() => 1);
   const first = pacer.start(0);
   const second = pacer.start(2000);
   pacer.answered(second, 2002);
@@ -98,7 +98,7 @@ test.each([
   ['catches up a late timer', 9, 9],
   ['does not catch up a silence', 500, 1],
 ])('%s', (_, nowMs, startsAtOnce) => {
-  const pacer = createPacer(1000);
+  const pacer = createPacer(() => 1000);
   pacer.start(0);
   let starts = 0;
   while (pacer.earliestMs(nowMs) <= nowMs) {
@@ -109,5 +109,5 @@ test.each([
 });
 
 test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY, 2_000_000])('refuses a rate of %d', (rate) => {
-  expect(() => createPacer(rate)).toThrow(RangeError);
+  expect(() => checkRate(rate)).toThrow(RangeError);
 });

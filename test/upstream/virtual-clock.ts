@@ -16,12 +16,17 @@ export function createVirtualClock(): VirtualClock {
     sleep: (ms, signal) =>
       new Promise((resolve, reject) => {
         signal?.throwIfAborted();
-        const sleeper = { at: now + ms, wake: resolve };
-        sleepers.add(sleeper);
-        signal?.addEventListener('abort', () => {
+        const abort = () => {
           sleepers.delete(sleeper);
-          reject(signal.reason);
-        });
+          reject(signal!.reason);
+        };
+        const wake = () => {
+          signal?.removeEventListener('abort', abort);
+          resolve();
+        };
+        const sleeper = { at: now + ms, wake };
+        sleepers.add(sleeper);
+        signal?.addEventListener('abort', abort);
       }),
     async pass(ms) {
       const end = now + ms;

@@ -79,6 +79,13 @@ const rules: readonly FlagRule[] = [
     option: 'requestsPerSecond',
     parse: Number,
   },
+  { flags: '--limiter <kind>', text: 'how it counts: sliding, fixed or bucket', option: 'limiter', parse: same },
+  {
+    flags: '--rate-headers <form>',
+    text: 'that tell of it: none, draft, old or x',
+    option: 'rateHeaders',
+    parse: same,
+  },
   { flags: '--retry-after <how>', text: 'on a 429: seconds, date or none', option: 'retryAfter', parse: same },
   { flags: '--latency <duration>', text: 'wait before each answer', option: 'latencyMs', parse: span('--latency') },
   { flags: '--fault-share <share>', text: 'share of requests that meet a fault', option: 'faultShare', parse: Number },

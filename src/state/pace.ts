@@ -1,0 +1,177 @@
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { newPace, type Pace, type PaceMemory, startsKeptMs } from '../core/pace.ts';
+import type { State } from './state.ts';
+
+/** A pace that all processes keep together which write one archive. */
+export interface SharedPace extends PaceMemory {
+  close(): void;
+}
+
+/** Of the file's layout; another one's file is begun anew. */
+const layoutVersion = 1;
+
+/** How long one may be held up by another process's turn of some tens of microseconds: that one was stopped in it. */
+const busyMsMax = 10_000;
+
+const layout = `
+create table pace (
+  one integer primary key check (one = 1), count integer not null, slot real not null, least real not null,
+  answers integer not null, resume real not null, lowest real not null, lowest_at real not null, at real not null,
+  learned text
+);
+create table starts (n integer primary key, at real not null, took real, let_through integer not null default 0);
+`;
+
+export const paceFile = (folder: string): string => join(folder, 'rate.sqlite');
+
+/**
+ * Opens the pace in the archive's private `folder`, beside its state. It is no data of the archive: nothing is synced,
+ * and a file that cannot be read is begun anew.
+ * @throws OddslakeError with exit code 5, now or in any use, where another process was stopped amid its turn
+ */
+export function openSharedPace(state: State, folder: string): SharedPace {
+  const path = paceFile(folder);
+  // Under the state's lock, so that nobody throws away the file that another has just begun.
+  const db = state.db.transaction(() => {
+    try {
+      return open(path);
+    } catch (error) {
+      if (!isUnreadable(error)) throw explained(path, error);
+    }
+    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+    return open(path);
+  });
+  return memoryOf(db, path);
+}
+
+class OtherLayout extends Error {}
+
+function open(path: string): DatabaseSync {
+  const isNew = !existsSync(path);
+  const db = new DatabaseSync(path);
+  try {
+    // A killed process leaves a write-ahead log that is whole; a power cut may not, and then all of it is begun anew.
+    db.exec(`pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = off;
+      pragma wal_autocheckpoint = 32;`);
+    if (isNew) db.exec(`begin immediate; ${layout} pragma user_version = ${layoutVersion}; commit`);
+    const { user_version: version } = db.prepare('pragma user_version').get() as { user_version: number };
+    if (version !== layoutVersion) throw new OtherLayout(`layout ${version}`);
+    const { quick_check: found } = db.prepare('pragma quick_check(1)').get() as { quick_check: string };
+    if (found !== 'ok') throw new OtherLayout(found);
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+const isUnreadable = (error: unknown): boolean => error instanceof OtherLayout || [11, 26].includes(codeOf(error));
+
+const codeOf = (error: unknown): number => Number((error as { errcode?: unknown }).errcode) & 0xff;
+
+const busyCode = 5;
+const fullCode = 13;
+
+function explained(path: string, error: unknown): unknown {
+  const code = codeOf(error);
+  if (code === busyCode) {
+    return new OddslakeError(
+      exitCodes.busy,
+      `Another process has held the shared request rate (${path}) for ${busyMsMax / 1000} s: it was stopped at a bad moment. Let it go on or end it, and run again.`,
+      { cause: error },
+    );
+  }
+  if (code === fullCode) {
+    return new OddslakeError(
+      exitCodes.unexpected,
+      `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
+      { cause: error },
+    );
+  }
+  if (Number.isNaN(code)) return error;
+  return new OddslakeError(
+    exitCodes.unexpected,
+    `The shared request rate in ${path} cannot be kept: ${(error as Error).message}. Run again; if it persists, remove that file.`,
+    { cause: error },
+  );
+}
+
+interface PaceRow {
+  readonly count: number;
+  readonly slot: number;
+  readonly least: number;
+  readonly answers: number;
+  readonly resume: number;
+  readonly lowest: number;
+  readonly lowest_at: number;
+  readonly at: number;
+  readonly learned: string | null;
+}
+
+function memoryOf(db: DatabaseSync, path: string): SharedPace {
+  const statements = new Map<string, StatementSync>();
+  const sql = (text: string): StatementSync => {
+    const known = statements.get(text) ?? db.prepare(text);
+    statements.set(text, known);
+    return known;
+  };
+  let isAlone = false;
+  return {
+    alone(work) {
+      if (isAlone) return work();
+      try {
+        sql('begin immediate').run();
+        isAlone = true;
+        const result = work();
+        sql('commit').run();
+        return result;
+      } catch (error) {
+        throw explained(path, error);
+      } finally {
+        isAlone = false;
+        if (db.isTransaction) db.exec('rollback');
+      }
+    },
+    read() {
+      const row = sql('select * from pace').get() as PaceRow | undefined;
+      if (row === undefined) return newPace;
+      const { count, answers, lowest, learned } = row;
+      return {
+        ...{ count, answers, lowest, learned, slotMs: row.slot, leastMs: row.least },
+        ...{ resumeMs: row.resume, lowestAtMs: row.lowest_at, atMs: row.at },
+      };
+    },
+    write({ count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned }: Pace) {
+      sql('insert or replace into pace values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
+        ...[count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned],
+      );
+    },
+    start(request) {
+      const row = sql('select at, took from starts where n = ?').get(request) as
+        | { at: number; took: number | null }
+        | undefined;
+      return row === undefined ? undefined : { atMs: row.at, tookMs: row.took };
+    },
+    addStart(request, atMs) {
+      // Two for one: what a busy time left is cleared away later.
+      sql('delete from starts where n in (select n from starts order by n limit 2) and at < ?').run(
+        atMs - startsKeptMs,
+      );
+      sql('insert or replace into starts (n, at) values (?, ?)').run(request, atMs);
+    },
+    endStart(request, tookMs, letThrough) {
+      sql('update starts set took = ?, let_through = ? where n = ?').run(tookMs, letThrough ? 1 : 0, request);
+    },
+    letThrough(first, end, afterMs) {
+      const text = 'select count(*) as k from starts where n >= ? and n < ? and at > ? and let_through = 1';
+      return (sql(text).get(first, end, afterMs) as { k: number }).k;
+    },
+    clear() {
+      sql('delete from starts').run();
+    },
+    close: () => db.close(),
+  };
+}

@@ -1,0 +1,199 @@
+/**
+ * What a service's refusals (429) tell of the rate it allows, as a pure function: nothing is known until the first one,
+ * and without one the configured rate is used in full. Rates are requests a second; times epoch milliseconds, for what
+ * was learned outlives the run.
+ */
+export interface Learned {
+  /** The rate in force; above `good` it is being tried. */
+  readonly rate: number;
+  /** The greatest that is held to be let through. */
+  readonly good: number;
+  /** The least that was refused; null where none is known. */
+  readonly bad: number | null;
+  /** When the rate last changed or a request was last refused. */
+  readonly sinceMs: number;
+  /** When the next greater rate may be tried, and how long after that the next time if it is refused too. */
+  readonly tryAtMs: number;
+  readonly tryWaitMs: number;
+  /** Requests before this one were started at another rate: their answers tell nothing of this one. */
+  readonly first: number;
+  /** Answers at this rate and refusals among them, of which old ones fade. */
+  readonly answers: number;
+  readonly refused: number;
+  /** Requests let through in the second before each of the last refusals at this rate. */
+  readonly tops: readonly number[];
+  /** Lowerings of which it is not yet clear whether they helped. */
+  readonly fall: { readonly from: number; readonly share: number; readonly steps: number } | null;
+  /** Share of refusals that no lowering had changed, hence is not the rate's doing; believed until then. */
+  readonly noise: { readonly share: number; readonly untilMs: number } | null;
+}
+
+export interface Answered {
+  /** Its number, and that of the request to be started next. */
+  readonly request: number;
+  readonly next: number;
+  readonly refused: boolean;
+  /** Requests let through that were started within the second before it. */
+  readonly letThrough: () => number;
+  readonly nowMs: number;
+}
+
+/** How long a rate that was never refused is tried before it counts as good, and before the one above is tried. */
+const tryMs = 2_000;
+/** The same for one that was refused before: a bucket may still be filled. */
+const tryAgainMs = 5_000;
+/** Between two tries of a refused rate; the first wait is longer where so few requests would not be worth one. */
+const tryWaitMsMin = 30_000;
+const tryWaitMsMax = 15 * 60_000;
+const requestsPerTry = 100;
+const answersKept = 500;
+const topsKept = 5;
+const rateMin = 1 / 60;
+/** Lowerings in vain until they are taken back; a share of refusals above `noiseShareMax` is never mere noise. */
+const fallStepsMax = 3;
+const noiseShareMax = 0.5;
+const noiseMs = 3_600_000;
+
+/** The rate in force where `configured` is the greatest allowed. */
+export const rateInForce = (learned: Learned | null, configured: number): number =>
+  Math.min(configured, learned?.rate ?? configured);
+
+/** What is known after one more answer; null where the configured rate stands unquestioned. */
+export function observe(learned: Learned | null, answer: Answered, configured: number): Learned | null {
+  if (learned === null && !answer.refused) return null;
+  const known = learned ?? unquestioned(configured, answer);
+  if (answer.request < known.first) return known;
+  const fade = known.answers >= answersKept ? 0.5 : 1;
+  const counted = { ...known, answers: known.answers * fade + 1, refused: known.refused * fade };
+  return answer.refused ? afterRefusal(counted, answer, configured) : afterAnswer(counted, answer, configured);
+}
+
+function unquestioned(configured: number, { letThrough, nowMs }: Answered): Learned {
+  return {
+    ...{ rate: configured, good: configured, bad: null, sinceMs: nowMs, tryAtMs: nowMs, tryWaitMs: tryWaitMsMin },
+    ...{ first: 0, answers: letThrough(), refused: 0, tops: [], fall: null, noise: null },
+  };
+}
+
+/** Another rate, whose answers are counted anew. */
+const changed = (learned: Learned, rate: number, { next, nowMs }: Answered): Learned => ({
+  ...learned,
+  ...{ rate, sinceMs: nowMs, first: next, answers: 0, refused: 0, tops: [] },
+});
+
+function afterRefusal(before: Learned, answer: Answered, configured: number): Learned {
+  const tops = [...before.tops, answer.letThrough()].slice(-topsKept);
+  const learned = { ...before, refused: before.refused + 1, tops, sinceMs: answer.nowMs };
+  const rate = rateInForce(learned, configured);
+  if (rate > learned.good) return isNoise(learned, answer) ? learned : backToGood(learned, answer);
+  return isBlamed(learned, answer) ? lowered({ ...learned, rate }, answer) : learned;
+}
+
+const shareOf = ({ refused, answers }: Learned): number => refused / answers;
+
+const noiseOf = ({ noise }: Learned, { nowMs }: Answered): number =>
+  noise !== null && nowMs < noise.untilMs ? noise.share : 0;
+
+function isNoise(learned: Learned, answer: Answered): boolean {
+  const noise = noiseOf(learned, answer);
+  return noise > 0 && (learned.refused < 2 || shareOf(learned) <= 3 * noise);
+}
+
+/** Single refusals happen; several of few answers, or a steady trickle, do not without a reason. */
+function isBlamed(learned: Learned, answer: Answered): boolean {
+  const { refused } = learned;
+  const share = shareOf(learned);
+  const noise = noiseOf(learned, answer);
+  if (noise > 0) return refused >= topsKept && share >= Math.min(noiseShareMax, 3 * noise);
+  return refused >= topsKept || (refused >= 3 && share >= 0.25);
+}
+
+/** A greater rate was tried in vain. */
+function backToGood(learned: Learned, answer: Answered): Learned {
+  const { rate: bad, good, tryWaitMs } = learned;
+  const waitMs = Math.max(tryWaitMs, (requestsPerTry / good) * 1000);
+  const isClosed = nextAbove(good) >= bad;
+  return {
+    ...changed(learned, good, answer),
+    bad,
+    tryAtMs: answer.nowMs + (isClosed ? Math.min(waitMs, tryWaitMsMax) : tryMs),
+    tryWaitMs: isClosed ? Math.min(2 * waitMs, tryWaitMsMax) : tryWaitMs,
+  };
+}
+
+/** The good rate is good no more: down to what was let through, unless going down did not help before. */
+function lowered(learned: Learned, answer: Answered): Learned {
+  const { rate, noise } = learned;
+  const share = shareOf(learned);
+  const fall = learned.fall ?? { from: rate, share, steps: 0 };
+  const worst = Math.max(fall.share, share);
+  if (fall.steps >= fallStepsMax && worst < noiseShareMax && share > worst / 4) {
+    const untilMs = answer.nowMs + noiseMs;
+    return {
+      ...{ ...changed(learned, fall.from, answer), good: fall.from, bad: null, fall: null },
+      noise: { share: Math.max(worst, noise?.share ?? 0), untilMs },
+    };
+  }
+  const most = Math.max(...learned.tops);
+  const good = Math.max(rateMin, most >= 1 ? Math.min(most, nextBelow(rate)) : Math.min(1, rate) / 2);
+  return {
+    ...{ ...changed(learned, good, answer), good, bad: rate, tryAtMs: answer.nowMs + tryMs, tryWaitMs: tryWaitMsMin },
+    fall: { ...fall, share: worst, steps: fall.steps + 1 },
+  };
+}
+
+function afterAnswer(before: Learned, answer: Answered, configured: number): Learned | null {
+  const learned = { ...before, fall: before.fall !== null && hasHelped(before, before.fall) ? null : before.fall };
+  const { rate, good, bad, refused, noise } = learned;
+  if (rate > good) return isProven(learned, answer) ? risen({ ...learned, good: rate }, answer, configured) : learned;
+  if (good < configured)
+    return learned.fall === null && isDue(learned, answer) ? tried(learned, answer, configured) : learned;
+  // At the configured rate nothing is left to be found out: once refusals have faded there is nothing to remember.
+  const isForgotten = refused < 0.5 && bad === null && noiseOf(learned, answer) === 0;
+  return isForgotten ? null : { ...learned, noise };
+}
+
+/** Enough answers without another refusal, or too many to wait for more of them. */
+const hasHelped = (learned: Learned, fall: NonNullable<Learned['fall']>): boolean =>
+  learned.answers >= answersKept ||
+  (learned.answers >= Math.max(20, 4 / fall.share) && shareOf(learned) < fall.share / 4);
+
+/** Whether the rate was used, near enough in full, for long enough. */
+function isProven({ rate, bad, sinceMs, answers }: Learned, answer: Answered): boolean {
+  const ms = bad !== null && rate >= bad ? tryAgainMs : tryMs;
+  return answer.nowMs - sinceMs >= Math.max(ms, 2000 / rate) && isUsed(rate, answers, answer);
+}
+
+function isDue({ rate, sinceMs, answers, tryAtMs }: Learned, answer: Answered): boolean {
+  const isLongAgo = answer.nowMs - sinceMs >= Math.max(tryMs, 2000 / rate);
+  // A clock set back must not keep it waiting for ever.
+  const isTime = answer.nowMs >= tryAtMs || tryAtMs - answer.nowMs > tryWaitMsMax;
+  return isLongAgo && isTime && isUsed(rate, answers, answer);
+}
+
+const isUsed = (rate: number, answers: number, { letThrough }: Answered): boolean =>
+  answers >= Math.max(2, 1.5 * rate) && (rate < 1 || letThrough() >= Math.max(1, Math.floor(0.8 * Math.floor(rate))));
+
+/** The rate tried is good. One that had been refused before is so no more: the limit has risen. */
+function risen(learned: Learned, answer: Answered, configured: number): Learned | null {
+  const { bad, good, tryWaitMs } = learned;
+  const isOver = bad !== null && good >= bad;
+  const now = { ...learned, bad: isOver ? null : bad, tryWaitMs: isOver ? tryWaitMsMin : tryWaitMs };
+  if (good >= configured) return noiseOf(now, answer) > 0 ? { ...now, bad: null } : null;
+  return tried(now, answer, configured);
+}
+
+/** Tries a tenth more, but what was refused only step by step and when its time has come. */
+function tried(learned: Learned, answer: Answered, configured: number): Learned {
+  const { good, bad, tryAtMs } = learned;
+  const least = nextAbove(good);
+  const isTime = answer.nowMs >= tryAtMs || tryAtMs - answer.nowMs > tryWaitMsMax;
+  if (bad !== null && least >= bad && !isTime) return { ...changed(learned, good, answer), first: learned.first };
+  const ideal = good < 1 ? least : Math.max(least, Math.floor(good * 1.1));
+  const next = bad === null || ideal < bad ? ideal : Math.max(least, nextBelow(bad));
+  return changed(learned, Math.min(configured, next), answer);
+}
+
+const nextAbove = (rate: number): number => (rate < 1 ? Math.min(1, rate * 1.5) : Math.floor(rate) + 1);
+
+const nextBelow = (rate: number): number => (rate > 1 ? Math.ceil(rate) - 1 : rate / 2);

@@ -1,0 +1,126 @@
+import { type AnswerHead, header } from './judge.ts';
+import { parseHttpDate } from './retry-after.ts';
+
+/** What an answer's headers state of the rate allowed; what is not stated, or is rubbish, is left out. */
+export interface StatedRate {
+  /** Requests a second; what a window of up to a minute allows, spread evenly over it. */
+  readonly ratePerSecond?: number;
+  /** Requests that are still allowed, and for how long that holds, in milliseconds from now; at least 0. */
+  readonly remaining?: number;
+  readonly resetMs?: number;
+}
+
+interface Policy {
+  readonly name: string;
+  readonly quota: number;
+  readonly windowSeconds: number;
+}
+
+/** Longer windows are budgets, to be spent as the work comes. */
+const pacedSecondsMax = 60;
+/** A reset that is no further is rounding where the pace keeps to a policy with a window no longer than this. */
+const roundingMs = 1_000;
+const roundedSecondsMax = 10;
+const headerCharsMax = 2_000;
+
+const habits = ['ratelimit', 'x-ratelimit', 'x-rate-limit'];
+
+/**
+ * Reads the RateLimit headers of all their forms: draft-ietf-httpapi-ratelimit-headers from version 8 on
+ * (`RateLimit-Policy: "default";q=100;w=60`, `RateLimit: "default";r=50;t=30`), version 7 (`RateLimit: limit=100,
+ * remaining=50, reset=30`), 3 to 6 (`RateLimit-Limit`, `-Remaining`, `-Reset`, policies as `100;w=60`), and the habit of
+ * X-RateLimit-*, whose reset may be a moment in epoch seconds or milliseconds. `nowMs` is epoch milliseconds.
+ */
+export function statedRate(head: AnswerHead, nowMs: number): StatedRate {
+  const text = (name: string): string => {
+    const value = head.headers[name];
+    return (Array.isArray(value) ? value.join(', ') : (value ?? '')).slice(0, headerCharsMax);
+  };
+  const policies = habits.flatMap((habit) => [
+    ...policiesIn(text(`${habit}-policy`)),
+    ...policiesIn(text(`${habit}-limit`)),
+  ]);
+  const paced = policies.filter(({ windowSeconds }) => windowSeconds <= pacedSecondsMax);
+  const rate = Math.min(...paced.map(({ quota, windowSeconds }) => quota / windowSeconds));
+  const serverMs = parseHttpDate(header(head, 'date')?.trim() ?? '') ?? nowMs;
+  const left = [...leftIn(text('ratelimit')), ...habits.flatMap((habit) => leftByHabit(habit, text, serverMs))];
+  // The scarcest: what is gone for longest.
+  const told = left
+    .filter(({ resetMs, name }) => !isRounding(resetMs, name, policies))
+    .sort((a, b) => a.remaining - b.remaining || b.resetMs - a.resetMs)[0];
+  return {
+    ...(Number.isFinite(rate) ? { ratePerSecond: rate } : {}),
+    ...(told === undefined ? {} : { remaining: told.remaining, resetMs: told.resetMs }),
+  };
+}
+
+interface Left {
+  readonly name: string | null;
+  readonly remaining: number;
+  readonly resetMs: number;
+}
+
+/** Whole seconds cannot tell when the next request of a short window fits in; the pace can. */
+function isRounding(resetMs: number, name: string | null, policies: readonly Policy[]): boolean {
+  const policy = policies.find((each) => each.name === name) ?? (policies.length === 1 ? policies[0] : undefined);
+  return policy !== undefined && policy.windowSeconds <= roundedSecondsMax && resetMs <= roundingMs;
+}
+
+/** Structured-field list members: `"name";q=100;w=60`, or `100;w=60`. Units other than requests are not ours. */
+function policiesIn(text: string): Policy[] {
+  return members(text).flatMap(({ item, parameters }) => {
+    const quota = amount(parameters.get('q') ?? item);
+    const windowSeconds = amount(parameters.get('w'));
+    const unit = parameters.get('qu') ?? 'requests';
+    if (quota === undefined || windowSeconds === undefined || unit !== 'requests') return [];
+    return quota > 0 && windowSeconds > 0 ? [{ name: item, quota, windowSeconds }] : [];
+  });
+}
+
+/** `"name";r=50;t=30`, or the members `remaining=50` and `reset=30` of version 7. */
+function leftIn(text: string): Left[] {
+  const list = members(text);
+  const byName = list.flatMap(({ item, parameters }) => leftOf(item, parameters.get('r'), parameters.get('t')));
+  const member = (name: string) => list.find(({ item }) => item.startsWith(`${name}=`))?.item.slice(name.length + 1);
+  return [...byName, ...leftOf(null, member('remaining'), member('reset'))];
+}
+
+function leftByHabit(habit: string, text: (name: string) => string, serverMs: number): Left[] {
+  const reset = amount(text(`${habit}-reset`));
+  if (reset === undefined) return [];
+  const atMs = reset >= 1e12 ? reset : reset * 1000;
+  const seconds = reset >= 1e9 ? Math.max(0, atMs - serverMs) / 1000 : reset;
+  return leftOf(null, text(`${habit}-remaining`), String(seconds));
+}
+
+function leftOf(name: string | null, remainingText: string | undefined, resetText: string | undefined): Left[] {
+  const [remaining, reset] = [amount(remainingText), amount(resetText)];
+  return remaining === undefined || reset === undefined ? [] : [{ name, remaining, resetMs: Math.ceil(reset * 1000) }];
+}
+
+interface Member {
+  readonly item: string;
+  readonly parameters: ReadonlyMap<string, string>;
+}
+
+/** Members of an RFC 9651 list, as far as it matters here: quoted strings may hold commas and semicolons. */
+function members(text: string): Member[] {
+  return split(text, ',').map((member) => {
+    const [item = '', ...rest] = split(member, ';');
+    const pairs = rest.map((pair) => pair.split(/=(.*)/s, 2) as [string, string?]);
+    return { item: bare(item), parameters: new Map(pairs.map(([name, value = '']) => [name.trim(), bare(value)])) };
+  });
+}
+
+const split = (text: string, mark: ',' | ';'): string[] =>
+  [...text.matchAll(mark === ',' ? /(?:"(?:[^"\\]|\\.)*"|[^",])+/g : /(?:"(?:[^"\\]|\\.)*"|[^";])+/g)]
+    .map(([piece]) => piece.trim())
+    .filter((piece) => piece !== '');
+
+const bare = (text: string): string => text.trim().replace(/^"(.*)"$/s, '$1');
+
+/** A number that is not negative; of a number with more behind it, as in `100, 100;w=60`, there is none. */
+function amount(text: string | undefined): number | undefined {
+  if (text === undefined || !/^\s*\d{1,15}(\.\d{1,6})?\s*$/.test(text)) return undefined;
+  return Number(text);
+}

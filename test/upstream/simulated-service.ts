@@ -1,0 +1,81 @@
+import { type LimiterKind, rateLimit } from '../../src/sandbox/rate-limit.ts';
+import { createLimiter } from '../../src/upstream/limiter.ts';
+import { createOwnMemory } from '../../src/upstream/own-memory.ts';
+import { backoffMs } from '../../src/upstream/retry.ts';
+import { seeded } from './seeded.ts';
+import { createVirtualClock } from './virtual-clock.ts';
+
+export interface Service {
+  /** What it allows a second, and how it counts. */
+  readonly limit: number;
+  readonly kind: LimiterKind;
+  /** Share of the requests that it refuses for no reason. */
+  readonly faultShare?: number;
+  /** Seconds it names in a refusal; null: none. */
+  readonly retryAfter?: number | null;
+}
+
+/**
+ * Asks a simulated service without a pause, on a clock that takes no time. `minute` runs one more minute of it and gives
+ * what came of that: requests let through, those refused, and the mean of the rate in force at the requests' start.
+ */
+export function asking(service: Service, configured: number, seed: number) {
+  const clock = createVirtualClock();
+  const random = seeded(seed);
+  const memory = createOwnMemory();
+  const limit = rateLimit();
+  let state = service;
+  let rate = configured;
+  const counts = { passed: 0, refused: 0, rates: 0 };
+  const onRate = (next: number) => {
+    rate = next;
+  };
+  const options = { requestsPerSecond: configured, concurrency: 8, pauseMsMax: 900_000, memory, onRate };
+  const limiter = createLimiter(options, clock);
+  const { signal } = new AbortController();
+  let stopped = false;
+
+  async function ask(): Promise<void> {
+    for (let attempt = 0; !stopped; ) {
+      const refused = await limiter.run(
+        async (turn) => {
+          counts.rates += rate;
+          await clock.sleep(2 + 3 * random());
+          const { limit: allowed, kind, faultShare = 0, retryAfter = null } = state;
+          const isRefused = limit.take(clock.monotonicMs(), allowed, kind).waitMs > 0 || random() < faultShare;
+          counts[isRefused ? 'refused' : 'passed']++;
+          await clock.sleep(2 + 3 * random());
+          turn.answered(!isRefused);
+          // As the client does it: what is named, or a while.
+          if (isRefused) limiter.pause(retryAfter === null ? 250 + backoffMs(attempt, 250, 30_000, random) : retryAfter * 1000);
+          return isRefused;
+        },
+        { priority: attempt, signal },
+      );
+      if (refused) await clock.sleep(backoffMs(attempt, 250, 30_000, random));
+      attempt = refused ? attempt + 1 : 0;
+    }
+  }
+  for (let i = 0; i < 8; i++) void ask();
+
+  return {
+    rate: () => rate,
+    change(next: Partial<Service>) {
+      state = { ...state, ...next };
+    },
+    async seconds(count: number) {
+      Object.assign(counts, { passed: 0, refused: 0, rates: 0 });
+      await clock.pass(count * 1000);
+      const { passed, refused, rates } = counts;
+      const requests = passed + refused;
+      return {
+        ...{ passed, refused, refusedShare: refused / requests, meanRate: rates / requests },
+        used: passed / (state.limit * count),
+      };
+    },
+    async stop() {
+      stopped = true;
+      await clock.pass(1_000_000);
+    },
+  };
+}
