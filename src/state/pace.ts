@@ -10,7 +10,7 @@ export interface SharedPace extends PaceMemory {
   close(): void;
 }
 
-/** Of the file's layout; another one's file is begun anew. */
+/** Of the file's layout and of what is learned in it; another one's file is begun anew. */
 const layoutVersion = 1;
 
 /** How long one may be held up by another process's turn of some tens of microseconds: that one was stopped in it. */

@@ -17,9 +17,13 @@ export interface Learned {
   readonly tryWaitMs: number;
   /** Requests before this one were started at another rate: their answers tell nothing of this one. */
   readonly first: number;
-  /** Answers at this rate and refusals among them, of which old ones fade. */
+  /** Answers at this rate since `fromMs`, and refusals among them; old ones fade. */
   readonly answers: number;
   readonly refused: number;
+  readonly fromMs: number;
+  /** Requests between the last spells of refusals at this rate, and the first one after the last spell. */
+  readonly runs: readonly number[];
+  readonly after: number;
   /** Requests let through in the second before each of the last refusals at this rate. */
   readonly tops: readonly number[];
   /** Lowerings of which it is not yet clear whether they helped. */
@@ -41,14 +45,22 @@ export interface Answered {
 /** How long a rate that was never refused is tried before it counts as good, and before the one above is tried. */
 const tryMs = 2_000;
 /** The same for one that was refused before: a bucket may still be filled. */
-const tryAgainMs = 5_000;
+const tryAgainMs = 15_000;
 /** Between two tries of a refused rate; the first wait is longer where so few requests would not be worth one. */
 const tryWaitMsMin = 30_000;
 const tryWaitMsMax = 15 * 60_000;
 const requestsPerTry = 100;
 const answersKept = 500;
 const topsKept = 5;
+/** Share of refusals that speaks for itself. */
+const manyShare = 0.15;
+/** Runs that are alike, within this factor, over so many spells: a limit does that, chance hardly ever. */
+const runsAlike = 6;
+const alikeFactor = 2.5;
 const rateMin = 1 / 60;
+/** A mean over less time says little; and where few are refused it lowers the rate by no more than to these shares. */
+const meanMsMin = 3_000;
+const fallShares = [0.97, 0.9, 0.6];
 /** Lowerings in vain until they are taken back; a share of refusals above `noiseShareMax` is never mere noise. */
 const fallStepsMax = 3;
 const noiseShareMax = 0.5;
@@ -64,26 +76,31 @@ export function observe(learned: Learned | null, answer: Answered, configured: n
   const known = learned ?? unquestioned(configured, answer);
   if (answer.request < known.first) return known;
   const fade = known.answers >= answersKept ? 0.5 : 1;
-  const counted = { ...known, answers: known.answers * fade + 1, refused: known.refused * fade };
+  const fromMs = answer.nowMs - (answer.nowMs - known.fromMs) * fade;
+  const counted = { ...known, fromMs, answers: known.answers * fade + 1, refused: known.refused * fade };
   return answer.refused ? afterRefusal(counted, answer, configured) : afterAnswer(counted, answer, configured);
 }
 
-function unquestioned(configured: number, { letThrough, nowMs }: Answered): Learned {
+function unquestioned(configured: number, { letThrough, request, nowMs }: Answered): Learned {
   return {
     ...{ rate: configured, good: configured, bad: null, sinceMs: nowMs, tryAtMs: nowMs, tryWaitMs: tryWaitMsMin },
-    ...{ first: 0, answers: letThrough(), refused: 0, tops: [], fall: null, noise: null },
+    ...{ first: 0, answers: letThrough(), refused: 0, fromMs: nowMs - 1000, runs: [], after: request, tops: [] },
+    ...{ fall: null, noise: null },
   };
 }
 
 /** Another rate, whose answers are counted anew. */
 const changed = (learned: Learned, rate: number, { next, nowMs }: Answered): Learned => ({
   ...learned,
-  ...{ rate, sinceMs: nowMs, first: next, answers: 0, refused: 0, tops: [] },
+  ...{ rate, sinceMs: nowMs, first: next, answers: 0, refused: 0, fromMs: nowMs, runs: [], after: next, tops: [] },
 });
 
 function afterRefusal(before: Learned, answer: Answered, configured: number): Learned {
   const tops = [...before.tops, answer.letThrough()].slice(-topsKept);
-  const learned = { ...before, refused: before.refused + 1, tops, sinceMs: answer.nowMs };
+  const { request, next } = answer;
+  const run = request > before.after ? { runs: [...before.runs, request - before.after].slice(-runsAlike) } : {};
+  const spell = request >= before.after ? { ...run, after: next } : {};
+  const learned = { ...before, ...spell, refused: before.refused + 1, tops, sinceMs: answer.nowMs };
   const rate = rateInForce(learned, configured);
   if (rate > learned.good) return isNoise(learned, answer) ? learned : backToGood(learned, answer);
   return isBlamed(learned, answer) ? lowered({ ...learned, rate }, answer) : learned;
@@ -99,13 +116,14 @@ function isNoise(learned: Learned, answer: Answered): boolean {
   return noise > 0 && (learned.refused < 2 || shareOf(learned) <= 3 * noise);
 }
 
-/** Single refusals happen; several of few answers, or a steady trickle, do not without a reason. */
+/** Single refusals happen. Many at once, or spells of them at even distances, do not without a reason. */
 function isBlamed(learned: Learned, answer: Answered): boolean {
-  const { refused } = learned;
-  const share = shareOf(learned);
+  const { refused, runs, fall } = learned;
   const noise = noiseOf(learned, answer);
-  if (noise > 0) return refused >= topsKept && share >= Math.min(noiseShareMax, 3 * noise);
-  return refused >= topsKept || (refused >= 3 && share >= 0.25);
+  if (refused >= 4 && shareOf(learned) >= Math.max(manyShare, Math.min(noiseShareMax, 3 * noise))) return true;
+  if (noise > 0) return false;
+  const isAlike = Math.max(...runs) <= alikeFactor * Math.min(...runs);
+  return fall === null ? runs.length >= runsAlike && isAlike : runs.length >= runsAlike / 2;
 }
 
 /** A greater rate was tried in vain. */
@@ -127,19 +145,31 @@ function lowered(learned: Learned, answer: Answered): Learned {
   const share = shareOf(learned);
   const fall = learned.fall ?? { from: rate, share, steps: 0 };
   const worst = Math.max(fall.share, share);
-  if (fall.steps >= fallStepsMax && worst < noiseShareMax && share > worst / 4) {
+  if (fall.steps >= fallStepsMax && share < noiseShareMax) {
     const untilMs = answer.nowMs + noiseMs;
     return {
       ...{ ...changed(learned, fall.from, answer), good: fall.from, bad: null, fall: null },
-      noise: { share: Math.max(worst, noise?.share ?? 0), untilMs },
+      noise: { share: Math.max(share, noise?.share ?? 0), untilMs },
     };
   }
-  const most = Math.max(...learned.tops);
-  const good = Math.max(rateMin, most >= 1 ? Math.min(most, nextBelow(rate)) : Math.min(1, rate) / 2);
+  const through = letThroughRate(learned, answer);
+  const good = Math.max(rateMin, through >= 1 ? Math.floor(through) : through);
   return {
     ...{ ...changed(learned, good, answer), good, bad: rate, tryAtMs: answer.nowMs + tryMs, tryWaitMs: tryWaitMsMin },
     fall: { ...fall, share: worst, steps: fall.steps + 1 },
   };
+}
+
+/** What the service let through at a rate that it refuses; always less than that. */
+function letThroughRate(learned: Learned, { nowMs }: Answered): number {
+  const { rate, tops, answers, refused, fromMs, fall } = learned;
+  const top = Math.max(...tops);
+  if (top < 1) return Math.min(1, rate) / 2;
+  // The mean sees through a bucket and through seconds that begin at fixed moments; but pauses lower it.
+  const ms = nowMs - fromMs;
+  const mean = ms < meanMsMin ? rate : ((answers - refused) / ms) * 1000;
+  const least = shareOf(learned) < manyShare ? fallShares[Math.min(fall?.steps ?? 0, fallShares.length - 1)]! : 0;
+  return Math.min(top, nextBelow(rate), Math.max(rate * least, Math.ceil(mean)));
 }
 
 function afterAnswer(before: Learned, answer: Answered, configured: number): Learned | null {
@@ -156,20 +186,24 @@ function afterAnswer(before: Learned, answer: Answered, configured: number): Lea
 /** Enough answers without another refusal, or too many to wait for more of them. */
 const hasHelped = (learned: Learned, fall: NonNullable<Learned['fall']>): boolean =>
   learned.answers >= answersKept ||
-  (learned.answers >= Math.max(20, 4 / fall.share) && shareOf(learned) < fall.share / 4);
+  (learned.answers >= Math.max(20, 8 / fall.share) && shareOf(learned) < fall.share / 4);
 
 /** Whether the rate was used, near enough in full, for long enough. */
 function isProven({ rate, bad, sinceMs, answers }: Learned, answer: Answered): boolean {
   const ms = bad !== null && rate >= bad ? tryAgainMs : tryMs;
-  return answer.nowMs - sinceMs >= Math.max(ms, 2000 / rate) && isUsed(rate, answers, answer);
+  return elapsed(sinceMs, answer) >= Math.max(ms, 2000 / rate) && isUsed(rate, answers, answer);
 }
 
 function isDue({ rate, sinceMs, answers, tryAtMs }: Learned, answer: Answered): boolean {
-  const isLongAgo = answer.nowMs - sinceMs >= Math.max(tryMs, 2000 / rate);
-  // A clock set back must not keep it waiting for ever.
-  const isTime = answer.nowMs >= tryAtMs || tryAtMs - answer.nowMs > tryWaitMsMax;
-  return isLongAgo && isTime && isUsed(rate, answers, answer);
+  const isLongAgo = elapsed(sinceMs, answer) >= Math.max(tryMs, 2000 / rate);
+  return isLongAgo && isOver(tryAtMs, answer) && isUsed(rate, answers, answer);
 }
+
+/** A clock set back must not keep anything waiting for ever. */
+const elapsed = (sinceMs: number, { nowMs }: Answered): number =>
+  nowMs < sinceMs ? Number.POSITIVE_INFINITY : nowMs - sinceMs;
+
+const isOver = (atMs: number, { nowMs }: Answered): boolean => nowMs >= atMs || atMs - nowMs > tryWaitMsMax;
 
 const isUsed = (rate: number, answers: number, { letThrough }: Answered): boolean =>
   answers >= Math.max(2, 1.5 * rate) && (rate < 1 || letThrough() >= Math.max(1, Math.floor(0.8 * Math.floor(rate))));
@@ -177,8 +211,8 @@ const isUsed = (rate: number, answers: number, { letThrough }: Answered): boolea
 /** The rate tried is good. One that had been refused before is so no more: the limit has risen. */
 function risen(learned: Learned, answer: Answered, configured: number): Learned | null {
   const { bad, good, tryWaitMs } = learned;
-  const isOver = bad !== null && good >= bad;
-  const now = { ...learned, bad: isOver ? null : bad, tryWaitMs: isOver ? tryWaitMsMin : tryWaitMs };
+  const isRefuted = bad !== null && good >= bad;
+  const now = { ...learned, bad: isRefuted ? null : bad, tryWaitMs: isRefuted ? tryWaitMsMin : tryWaitMs };
   if (good >= configured) return noiseOf(now, answer) > 0 ? { ...now, bad: null } : null;
   return tried(now, answer, configured);
 }
@@ -187,8 +221,8 @@ function risen(learned: Learned, answer: Answered, configured: number): Learned 
 function tried(learned: Learned, answer: Answered, configured: number): Learned {
   const { good, bad, tryAtMs } = learned;
   const least = nextAbove(good);
-  const isTime = answer.nowMs >= tryAtMs || tryAtMs - answer.nowMs > tryWaitMsMax;
-  if (bad !== null && least >= bad && !isTime) return { ...changed(learned, good, answer), first: learned.first };
+  if (bad !== null && least >= bad && !isOver(tryAtMs, answer))
+    return { ...changed(learned, good, answer), first: learned.first };
   const ideal = good < 1 ? least : Math.max(least, Math.floor(good * 1.1));
   const next = bad === null || ideal < bad ? ideal : Math.max(least, nextBelow(bad));
   return changed(learned, Math.min(configured, next), answer);

@@ -50,11 +50,11 @@ export interface Running {
 type Variables = Readonly<Record<string, string>>;
 
 /** Milliseconds after which a process counts as hanging. */
-const hangMs = 60_000;
+const hangMsUsual = 60_000;
 const compileCache = join(tmpdir(), 'oddslake-e2e-compile-cache');
 
 /** Starts `oddslake` with nothing in its environment but what is given. */
-export function start(args: readonly string[], env: Variables = {}, cwd = tmpdir()): Running {
+export function start(args: readonly string[], env: Variables = {}, cwd = tmpdir(), hangMs = hangMsUsual): Running {
   const main = new URL('../../bin/main.ts', import.meta.url).pathname;
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], {
     cwd,

@@ -47,7 +47,8 @@ export function asking(service: Service, configured: number, seed: number) {
           await clock.sleep(2 + 3 * random());
           turn.answered(!isRefused);
           // As the client does it: what is named, or a while.
-          if (isRefused) limiter.pause(retryAfter === null ? 250 + backoffMs(attempt, 250, 30_000, random) : retryAfter * 1000);
+          if (isRefused)
+            limiter.pause(retryAfter === null ? 250 + backoffMs(attempt, 250, 30_000, random) : retryAfter * 1000);
           return isRefused;
         },
         { priority: attempt, signal },

@@ -1,0 +1,69 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, test } from 'vitest';
+import { access, fixedDay, folder, jobArgs, run, sleep, start, until } from './lake.ts';
+import { answers, at, between, long, seed, service } from './paced.ts';
+
+console.log(`rate learned: SEED=${seed}`);
+
+const span = ['--from', '2025-05-01', '--to', '2025-06-14'];
+const [allowed, configured] = [20, 100];
+
+test('a service that allows less than configured soon refuses hardly anything, and the next run knows', {
+  timeout: 400_000,
+}, async () => {
+  const output = folder();
+  const box = await service(allowed, long ? 80 : 20, '--retry-after', 'none');
+  const backfill = () =>
+    start(jobArgs('backfill', output, ...span, ...at(configured)), access(box.url), undefined, 390_000);
+  const first = backfill();
+  if (long) await sleep(60_000);
+  else await until(async () => answers(await box.stats(), 200) > 80);
+  const converged = await box.stats();
+  const began = performance.now();
+  await sleep(long ? 120_000 : 3_000);
+  const later = between(converged, await box.stats(), performance.now() - began, allowed);
+  console.log(
+    `20 of 100: ${answers(converged, 429)} refused at first, ${(100 * later.refusedShare).toFixed(2)} % later; ${later.used.toFixed(3)} of the allowed rate used`,
+  );
+  expect(later.passed).toBeGreaterThan(0);
+  expect(later.refusedShare).toBeLessThanOrEqual(long ? 0.02 : 0.1);
+  if (long) expect(later.used).toBeGreaterThan(0.9);
+
+  first.child.kill('SIGKILL');
+  await first.ended;
+  const before = await box.stats();
+  expect(rateOf(output)).toBeLessThan(configured / 2);
+  const second = backfill();
+  await until(async () => answers(await box.stats(), 200) > answers(before, 200) + 40);
+  second.child.kill('SIGTERM');
+  expect((await second.ended).code).toBe(143);
+  const again = between(before, await box.stats(), 1, allowed);
+  console.log(`the next run: ${again.refused} refused, ${again.passed} let through`);
+  // Had it begun at 100 a second again, a whole spell of requests would have been refused within the first 20.
+  expect(again.refusedShare).toBeLessThanOrEqual(0.1);
+});
+
+/** The rate in force as the archive remembers it. */
+function rateOf(output: string): number {
+  const file = new DatabaseSync(join(output, '.oddslake', 'rate.sqlite'), { readOnly: true });
+  const { learned } = file.prepare('select learned from pace').get() as { learned: string };
+  file.close();
+  return (JSON.parse(learned) as { rate: number }).rate;
+}
+
+test('RateLimit headers of every form are heeded before anything is refused', { timeout: 60_000 }, async () => {
+  const forms = ['draft', 'old', 'x'];
+  const runs = forms.map(async (form) => {
+    const output = folder();
+    const box = await service(40, 8, '--rate-headers', form, '--limiter', 'fixed');
+    const ended = await run(jobArgs('nightly', output, '--date', fixedDay, ...at(1000)), access(box.url));
+    expect(ended.code, ended.stderr).toBe(0);
+    const stats = await box.stats();
+    console.log(`headers ${form}: ${stats.requests} requests, ${answers(stats, 429)} refused`);
+    expect(stats.requests).toBeGreaterThan(60);
+    // What was started before the first answer was there.
+    expect(answers(stats, 429)).toBeLessThanOrEqual(4);
+  });
+  await Promise.all(runs);
+});

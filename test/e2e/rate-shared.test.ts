@@ -1,0 +1,62 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { access, fixedDay, folder, jobArgs, run, start, until, untruths } from './lake.ts';
+import { answers, at, long, seed, service, truth } from './paced.ts';
+
+console.log(`rate shared: SEED=${seed}`);
+
+const span = ['--from', long ? '2025-03-01' : '2025-05-10', '--to', '2025-06-07'];
+
+test('two processes on one archive together never pass the rate, and leave the truth', {
+  timeout: 200_000,
+}, async () => {
+  const rate = long ? 40 : 80;
+  const markets = long ? 60 : 12;
+  const output = folder();
+  const box = await service(rate, markets);
+  const env = access(box.url);
+  // The lists first, so that both know the symbols.
+  expect((await run(jobArgs('markets', output, ...at(rate)), env)).code).toBe(0);
+  const began = performance.now();
+  const both = [
+    jobArgs('nightly', output, '--date', fixedDay, ...at(rate)),
+    jobArgs('backfill', output, ...span, ...at(rate)),
+  ];
+  const ended = await Promise.all(both.map((args) => start(args, env, undefined, 180_000).ended));
+  const seconds = (performance.now() - began) / 1000;
+  for (const { code, stderr } of ended) expect(code, stderr).toBe(0);
+  const stats = await box.stats();
+  console.log(
+    `two processes: ${stats.requests} requests in ${seconds.toFixed(1)} s, ${(stats.requests / seconds / rate).toFixed(3)} of ${rate} a second used, most in a second ${stats.perSecondMost}`,
+  );
+  expect(stats.perSecondMost).toBeLessThanOrEqual(rate);
+  expect(answers(stats, 429)).toBe(0);
+  for (const { summary } of ended) expect(summary.requests).toBeGreaterThan(rate);
+  if (long) expect(seconds).toBeGreaterThan(45);
+  expect(untruths(output, await truth(markets))).toEqual([]);
+});
+
+test('a damaged pace file is begun anew', async () => {
+  const output = folder();
+  const box = await service(2000, 3);
+  const nightly = () => run(jobArgs('nightly', output, '--date', fixedDay), access(box.url));
+  expect((await nightly()).code).toBe(0);
+  writeFileSync(
+    join(output, '.oddslake', 'rate.sqlite'),
+    'no database at all, though long enough for one '.repeat(200),
+  );
+  const ended = await nightly();
+  expect(ended.code, ended.stderr).toBe(0);
+});
+
+test('a killed process leaves nothing in the pace that holds up the next', async () => {
+  const output = folder();
+  const box = await service(2000, 12);
+  const killed = start(jobArgs('backfill', output, ...span, ...at(50)), access(box.url));
+  await until(async () => (await box.stats()).tickRequests > 10);
+  killed.child.kill('SIGKILL');
+  await killed.ended;
+  const ended = await run(jobArgs('nightly', output, '--date', fixedDay), access(box.url));
+  expect(ended.code, ended.stderr).toBe(0);
+});
