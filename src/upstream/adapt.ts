@@ -28,6 +28,8 @@ export interface Learned {
   readonly tops: readonly number[];
   /** Lowerings of which it is not yet clear whether they helped. */
   readonly fall: { readonly from: number; readonly share: number; readonly steps: number } | null;
+  /** The rate before the last lowerings, to which it goes back should they turn out to be in vain by then. */
+  readonly origin: { readonly rate: number; readonly untilMs: number } | null;
   /** Share of refusals that no lowering had changed, hence is not the rate's doing; believed until then. */
   readonly noise: { readonly share: number; readonly untilMs: number } | null;
 }
@@ -52,8 +54,10 @@ const tryWaitMsMax = 15 * 60_000;
 const requestsPerTry = 100;
 const answersKept = 500;
 const topsKept = 5;
-/** Share of refusals that speaks for itself. */
+/** So many refusals, and such a share of them, speak for themselves; where noise is known it takes more. */
+const refusedAtOnce = 4;
 const manyShare = 0.15;
+const refusedInNoise = 20;
 /** Runs that are alike, within this factor, over so many spells: a limit does that, chance hardly ever. */
 const runsAlike = 6;
 const alikeFactor = 2.5;
@@ -85,7 +89,7 @@ function unquestioned(configured: number, { letThrough, request, nowMs }: Answer
   return {
     ...{ rate: configured, good: configured, bad: null, sinceMs: nowMs, tryAtMs: nowMs, tryWaitMs: tryWaitMsMin },
     ...{ first: 0, answers: letThrough(), refused: 0, fromMs: nowMs - 1000, runs: [], after: request, tops: [] },
-    ...{ fall: null, noise: null },
+    ...{ fall: null, origin: null, noise: null },
   };
 }
 
@@ -120,8 +124,8 @@ function isNoise(learned: Learned, answer: Answered): boolean {
 function isBlamed(learned: Learned, answer: Answered): boolean {
   const { refused, runs, fall } = learned;
   const noise = noiseOf(learned, answer);
-  if (refused >= 4 && shareOf(learned) >= Math.max(manyShare, Math.min(noiseShareMax, 3 * noise))) return true;
-  if (noise > 0) return false;
+  if (noise > 0) return refused >= refusedInNoise && shareOf(learned) >= Math.min(noiseShareMax, 3 * noise);
+  if (refused >= refusedAtOnce && shareOf(learned) >= manyShare) return true;
   const isAlike = Math.max(...runs) <= alikeFactor * Math.min(...runs);
   return fall === null ? runs.length >= runsAlike && isAlike : runs.length >= runsAlike / 2;
 }
@@ -141,14 +145,15 @@ function backToGood(learned: Learned, answer: Answered): Learned {
 
 /** The good rate is good no more: down to what was let through, unless going down did not help before. */
 function lowered(learned: Learned, answer: Answered): Learned {
-  const { rate, noise } = learned;
+  const { rate, noise, origin } = learned;
   const share = shareOf(learned);
-  const fall = learned.fall ?? { from: rate, share, steps: 0 };
+  const from = origin === null || isOver(origin.untilMs, answer) ? rate : Math.max(rate, origin.rate);
+  const fall = learned.fall ?? { from, share, steps: 0 };
   const worst = Math.max(fall.share, share);
   if (fall.steps >= fallStepsMax && share < noiseShareMax) {
     const untilMs = answer.nowMs + noiseMs;
     return {
-      ...{ ...changed(learned, fall.from, answer), good: fall.from, bad: null, fall: null },
+      ...{ ...changed(learned, fall.from, answer), good: fall.from, bad: null, fall: null, origin: null },
       noise: { share: Math.max(share, noise?.share ?? 0), untilMs },
     };
   }
@@ -157,6 +162,7 @@ function lowered(learned: Learned, answer: Answered): Learned {
   return {
     ...{ ...changed(learned, good, answer), good, bad: rate, tryAtMs: answer.nowMs + tryMs, tryWaitMs: tryWaitMsMin },
     fall: { ...fall, share: worst, steps: fall.steps + 1 },
+    origin: { rate: fall.from, untilMs: answer.nowMs + tryWaitMsMax },
   };
 }
 
@@ -186,7 +192,7 @@ function afterAnswer(before: Learned, answer: Answered, configured: number): Lea
 /** Enough answers without another refusal, or too many to wait for more of them. */
 const hasHelped = (learned: Learned, fall: NonNullable<Learned['fall']>): boolean =>
   learned.answers >= answersKept ||
-  (learned.answers >= Math.max(20, 8 / fall.share) && shareOf(learned) < fall.share / 4);
+  (learned.answers >= Math.max(20, 12 / fall.share) && shareOf(learned) < fall.share / 8);
 
 /** Whether the rate was used, near enough in full, for long enough. */
 function isProven({ rate, bad, sinceMs, answers }: Learned, answer: Answered): boolean {

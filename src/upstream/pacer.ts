@@ -27,6 +27,9 @@ const answersForLeast = 30;
 /** After a silence this long the way may be another one. */
 const wayKeptMs = 10_000;
 
+/** A moment further ahead than this was told by the clock of a machine that has been started anew since. */
+const aheadMsMax = 1_000;
+
 /** @throws RangeError for a rate that is no such number */
 export function checkRate(requestsPerSecond: number): void {
   if (!(requestsPerSecond > 0 && requestsPerSecond <= 1_000_000)) {
@@ -93,7 +96,7 @@ export function createPacer(rate: () => number, memory: PaceMemory = createOwnMe
 /** The pace without what cannot be of this clock, which starts anew with the machine, or is too old to count. */
 export function currentPace(memory: PaceMemory, nowMs: number): Pace {
   const pace = memory.read();
-  if (pace.atMs > nowMs) {
+  if (pace.atMs > nowMs + aheadMsMax) {
     memory.clear();
     const { count, learned } = pace;
     const begun = { ...newPace, count, learned, atMs: nowMs };

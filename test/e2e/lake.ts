@@ -97,8 +97,8 @@ export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sa
 }
 
 /** A sandbox in a process of its own, so that its counters are not held up by this one. */
-export async function sandboxProcess(flags: readonly string[]) {
-  const { child, ended } = start(['sandbox', '--json', ...flags]);
+export async function sandboxProcess(flags: readonly string[], hangMs?: number) {
+  const { child, ended } = start(['sandbox', '--json', ...flags], {}, undefined, hangMs);
   onTestFinished(async () => {
     child.kill('SIGTERM');
     await ended;

@@ -14,20 +14,11 @@ const now = fixedNow;
 const [ticksPerDay, cap] = [600, 100];
 
 /** A service in a process of its own. */
-export const service = (rate: number, markets: number, ...more: string[]) =>
-  sandboxProcess([
-    ...[
-      '--now',
-      new Date(now).toISOString(),
-      '--seed',
-      String(seed),
-      '--rate',
-      String(rate),
-      '--market-count',
-      String(markets),
-    ],
-    ...['--ticks-per-day', String(ticksPerDay), '--cap', String(cap), ...more],
-  ]);
+export function service(rate: number, markets: number, ...more: string[]) {
+  const time = ['--now', new Date(now).toISOString(), '--seed', String(seed), '--rate', String(rate)];
+  const size = ['--market-count', String(markets), '--ticks-per-day', String(ticksPerDay), '--cap', String(cap)];
+  return sandboxProcess([...time, ...size, ...more], long ? 600_000 : undefined);
+}
 
 /** The same service in this process, to be asked for the truth. */
 export const truth = (markets: number): Promise<Sandbox> => sandbox({ nowMs: now, seed, markets, ticksPerDay, cap });

@@ -53,7 +53,7 @@ test('a damaged pace file is begun anew', async () => {
 test('a killed process leaves nothing in the pace that holds up the next', async () => {
   const output = folder();
   const box = await service(2000, 12);
-  const killed = start(jobArgs('backfill', output, ...span, ...at(50)), access(box.url));
+  const killed = start(jobArgs('backfill', output, ...span), access(box.url));
   await until(async () => (await box.stats()).tickRequests > 10);
   killed.child.kill('SIGKILL');
   await killed.ended;

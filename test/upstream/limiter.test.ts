@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { createLimiter, PausedTooLong } from '../../src/upstream/limiter.ts';
+import { createOwnMemory } from '../../src/upstream/own-memory.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {}) {
@@ -104,4 +105,61 @@ test('passes a task’s failure on and goes on', async () => {
   const next = run('b');
   await clock.pass(300);
   expect(await next).toBe('b');
+});
+
+test('shares the pace, the pauses and the lowest rate with others of the same memory', async () => {
+  const clock = createVirtualClock();
+  const memory = createOwnMemory();
+  const options = { concurrency: 2, pauseMsMax: 60_000, memory };
+  const [slow, quick] = [5, 50].map((requestsPerSecond) => createLimiter({ ...options, requestsPerSecond }, clock));
+  const starts: number[] = [];
+  const { signal } = new AbortController();
+  const run = (limiter = quick!) =>
+    limiter.run(
+      async (turn) => {
+        starts.push(clock.monotonicMs());
+        turn.answered();
+      },
+      { priority: 0, signal },
+    );
+  void run(slow);
+  for (let i = 0; i < 4; i++) void run();
+  await clock.pass(900);
+  expect(starts).toEqual([0, 200, 400, 600, 800]);
+  slow!.pause(3000);
+  void run();
+  await clock.pass(4000);
+  expect(starts.slice(5)).toEqual([3900]);
+  expect(quick!.throttledMs()).toBe(3000);
+  // The slow one has not looked for long enough: it is gone.
+  await clock.pass(10_000);
+  starts.length = 0;
+  for (let i = 0; i < 3; i++) void run();
+  await clock.pass(100);
+  expect(starts).toHaveLength(3);
+});
+
+test('keeps a pause that is longer than it waits to itself', async () => {
+  const clock = createVirtualClock();
+  const memory = createOwnMemory();
+  const options = { requestsPerSecond: 10, concurrency: 1, pauseMsMax: 1000, memory };
+  const [one, two] = [createLimiter(options, clock), createLimiter(options, clock)];
+  const { signal } = new AbortController();
+  one.pause(86_400_000);
+  await expect(one.run(async () => 1, { priority: 0, signal })).rejects.toThrow(PausedTooLong);
+  expect(await two.run(async () => 2, { priority: 0, signal })).toBe(2);
+});
+
+test('keeps to the rate that the service states, and to its own where that is less', async () => {
+  const { clock, limiter, run, starts } = setUp();
+  limiter.cap(2);
+  for (const name of ['a', 'b', 'c']) void run(name);
+  await clock.pass(700);
+  expect(starts.map(([, at]) => at)).toEqual([0, 500]);
+  limiter.cap(1000);
+  await clock.pass(5000);
+  starts.length = 0;
+  for (const name of ['d', 'e']) void run(name);
+  await clock.pass(200);
+  expect(starts[1]![1] - starts[0]![1]).toBe(100);
 });

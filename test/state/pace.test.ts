@@ -1,0 +1,160 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { newPace, startsKeptMs } from '../../src/core/pace.ts';
+import { openSharedPace, paceFile, type SharedPace } from '../../src/state/pace.ts';
+import { openState } from '../../src/state/state.ts';
+import { systemClock } from '../../src/system.ts';
+import { createPacer } from '../../src/upstream/pacer.ts';
+import { scratchFolder } from '../archive/scratch.ts';
+import { mostWithin } from '../upstream/sliding.ts';
+
+function openIn(folder: string): SharedPace {
+  const state = openState(folder, { upstream: 'https://box.test', parts: 4 });
+  const pace = openSharedPace(state, folder);
+  state.close();
+  onTestFinished(() => pace.close());
+  return pace;
+}
+
+const module = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
+
+/** Another process with `pace` of the folder at hand. */
+function another(folder: string, body: string) {
+  const program = `
+    const { openState } = await import(${module('state/state.ts')});
+    const { openSharedPace } = await import(${module('state/pace.ts')});
+    const { createPacer } = await import(${module('upstream/pacer.ts')});
+    const { systemClock: clock } = await import(${module('system.ts')});
+    const folder = ${JSON.stringify(folder)};
+    const pace = openSharedPace(openState(folder, { upstream: 'https://box.test', parts: 4 }), folder);
+    ${body}`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return child;
+}
+
+describe('the pace of an archive', () => {
+  test('is one for all who open it, and lasts', () => {
+    const folder = scratchFolder();
+    const [one, two] = [openIn(folder), openIn(folder)];
+    expect(two.alone(() => two.read())).toEqual(newPace);
+    const pace = { ...newPace, count: 7, slotMs: 12.5, resumeMs: 99, lowest: 20, atMs: 13, learned: '{"rate":3}' };
+    one.alone(() => one.write(pace));
+    expect(two.alone(() => two.read())).toEqual(pace);
+    const later = openIn(folder);
+    expect(later.alone(() => later.read())).toEqual(pace);
+  });
+
+  test('forgets starts that are old, and what stood in a turn that failed', () => {
+    const pace = openIn(scratchFolder());
+    for (let n = 0; n < 100; n++) pace.alone(() => pace.addStart(n, n * 100));
+    pace.alone(() => {
+      expect(pace.start(0)).toBeUndefined();
+      expect(pace.start(99)).toEqual({ atMs: 9900, tookMs: null });
+      expect(pace.start(99 - startsKeptMs / 100)).toBeDefined();
+      pace.endStart(98, 4, true);
+      pace.endStart(97, 4, false);
+      expect(pace.letThrough(0, 100, 0)).toBe(1);
+      expect(pace.letThrough(0, 98, 0)).toBe(0);
+    });
+    const broken = () =>
+      pace.alone(() => {
+        pace.clear();
+        throw new Error('amid a turn');
+      });
+    expect(broken).toThrow('amid a turn');
+    expect(pace.alone(() => pace.start(99))).toBeDefined();
+  });
+
+  test.each(['rubbish '.repeat(2000), '', 'SQLite format 3\0'.repeat(600)])(
+    'is begun anew where its file is unreadable',
+    (text) => {
+      const folder = scratchFolder();
+      writeFileSync(paceFile(folder), text);
+      const pace = openIn(folder);
+      expect(pace.alone(() => pace.read())).toEqual(newPace);
+      expect(existsSync(paceFile(folder))).toBe(true);
+    },
+  );
+
+  test('of a machine that was started anew holds nobody up, and still knows what was learned', () => {
+    const pace = openIn(scratchFolder());
+    const pacer = createPacer(() => 1, pace);
+    const uptimeMs = 1e9;
+    pace.alone(() => {
+      pacer.start(uptimeMs);
+      pace.write({ ...pace.read(), resumeMs: uptimeMs + 60_000, learned: '{}' });
+    });
+    expect(pace.alone(() => pacer.earliestMs(5000))).toBe(Number.NEGATIVE_INFINITY);
+    expect(pace.alone(() => pace.read())).toMatchObject({
+      count: 1,
+      resumeMs: Number.NEGATIVE_INFINITY,
+      learned: '{}',
+    });
+  });
+
+  test('lets three processes together start no more than the rate in any second', async () => {
+    const folder = scratchFolder();
+    openIn(folder);
+    const rate = 100;
+    const body = `
+      const pacer = createPacer(() => ${rate}, pace);
+      const starts = [];
+      for (const end = clock.monotonicMs() + 2500; clock.monotonicMs() < end; ) {
+        const waitMs = pace.alone(() => {
+          const now = clock.monotonicMs();
+          const next = pacer.earliestMs(now);
+          if (next > now) return next - now;
+          const request = pacer.start(now);
+          starts.push(now);
+          pacer.answered(request, now + 1);
+          return 0;
+        });
+        await clock.sleep(waitMs);
+      }
+      console.log(JSON.stringify(starts));`;
+    const texts = await Promise.all(
+      [1, 2, 3].map(async () => {
+        const child = another(folder, body);
+        let text = '';
+        child.stdout.on('data', (chunk: Buffer) => {
+          text += chunk.toString();
+        });
+        await once(child, 'close');
+        return text;
+      }),
+    );
+    const starts = texts.map((text) => JSON.parse(text) as number[]);
+    console.log(`pace: ${starts.map((each) => each.length).join(', ')} starts of three processes`);
+    expect(Math.min(...starts.map((each) => each.length))).toBeGreaterThan(0);
+    expect(mostWithin(starts.flat(), 1000)).toBeLessThanOrEqual(rate);
+  });
+
+  test('is an error with a sentence, not a hang, while a process that was stopped amid its turn holds it; and free when that one is killed', async () => {
+    const folder = scratchFolder();
+    const pace = openIn(folder);
+    const child = another(
+      folder,
+      `pace.alone(() => {
+        process.stdout.write('mine');
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+      });`,
+    );
+    await once(child.stdout, 'data');
+    child.kill('SIGSTOP');
+    const began = systemClock.monotonicMs();
+    const busy = expect.objectContaining({
+      exitCode: 5,
+      message: expect.stringContaining('was stopped at a bad moment'),
+    });
+    expect(() => pace.alone(() => 0)).toThrow(busy);
+    expect(systemClock.monotonicMs() - began).toBeGreaterThan(5000);
+    child.kill('SIGKILL');
+    await once(child, 'close');
+    expect(pace.alone(() => 1)).toBe(1);
+  }, 40_000);
+});

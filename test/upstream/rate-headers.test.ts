@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { statedRate } from '../../src/upstream/rate-headers.ts';
+
+const nowMs = Date.UTC(2026, 10, 19, 12);
+const stated = (headers: Record<string, string | string[]>) => statedRate({ status: 200, headers }, nowMs);
+
+describe('the rate that headers state', () => {
+  test.each<[string, Record<string, string | string[]>, object]>([
+    ['the draft', { ratelimit: '"default";r=50;t=30' }, { remaining: 50, resetMs: 30_000 }],
+    ['its policy', { 'ratelimit-policy': '"default";q=100;w=60' }, { ratePerSecond: 100 / 60 }],
+    [
+      'several policies: the tightest, and what is scarcest',
+      { 'ratelimit-policy': '"burst";q=10;w=1, "day";q=5;w=60', ratelimit: '"burst";r=9;t=1, "day";r=0;t=20' },
+      { ratePerSecond: 5 / 60, remaining: 0, resetMs: 20_000 },
+    ],
+    ['headers that come twice', { 'ratelimit-policy': ['"a";q=100;w=10', '"b";q=30;w=10'] }, { ratePerSecond: 3 }],
+    [
+      'marks inside of names',
+      { 'ratelimit-policy': '"a;q=1,w=1";q=100;w=50', ratelimit: '"a;q=1,w=1";t=7;r=3;pk=:dA==:' },
+      { ratePerSecond: 2, remaining: 3, resetMs: 7000 },
+    ],
+    ['version 7', { ratelimit: 'limit=100, remaining=4, reset=5' }, { remaining: 4, resetMs: 5000 }],
+    [
+      'versions 3 to 6',
+      {
+        'ratelimit-limit': '100, 100;w=50',
+        ...{ 'ratelimit-remaining': '7', 'ratelimit-reset': '12', 'ratelimit-policy': '100;w=50, 9000;w=3600' },
+      },
+      { ratePerSecond: 2, remaining: 7, resetMs: 12_000 },
+    ],
+    [
+      'X- with seconds to go',
+      { 'x-ratelimit-limit': '60', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '17' },
+      { remaining: 0, resetMs: 17_000 },
+    ],
+    [
+      'X- with a moment in epoch seconds',
+      { 'x-rate-limit-remaining': '1', 'x-rate-limit-reset': String(nowMs / 1000 + 40) },
+      { remaining: 1, resetMs: 40_000 },
+    ],
+    [
+      'X- with a moment in milliseconds, by the clock of the service',
+      {
+        date: 'Thu, 19 Nov 2026 11:00:00 GMT',
+        ...{ 'x-ratelimit-remaining': '1', 'x-ratelimit-reset': String(nowMs - 3_600_000 + 8_500) },
+      },
+      { remaining: 1, resetMs: 8_500 },
+    ],
+    [
+      'a moment that is past',
+      { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1600000000' },
+      { remaining: 0, resetMs: 0 },
+    ],
+  ])('reads %s', (_, headers, expected) => {
+    expect(stated(headers)).toEqual(expected);
+  });
+
+  test.each<[string, Record<string, string>]>([
+    ['nothing', {}],
+    ['a limit alone', { 'x-ratelimit-limit': '60' }],
+    ['a remainder without a reset', { 'ratelimit-remaining': '0', ratelimit: '"a";r=0' }],
+    ['rubbish', { ratelimit: ';;==,"', 'ratelimit-policy': '"a";q=-1;w=x', 'x-ratelimit-reset': 'soon' }],
+    ['a quota or a window of nothing', { 'ratelimit-policy': '"a";q=0;w=60, "b";q=5;w=0, "c";q=5' }],
+    ['another unit', { 'ratelimit-policy': '"a";q=65535;w=10;qu="content-bytes"' }],
+    ['a budget of a day, which is not to be spread', { 'ratelimit-policy': '"day";q=1000;w=86400' }],
+    [
+      'an empty second that the pace keeps to anyway',
+      { 'ratelimit-policy': '"s";q=20;w=1;x', ratelimit: '"s";r=0;t=1' },
+    ],
+  ])('takes no pause from %s', (_, headers) => {
+    expect(stated(headers)).not.toHaveProperty('resetMs');
+    if (!('ratelimit-policy' in headers && headers.ratelimit?.startsWith('"s"'))) expect(stated(headers)).toEqual({});
+  });
+
+  test('never throws, whatever stands there, and gives only usable numbers', () => {
+    const word = fc.constantFrom('"', ';', ',', '=', 'r', 't', 'q', 'w', '0', '7', '1e9', ' ', '\\', '"a"', '-', '.5');
+    const text = fc.oneof(
+      fc.string(),
+      fc.array(word).map((words) => words.join('')),
+    );
+    const names = [
+      'ratelimit',
+      'ratelimit-policy',
+      'x-ratelimit-reset',
+      'x-ratelimit-remaining',
+      'ratelimit-limit',
+      'date',
+    ];
+    fc.assert(
+      fc.property(fc.dictionary(fc.constantFrom(...names), text), (headers) => {
+        for (const value of Object.values(stated(headers))) expect(Number.isFinite(value) && value >= 0).toBe(true);
+        expect(stated(headers).ratePerSecond ?? 1).toBeGreaterThan(0);
+      }),
+    );
+  });
+});
