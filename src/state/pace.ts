@@ -14,7 +14,7 @@ export interface SharedPace extends PaceMemory {
 const layoutVersion = 1;
 
 /** How long one may be held up by another process's turn of some tens of microseconds: that one was stopped in it. */
-const busyMsMax = 10_000;
+const busyMsUsual = 10_000;
 
 const layout = `
 create table pace (
@@ -32,24 +32,24 @@ export const paceFile = (folder: string): string => join(folder, 'rate.sqlite');
  * and a file that cannot be read is begun anew.
  * @throws OddslakeError with exit code 5, now or in any use, where another process was stopped amid its turn
  */
-export function openSharedPace(state: State, folder: string): SharedPace {
+export function openSharedPace(state: State, folder: string, busyMsMax = busyMsUsual): SharedPace {
   const path = paceFile(folder);
   // Under the state's lock, so that nobody throws away the file that another has just begun.
   const db = state.db.transaction(() => {
     try {
-      return open(path);
+      return open(path, busyMsMax);
     } catch (error) {
       if (!isUnreadable(error)) throw explained(path, error);
     }
     for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
-    return open(path);
+    return open(path, busyMsMax);
   });
   return memoryOf(db, path);
 }
 
 class OtherLayout extends Error {}
 
-function open(path: string): DatabaseSync {
+function open(path: string, busyMsMax: number): DatabaseSync {
   const isNew = !existsSync(path);
   const db = new DatabaseSync(path);
   try {
@@ -80,7 +80,7 @@ function explained(path: string, error: unknown): unknown {
   if (code === busyCode) {
     return new OddslakeError(
       exitCodes.busy,
-      `Another process has held the shared request rate (${path}) for ${busyMsMax / 1000} s: it was stopped at a bad moment. Let it go on or end it, and run again.`,
+      `Another process has held the shared request rate (${path}) for too long: it was stopped at a bad moment. Let it go on or end it, and run again.`,
       { cause: error },
     );
   }

@@ -6,7 +6,7 @@ import { answers, at, long, seed, service, truth } from './paced.ts';
 
 console.log(`rate shared: SEED=${seed}`);
 
-const span = ['--from', long ? '2025-03-01' : '2025-05-10', '--to', '2025-06-07'];
+const span = ['--from', long ? '2025-04-20' : '2025-05-10', '--to', '2025-06-07'];
 
 test('two processes on one archive together never pass the rate, and leave the truth', {
   timeout: 200_000,
