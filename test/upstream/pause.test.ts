@@ -7,12 +7,12 @@ import { asked, failure, open, sendJson, serve, ticksBody, what } from './loopba
 const page = ticksBody();
 
 /** Answers the third request with `headers`; gives the moments of that answer and of later arrivals. */
-async function serveOnePause(status: number, headers: () => http.OutgoingHttpHeaders) {
+async function serveOnePause(status: number, headers: () => http.OutgoingHttpHeaders, body = '') {
   const seen = { pausedAt: Number.NaN, later: [] as number[] };
   const server = await serve((_, response, index) => {
     if (index === 2) {
       response.sendDate = false;
-      response.writeHead(status, headers()).end();
+      response.writeHead(status, headers()).end(body);
       seen.pausedAt = performance.now();
       return;
     }
@@ -106,4 +106,38 @@ test('gives half a retry back for a success, up to what there was', () => {
   expect(budget.take()).toBe(false);
   for (let i = 0; i < 50; i++) budget.succeeded();
   expect([budget.take(), budget.take(), budget.take()]).toEqual([true, true, false]);
+});
+
+test.concurrent.each<[string, () => http.OutgoingHttpHeaders]>([
+  ['the draft', () => ({ ratelimit: '"default";r=0;t=1' })],
+  ['the older form', () => ({ 'ratelimit-limit': '3', 'ratelimit-remaining': '0', 'ratelimit-reset': '1' })],
+  ['X-', () => ({ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1' })],
+])('starts nothing more once no request is left, until the reset: %s', async (_, headers) => {
+  const { server, seen } = await serveOnePause(200, headers, page);
+  await using _server = server;
+  await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 });
+  await Promise.all(Array.from({ length: 6 }, () => upstream.ticks(asked)));
+  const pauses = seen.later.map((at) => at - seen.pausedAt);
+  // The other slot's request may be under way at that moment.
+  expect(pauses.filter((pause) => pause < 990).length).toBeLessThanOrEqual(1);
+  expect(upstream.counters()).toMatchObject({ retries: 0, requests: 6 });
+});
+
+test('waits for a stated reset no longer than for any Retry-After, and then asks', async () => {
+  await using server = await serve((_, response) => sendJson(response, page, { ratelimit: '"day";r=0;t=86400' }));
+  await using upstream = open(server.url, { retryAfterMsMax: 50 });
+  for (let i = 0; i < 3; i++) await upstream.ticks(asked);
+  expect(server.requests).toHaveLength(3);
+  expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(100);
+});
+
+test('keeps to a policy from the first answer on', async () => {
+  const arrivals: number[] = [];
+  await using server = await serve((_, response) => {
+    arrivals.push(performance.now());
+    sendJson(response, page, { 'ratelimit-policy': '"default";q=20;w=2' });
+  });
+  await using upstream = open(server.url, { requestsPerSecond: 1000, concurrency: 1 });
+  for (let i = 0; i < 6; i++) await upstream.ticks(asked);
+  expect(arrivals[5]! - arrivals[1]!).toBeGreaterThan(380);
 });
