@@ -20,8 +20,12 @@ export interface Pacer {
 /** Added to how late a request seems to have been; also the least guard. */
 const guardMarginMs = 5;
 const guardMsMax = 250;
-/** A start up to this late is caught up: timers have a grain of 1 ms, above 1,000 a second the spacing is finer. */
-const debtMsMax = 10;
+/**
+ * A start up to this late is caught up, or up to one spacing where that is more: timers have a grain of 1 ms, above 1,000
+ * a second the spacing is finer, and a busy machine's are later still.
+ */
+const debtMsMin = 10;
+const debtMsMax = 100;
 /** Answers to see before the fastest of them counts as an undisturbed way; until then every way counts as late. */
 const answersForLeast = 30;
 /** After a silence this long the way may be another one. */
@@ -78,7 +82,9 @@ export function createPacer(rate: () => number, memory: PaceMemory = createOwnMe
       const pace = currentPace(memory, nowMs);
       // Slots follow each other, not late starts; but after a silence they begin anew.
       const due = dueMs(pace, nowMs);
-      const slotMs = nowMs - due <= debtMsMax ? due : nowMs;
+      const { startsMax, periodMs } = rhythm(rate());
+      const debtMs = Math.max(debtMsMin, Math.min(debtMsMax, periodMs / startsMax));
+      const slotMs = nowMs - due <= debtMs ? due : nowMs;
       memory.addStart(pace.count, nowMs);
       memory.write({ ...pace, slotMs, count: pace.count + 1, atMs: nowMs });
       return pace.count;
