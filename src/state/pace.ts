@@ -41,16 +41,22 @@ export function openSharedPace(state: State, folder: string, busyMsMax = busyMsU
     } catch (error) {
       if (!isUnreadable(error)) throw explained(path, error);
     }
-    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true });
+    removeFiles(path, ['', '-wal', '-shm']);
     return open(path, busyMsMax);
   });
   return memoryOf(db, path);
+}
+
+function removeFiles(path: string, suffixes: readonly string[]): void {
+  for (const suffix of suffixes) rmSync(path + suffix, { force: true });
 }
 
 class OtherLayout extends Error {}
 
 function open(path: string, busyMsMax: number): DatabaseSync {
   const isNew = !existsSync(path);
+  // A log left behind would be played into the new file.
+  if (isNew) removeFiles(path, ['-wal', '-shm']);
   const db = new DatabaseSync(path);
   try {
     // A killed process leaves a write-ahead log that is whole; a power cut may not, and then all of it is begun anew.

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { newPace, startsKeptMs } from '../../src/core/pace.ts';
 import { openSharedPace, paceFile, type SharedPace } from '../../src/state/pace.ts';
@@ -80,6 +80,16 @@ describe('the pace of an archive', () => {
       expect(existsSync(paceFile(folder))).toBe(true);
     },
   );
+
+  test('is begun anew where only its log is left', () => {
+    const folder = scratchFolder();
+    const lost = openIn(folder);
+    lost.alone(() => lost.write({ ...newPace, count: 5 }));
+    expect(existsSync(`${paceFile(folder)}-wal`)).toBe(true);
+    rmSync(paceFile(folder));
+    const pace = openIn(folder);
+    expect(pace.alone(() => pace.read())).toEqual(newPace);
+  });
 
   test('of a machine that was started anew holds nobody up, and still knows what was learned', () => {
     const pace = openIn(scratchFolder());
