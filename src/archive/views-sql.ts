@@ -29,7 +29,8 @@ const coveredUpTo = (ms: string, w: string): string =>
 
 /** Joins and column that tell the covered share of the intervals `i`, from `i.ms` to `i.ms_end`. */
 const covered = {
-  column: `(${coveredUpTo('i.ms_end', 'b')} - ${coveredUpTo('i.ms', 'a')}) / step_ms(step) AS covered`,
+  column: `(${coveredUpTo('i.ms_end', 'b')}
+         - ${coveredUpTo('i.ms', 'a')}) / step_ms(step) AS covered`,
   joins: `ASOF LEFT JOIN covers AS a ON a.symbol = i.symbol AND i.ms >= a.ms_from
 ASOF LEFT JOIN covers AS b ON b.symbol = i.symbol AND i.ms_end >= b.ms_from`,
 };
