@@ -6,7 +6,7 @@ Every example runs in this folder. **Scan afresh after a publish**: a file keeps
 ### DuckDB
 
 \`views.sql\` has each dataset as a view, sets the time zone to UTC, and adds what is hard to get right by hand. On the command
-line \`duckdb -init views.sql\`, in Python:
+line \`duckdb -init views.sql\`, in Python as below; DuckDB 1.5 or newer.
 
 \`\`\`python
 import duckdb

@@ -23,6 +23,7 @@ export function viewsText(manifest: Manifest): string {
   const above = definitions(hasDailyCandles(manifest)).map(({ sql }) => `${sql};\n`);
   return `-- The archive as views, for DuckDB started in this folder:  duckdb -init views.sql
 -- In Python, from this folder:  duckdb.sql(open('views.sql').read())
+-- DuckDB 1.5 or newer: before, an ASOF LEFT JOIN could lose rows where there was nothing to join.
 -- Files are found anew by every query, so days that are published later need no new views. While a publish is under
 -- way read with oddslake sql, which holds on to one generation.
 

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/datasets.ts';
 import { verify } from '../../src/archive/verify.ts';
+import { definitions, definitionsFor } from '../../src/archive/views-sql.ts';
 import { listGaps } from '../../src/cli/read-gaps.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
@@ -303,5 +304,35 @@ describe('ticks_with_markets', () => {
     await publishNow(archive);
     const [rows] = inFolder(root, ['SELECT canonical_id FROM ticks_with_markets ORDER BY t']);
     expect(values(rows!).flat()).toEqual(['m2', 'm2', 'm2', 'm1', 'm1']);
+  });
+});
+
+describe('each view and macro', () => {
+  test('names what it uses and reads, which stands before it, so that a statement gets all it means', () => {
+    for (const daily of [true, false]) {
+      const all = definitions(daily);
+      const names = all.map(({ name }) => name);
+      for (const [i, { name, uses, needs, sql }] of all.entries()) {
+        const text = sql.replace(/--.*$/gm, '').replace(new RegExp(`(MACRO|VIEW) ${name}\\b`), '');
+        const called = names.filter((other) => new RegExp(`\\b${other}\\(|(FROM|JOIN|,) ${other} AS\\b`).test(text));
+        const behind = definitionsFor(name, daily).map((definition) => definition.name);
+        expect(
+          called.filter((other) => !behind.includes(other)),
+          name,
+        ).toEqual([]);
+        expect(
+          uses.filter((used) => !names.slice(0, i).includes(used)),
+          name,
+        ).toEqual([]);
+        const read = Object.keys(datasets).filter((dataset) => new RegExp(`\\b(FROM|JOIN) ${dataset}\\b`).test(text));
+        const ofUsed = all.filter((other) => behind.includes(other.name)).flatMap((other) => other.needs);
+        expect(
+          [...read, ...ofUsed].filter((dataset) => !(needs as readonly string[]).includes(dataset)),
+          name,
+        ).toEqual([]);
+      }
+    }
+    expect(definitionsFor('SELECT 1 FROM candles_1h', true)).toEqual([]);
+    expect(definitionsFor('FROM GAPS', true).map(({ name }) => name)).toEqual(['lives', 'gaps']);
   });
 });
