@@ -66,6 +66,42 @@ describe('schedule', () => {
     expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ job: 'ticks', outcome: 'interrupted' })]);
   });
 
+  test('runs every job that the config schedules, and makes up for none that was missed longer ago than it says', async () => {
+    const box = await sandbox({ seed: 3, markets: 3, ticksPerDay: 50 });
+    const output = await archiveFrom(box.url, 10 * 3_600_000);
+    const names = ['nightly', 'markets', 'ticks', 'orderbook', 'publish'];
+    const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
+    for (const name of names)
+      db.exec(`insert into runs (run_id, job, pid, started_at, finished_at)
+               select '${name}', '${name}', 1, min(started_at), min(started_at) from runs`);
+    db.close();
+    const scheduled = names.flatMap((name) => ['--set', `schedule.${name}=${cronAgo(90 * minuteMs)}`]);
+    const common = ['--set', 'schedule.jitter_seconds=0'];
+    const running = start(jobArgs('schedule', output, ...scheduled, ...common), access(box.url));
+    let printed = '';
+    running.child.stdout!.on('data', (text: string) => {
+      printed += text;
+    });
+    await until(() => printed.split('\n').length > names.length, 40_000);
+    running.child.kill('SIGTERM');
+    expect(
+      runsIn((await running.ended).stdout)
+        .map((ended) => ended.job)
+        .sort(),
+    ).toEqual(names.toSorted());
+    // Those moments lie an hour and a half back, and now so do the jobs' last starts.
+    const late = await archiveFrom(box.url, 10 * 3_600_000);
+    const short = ['--set', `schedule.nightly=${cronAgo(90 * minuteMs)}`, '--set', 'schedule.catch_up_hours=1'];
+    const idle = start(jobArgs('schedule', late, ...short), access(box.url));
+    let logged = '';
+    idle.child.stderr!.on('data', (text: string) => {
+      logged += text;
+    });
+    await until(() => logged.includes('missed'));
+    idle.child.kill('SIGTERM');
+    expect((await idle.ended).stdout).toBe('');
+  });
+
   test('goes on after a run that failed', async () => {
     const box = await sandbox({ seed: 3, markets: 6, ticksPerDay: 100 });
     const output = await archiveFrom(box.url, 26 * 3_600_000);

@@ -1,0 +1,112 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { leaves } from '../../src/settings/layer.ts';
+import {
+  columns,
+  commands,
+  commonFlags,
+  dayFields,
+  exitCodes,
+  fileFields,
+  manifestFields,
+  rootFiles,
+  summaryFields,
+  variables,
+} from './promises.ts';
+import { type Proof, proofs } from './proofs.ts';
+
+const page = new URL('../../docs/CONTRACT-CHECK.md', import.meta.url);
+const tests = new URL('../', import.meta.url);
+
+interface Promised {
+  readonly kind: string;
+  readonly name: string;
+  readonly proof: Proof | undefined;
+}
+
+const rowsOf = (kind: string, names: readonly string[], proofOf: (name: string) => Proof | undefined): Promised[] =>
+  names.map((name) => ({ kind, name, proof: proofOf(name) }));
+
+const promised: readonly Promised[] = [
+  ...rowsOf('Commands', Object.keys(commands), (name) => proofs.commands[name]),
+  ...rowsOf('Flags of every command', commonFlags, (name) => proofs.commonFlags[name]),
+  ...Object.entries(commands).flatMap(([command, flags]) =>
+    rowsOf(
+      'Flags of one command',
+      flags.map((flag) => `${command} ${flag}`),
+      (name) => proofs.flags[name],
+    ),
+  ),
+  ...rowsOf('Exit codes', Object.keys(exitCodes), (code) => proofs.exitCodes[Number(code)]),
+  ...rowsOf('Variables of the environment', Object.keys(variables), (name) => proofs.variables[name]),
+  ...rowsOf('Settings', [...leaves.keys()], (name) => proofs.settings[name]),
+  ...Object.entries(columns).flatMap(([dataset, ofDataset]) =>
+    rowsOf(
+      'Columns',
+      Object.keys(ofDataset).map((name) => `${dataset}.${name}`),
+      (name) => proofs.columns[name] ?? proofs.everyColumn,
+    ),
+  ),
+  ...rowsOf('Fields of the manifest', manifestFields, (name) => proofs.manifest[name]),
+  ...rowsOf(
+    'Fields of the manifest',
+    dayFields.map((name) => `days.${name}`),
+    (name) => proofs.manifest[name],
+  ),
+  ...rowsOf(
+    'Fields of the manifest',
+    fileFields.map((name) => `files.${name}`),
+    () => proofs.everyFileField,
+  ),
+  ...rowsOf('Files of the root', rootFiles, (name) => proofs.rootFiles[name]),
+  ...rowsOf('Fields of a summary', summaryFields, (name) => proofs.summary[name] ?? proofs.everySummaryField),
+];
+
+const notes: Readonly<Record<string, (name: string) => string>> = {
+  'Exit codes': (code) => exitCodes[Number(code)]!,
+};
+
+function pageText(): string {
+  const sections = [...Map.groupBy(promised, (row) => row.kind)].map(([kind, rows]) => {
+    const note = notes[kind];
+    const lines = rows.map(({ name, proof }) => {
+      const told = note === undefined ? `\`${name}\`` : `\`${name}\` ${note(name)}`;
+      return `| ${told} | \`test/${proof![0]}\` | ${proof![1].replaceAll('|', '\\|')} |`;
+    });
+    return `## ${kind}\n\n| promise | proved in | by the test |\n| --- | --- | --- |\n${lines.join('\n')}\n`;
+  });
+  return `# What is promised, and which test proves it
+
+Written by \`test/contract/check.test.ts\` (\`UPDATE_DOCS=1 npx vitest run test/contract/check.test.ts\`), which fails where a
+promise has no test, or a test named here is gone.
+
+${sections.join('\n')}`;
+}
+
+test('every promise has a test that proves it', () => {
+  const unproved = promised.filter(({ proof }) => proof === undefined).map(({ kind, name }) => `${kind}: ${name}`);
+  expect(unproved).toEqual([]);
+});
+
+test('every test that proves a promise is there under its name', () => {
+  const gone = promised.flatMap(({ name, proof }) => {
+    const [file, title] = proof ?? ['', ''];
+    const at = new URL(file, tests);
+    const text = file !== '' && existsSync(at) ? readFileSync(at, 'utf8') : '';
+    return [`'${title}'`, `"${title}"`, `\`${title}\``].some((quoted) => text.includes(quoted)) ? [] : [name];
+  });
+  expect(gone).toEqual([]);
+});
+
+test('no proof is kept for what nobody promises', () => {
+  const names = new Set(promised.map(({ name }) => name));
+  const { everyColumn: _column, everyFileField: _file, everySummaryField: _summary, ...byName } = proofs;
+  const stray = Object.values(byName).flatMap((of) => Object.keys(of).filter((name) => !names.has(name)));
+  expect(stray).toEqual([]);
+});
+
+test('docs/CONTRACT-CHECK.md says so', () => {
+  const text = pageText();
+  if (process.env.UPDATE_DOCS === '1') writeFileSync(page, text);
+  expect(readFileSync(page, 'utf8')).toBe(text);
+});

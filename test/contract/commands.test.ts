@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import type { Jobs } from '../../src/app/job.ts';
+import { createProgram } from '../../src/cli/program.ts';
+import { exitCodes } from '../../src/core/errors.ts';
+import { environmentLayers } from '../../src/settings/environment.ts';
+import { commands, commonFlags, exitCodes as promisedCodes, variables } from './promises.ts';
+
+const noJob = () => Promise.reject(new Error('nothing is run here'));
+const jobs = new Proxy({}, { get: () => noJob }) as Jobs;
+const program = createProgram('0.0.0', jobs, () => {});
+const byName = new Map(program.commands.map((command) => [command.name(), command]));
+
+test('every promised command and flag is there', () => {
+  expect([...byName.keys()].sort()).toEqual(expect.arrayContaining(Object.keys(commands).sort()));
+  for (const [name, flags] of Object.entries(commands)) {
+    const known = byName.get(name)!.options.map((option) => option.long);
+    expect(known, name).toEqual(expect.arrayContaining([...flags]));
+  }
+});
+
+test('no command is there that nobody promised', () => {
+  expect([...byName.keys()].sort()).toEqual(Object.keys(commands).sort());
+});
+
+test('the common flags are on every command that they can matter to', () => {
+  // It writes the config, in words of its own.
+  const without: Readonly<Record<string, readonly string[]>> = {
+    init: ['--config', '--quiet', '--log-level', '--no-progress', '--wait', '--strict'],
+  };
+  for (const [name, command] of byName) {
+    const help = command.helpInformation();
+    for (const flag of commonFlags)
+      if (without[name]?.includes(flag) !== true) expect(help, `${name} ${flag}`).toContain(flag);
+  }
+});
+
+test('every command says in its help what it does and how it is called', () => {
+  for (const [name, command] of byName) {
+    expect(command.description().length, name).toBeGreaterThan(20);
+    expect(command.helpInformation(), name).toMatch(new RegExp(`^Usage: oddslake ${name}\\b`));
+  }
+});
+
+test('the exit codes are those promised', () => {
+  const codes = Object.values(exitCodes).sort((a, b) => a - b);
+  expect(codes).toEqual(Object.keys(promisedCodes).map(Number));
+});
+
+test('every promised variable of the environment sets its setting', () => {
+  for (const [name, path] of Object.entries(variables)) {
+    if (path === null) continue;
+    const [layer] = environmentLayers({ [name]: name.endsWith('SECOND') ? '7' : 'x' });
+    expect([...layer!.values.keys()], name).toEqual([path]);
+  }
+});

@@ -1,0 +1,119 @@
+/** What oddslake promises to the outside, item by item, as data: tests hold the program to it, both ways. */
+
+/** Flags of each command besides the common ones. */
+export const commands: Readonly<Record<string, readonly string[]>> = {
+  nightly: ['--date'],
+  markets: [],
+  ticks: ['--symbol'],
+  orderbook: ['--symbol'],
+  backfill: ['--from', '--to', '--symbol', '--symbols-file', '--dry-run', '--force', '--all-known'],
+  import: ['--dataset', '--format', '--tz', '--covers', '--prefer'],
+  schedule: [],
+  publish: [],
+  status: ['--max-lag'],
+  gaps: ['--from', '--to', '--symbol'],
+  symbols: [],
+  changes: ['--since'],
+  verify: [],
+  snapshot: [],
+  export: ['--out', '--dataset', '--symbol', '--from', '--to', '--format'],
+  sql: ['--format'],
+  upgrade: [],
+  sandbox: [],
+  init: [],
+  demo: [],
+};
+
+/** Flags that work on every command they can matter to. */
+export const commonFlags = [
+  ...['--config', '--output', '--set', '--json', '--quiet', '--log-level', '--no-progress', '--wait', '--strict'],
+  ...['--help'],
+] as const;
+
+export const exitCodes: Readonly<Record<number, string>> = {
+  0: 'everything asked for is done',
+  1: 'unexpected failure, a full disk included',
+  2: 'bad usage or bad settings; nothing was done',
+  3: 'the upstream refused the credential',
+  4: 'incomplete; with --strict, warnings too',
+  5: 'another run is writing and --wait is over',
+  6: 'the archive is damaged',
+  7: 'the upstream could not be reached at all',
+  130: 'stopped by SIGINT, after a clean stop',
+  143: 'stopped by SIGTERM, after a clean stop',
+};
+
+/** Variables of the environment and the setting that each one names; ODDSLAKE_CONFIG names a file. */
+export const variables: Readonly<Record<string, string | null>> = {
+  ODDSLAKE_BASE_URL: 'upstream.base_url',
+  ODDSLAKE_API_KEY: 'upstream.api_key',
+  ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
+  ODDSLAKE_OUTPUT: 'archive.output',
+  ODDSLAKE_CONFIG: null,
+  ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
+};
+
+/** Fields of the JSON object that a job's last line is. */
+export const summaryFields = [
+  ...['version', 'job', 'run_id', 'outcome', 'exit_code', 'started_at', 'finished_at', 'requests', 'retries'],
+  ...['throttled_ms', 'pages', 'ticks.fetched', 'ticks.accepted', 'ticks.duplicates', 'ticks.conflicts'],
+  ...['ticks.quarantined', 'recovered', 'symbols.planned', 'symbols.done', 'symbols.failed', 'symbols.retired'],
+  ...['published.files', 'published.rows', 'published.bytes', 'published.dates', 'generation', 'watermark', 'gaps'],
+  ...['warnings', 'failures'],
+] as const;
+
+const time = 'Timestamp<MILLISECOND, UTC>';
+const text = 'Utf8';
+const number = 'Float64';
+const candle = {
+  ...{ symbol: text, t: time, open: number, high: number, low: number, close: number, ticks: 'Int32', covered: number },
+};
+
+/** Columns of each dataset in their order with their types as Arrow names them; `?`: may be null. */
+export const columns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  ticks: { symbol: text, t: time, p: number },
+  symbols: {
+    ...{ symbol: text, canonical_id: '?Utf8', source: '?Utf8', question: '?Utf8', category: '?Utf8' },
+    ...{ is_active: '?Bool', opens_at: `?${time}`, closes_at: `?${time}`, resolved_at: `?${time}` },
+    ...{ outcome: '?Float64', first_seen: time, last_seen: time, first_tick: `?${time}`, last_tick: `?${time}` },
+    ...{ ticks: 'Int64' },
+  },
+  markets: {
+    ...{ canonical_id: text, symbol: '?Utf8', source: '?Utf8', views: 'List<Utf8>', category: '?Utf8' },
+    ...{ confidence: '?Float64', is_active: '?Bool', question: '?Utf8', closes_at: `?${time}` },
+    ...{ resolved_at: `?${time}`, outcome: '?Float64', first_seen: time, last_seen: time, extra: '?Utf8' },
+  },
+  orderbooks: { symbol: text, t: time, side: text, level: 'Int32', price: number, quantity: number },
+  candles_1h: candle,
+  candles_1d: candle,
+  coverage: {
+    ...{ dataset: text, symbol: text, t_from: time, t_to: time, ticks: 'Int32', fetched_at: time, origin: text },
+  },
+  conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time },
+};
+
+/** The columns by which each dataset is sorted and unique. */
+export const keys: Readonly<Record<string, readonly string[]>> = {
+  ticks: ['symbol', 't'],
+  symbols: ['symbol'],
+  markets: ['canonical_id', 'symbol', 'first_seen'],
+  orderbooks: ['symbol', 't', 'side', 'level'],
+  candles_1h: ['symbol', 't'],
+  candles_1d: ['symbol', 't'],
+  coverage: ['dataset', 'symbol', 't_from'],
+  conflicts: ['symbol', 't', 'seen_at', 'dropped'],
+};
+
+export const manifestFields = [
+  ...['format_version', 'generation', 'created_at', 'writer', 'upstream', 'parts', 'previous_sha256', 'watermark'],
+  ...['days', 'datasets'],
+] as const;
+
+/** Fields of one day in the manifest, and of one file. */
+export const dayFields = ['complete', 'expected', 'covered', 'missing'] as const;
+export const fileFields = [
+  ...['path', 'date', 'rows', 'bytes', 'sha256', 't_min', 't_max', 'symbols', 'generation'],
+] as const;
+
+/** Files at the archive's root. */
+export const rootFiles = ['README.md', 'manifest.json', 'SHA256SUMS', 'views.sql'] as const;

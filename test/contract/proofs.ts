@@ -1,0 +1,354 @@
+/** The file below test/, and the sentence of the test in it. */
+export type Proof = readonly [file: string, title: string];
+
+type ByName = Readonly<Record<string, Proof>>;
+
+export interface Proofs {
+  readonly commands: ByName;
+  readonly commonFlags: ByName;
+  /** By `command --flag`. */
+  readonly flags: ByName;
+  readonly exitCodes: Readonly<Record<number, Proof>>;
+  readonly variables: ByName;
+  readonly settings: ByName;
+  /** For every column that has none of its own under its `dataset.name`. */
+  readonly everyColumn: Proof;
+  readonly columns: ByName;
+  readonly manifest: ByName;
+  readonly everyFileField: Proof;
+  readonly rootFiles: ByName;
+  readonly everySummaryField: Proof;
+  readonly summary: ByName;
+}
+
+const commandsFile = 'contract/commands.test.ts';
+const published = 'contract/published.test.ts';
+const settings = 'e2e/settings.test.ts';
+const looking = 'e2e/looking.test.ts';
+const again = 'e2e/again.test.ts';
+const usage = 'e2e/usage.test.ts';
+const exits = 'e2e/exit-codes.test.ts';
+
+const badUsage: Proof = [usage, 'bad settings and bad usage end with 2, before anything is done'];
+const busy: Proof = [exits, 'waits no longer than told, ends with 5, and its ticks come with the next publish'];
+const rerun: Proof = [again, 'a nightly of a past date, run again, asks for no tick and changes no byte'];
+const dryRun: Proof = [again, '--dry-run prints symbols, windows, requests and time, and fetches no tick'];
+const backfilled: Proof = [
+  again,
+  'that is killed asks next time for only what is missing, and a third time for nothing',
+];
+const statusTold: Proof = [
+  looking,
+  'status tells how far the archive is, in text and JSON, and exits with 4 when it lags',
+];
+const gapsTold: Proof = [
+  looking,
+  'gaps names what a service with short memory no longer answers for, and the run says why',
+];
+const columnsAsPromised: Proof = [published, 'have exactly the promised columns, types and nulls'];
+const manifestShape: Proof = [published, 'the manifest, its days and its files have exactly the promised fields'];
+const manifestTruth: Proof = [published, 'the manifest says of every file what it holds'];
+const summaryShape: Proof = [published, 'the last line of --json has the promised fields, whatever else it has'];
+const addsUp: Proof = [
+  'e2e/faults.test.ts',
+  'leaves exactly the truth in the archive after two runs, and counts that add up',
+];
+const daysJudged: Proof = [
+  'archive/days.test.ts',
+  'says of a day whether it is complete, and up to where every live symbol is covered',
+];
+const fields: Proof = [
+  settings,
+  'field_paths say where a record has question, source, opens_at, closes_at, resolved_at and outcome',
+];
+const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
+const delays: Proof = ['settings/load.test.ts', 'the least delay may not exceed the greatest'];
+const setTwice: Proof = [
+  'settings/load.test.ts',
+  'of one key set twice the last wins, and a flag of its own beats --set',
+];
+
+const code = (title: string): Proof => [exits, title];
+const cli = 'e2e/commands.test.ts';
+const quiet: Proof = [
+  cli,
+  '--quiet says nothing but the result, --config names the settings, --no-progress leaves the lines',
+];
+const onlyThose: Proof = [cli, 'backfill --symbol and --symbols-file ask for those symbols alone'];
+const tickSymbols: Proof = [cli, 'ticks --symbol polls that symbol alone'];
+const polls: Proof = [cli, 'markets polls the lists and no tick; ticks then polls what they ask for'];
+const precedence: Proof = [
+  'settings/load.test.ts',
+  'flags beat environment, environment beats the file, the file beats the defaults',
+];
+const keyFile: Proof = ['settings/load.test.ts', 'comes from a file beside the config, trimmed'];
+const outputHome: Proof = [settings, 'output is where the archive is, from the folder of the config on'];
+const rate: Proof = ['e2e/faults.test.ts', 'never asks faster than allowed, nor before the time a service named'];
+const views: Proof = [settings, 'views are the lists that are polled, markets_limit what is asked of them'];
+const effect = (title: string): Proof => [settings, title];
+const stopped: Proof = [exits, '%s in the middle of a run stops it cleanly, and nothing accepted is lost'];
+
+const books = 'e2e/orderbook.test.ts';
+const booksNightly = 'e2e/books-nightly.test.ts';
+const importAgain = 'e2e/import-again.test.ts';
+const imported = (title: string): Proof => ['e2e/import.test.ts', title];
+const exported = (title: string): Proof => ['e2e/export.test.ts', title];
+const recording: Proof = [
+  'replay/recording.test.ts',
+  'gives, imported from its file, the same bytes of ticks as over HTTP',
+];
+const scheduled: Proof = [
+  'e2e/schedule.test.ts',
+  'runs every job that the config schedules, and makes up for none that was missed longer ago than it says',
+];
+const jitter: Proof = ['core/schedule.test.ts', 'starts a little later by chance, yet before its next moment'];
+const changed: Proof = [
+  'e2e/changes.test.ts',
+  'changes lists the files that differ since a generation: paths to pipe on, or JSON',
+];
+const sqlAnswers: Proof = [
+  'e2e/sql.test.ts',
+  'sql has views and macros over the datasets, beside what the commands say',
+];
+
+/** Which test proves which promise; the names are those of promises.ts and of the settings. */
+export const proofs: Proofs = {
+  commands: {
+    nightly: rerun,
+    markets: polls,
+    ticks: polls,
+    backfill: backfilled,
+    publish: [cli, 'publish takes in what a run left in the journal'],
+    status: statusTold,
+    gaps: gapsTold,
+    verify: [looking, 'verify tells what is there, in text and JSON, and names what is not as published'],
+    sandbox: [cli, 'sandbox says where it is, answers there, and ends with 0 when it is stopped'],
+    demo: [cli, 'demo fills output/demo from a sandbox and says how to load it'],
+    orderbook: [books, 'polls the symbols named, and goes on where one of them fails'],
+    import: recording,
+    schedule: scheduled,
+    symbols: [
+      'e2e/symbols.test.ts',
+      'symbols finds by every word, wherever it stands and in whatever case, and says how many it leaves out',
+    ],
+    changes: changed,
+    snapshot: [
+      'archive/snapshot.test.ts',
+      'a snapshot keeps its bytes through the publishes after it, and verifies as an archive of its own',
+    ],
+    export: exported('Parquet has the very types of the archive'),
+    sql: sqlAnswers,
+    upgrade: [
+      'e2e/upgrade.test.ts',
+      'an older archive is read by every command, collected into only after oddslake upgrade',
+    ],
+    init: ['e2e/init.test.ts', 'writes a config that collects into the archive it created, and never writes the key'],
+  },
+  commonFlags: {
+    '--config': quiet,
+    '--output': ['settings/load.test.ts', 'is named by flag, environment or file'],
+    '--set': setTwice,
+    '--json': summaryShape,
+    '--quiet': quiet,
+    '--log-level': [cli, '--log-level is the least level of log lines'],
+    '--no-progress': quiet,
+    '--wait': busy,
+    '--strict': code('a service that knows no symbol for a week of nights has none of them given up'),
+    '--help': [cli, '--help teaches, before and after a command, and --version is a version'],
+  },
+  flags: {
+    'nightly --date': rerun,
+    'ticks --symbol': tickSymbols,
+    'backfill --from': backfilled,
+    'backfill --to': backfilled,
+    'backfill --symbol': onlyThose,
+    'backfill --symbols-file': onlyThose,
+    'backfill --dry-run': dryRun,
+    'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
+    'backfill --all-known': ['ingest/plan.test.ts', 'asks beyond the life for all known symbols, where told to'],
+    'status --max-lag': statusTold,
+    'gaps --from': gapsTold,
+    'gaps --to': gapsTold,
+    'gaps --symbol': gapsTold,
+    'orderbook --symbol': [books, 'polls the symbols named, and goes on where one of them fails'],
+    'import --dataset': [importAgain, 'brings the rows that one archive published into another, byte for byte'],
+    'import --format': imported('gives the same bytes whatever the format, however it is packed'),
+    'import --tz': imported('reads times in the zone it is told, and sets aside those that zone does not have'),
+    'import --covers': imported(
+      'covers of rows what it is told, up to when the file was written, for every symbol in the input',
+    ),
+    'import --prefer': [
+      importAgain,
+      'polled prices stand, unless imported ones are preferred; then they stand against later polls',
+    ],
+    'changes --since': changed,
+    'export --out': exported(
+      'a file that is there is replaced whole, and stays where the export fails; nothing else is left',
+    ),
+    'export --dataset': exported('coverage and markets are taken where they overlap the window'),
+    'export --symbol': exported('Parquet has the very types of the archive'),
+    'export --from': exported('coverage and markets are taken where they overlap the window'),
+    'export --to': exported('coverage and markets are taken where they overlap the window'),
+    'export --format': exported('--format beats the ending'),
+    'sql --format': ['query/write.test.ts', 'every kind of statement can be written as csv and json'],
+  },
+  exitCodes: {
+    0: rerun,
+    1: [
+      'e2e/full-disk.test.ts',
+      'a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost',
+    ],
+    2: badUsage,
+    3: code('a wrong key ends with 3 after one request, and what was there before stays'),
+    4: code('a symbol it does not know ends with 4 while the others are done, and after five runs it is given up'),
+    5: busy,
+    6: code('into a damaged part ends with 6 and publishes the others'),
+    7: code('nobody at the address ends with 7'),
+    130: stopped,
+    143: stopped,
+  },
+  variables: {
+    ODDSLAKE_BASE_URL: precedence,
+    ODDSLAKE_API_KEY: [
+      'upstream/answers.test.ts',
+      'asks for what the interface documents, with the key as bearer credential',
+    ],
+    ODDSLAKE_API_KEY_FILE: keyFile,
+    ODDSLAKE_OUTPUT: ['settings/load.test.ts', 'is named by flag, environment or file'],
+    ODDSLAKE_CONFIG: ['settings/load.test.ts', '--config beats ODDSLAKE_CONFIG'],
+    ODDSLAKE_REQUESTS_PER_SECOND: [commandsFile, 'every promised variable of the environment sets its setting'],
+  },
+  settings: {
+    'upstream.base_url': [
+      'settings/load.test.ts',
+      'is required only by those who ask for it, and then by the variable to set',
+    ],
+    'upstream.api_key': ['settings/load.test.ts', 'given twice in one place is refused'],
+    'upstream.api_key_file': keyFile,
+    'upstream.requests_per_second': rate,
+    'upstream.concurrency': effect('concurrency bounds the requests under way'),
+    'upstream.request_deadline_seconds': effect('%s gives up what exceeds it'),
+    'upstream.response_bytes_max': effect('%s gives up what exceeds it'),
+    'upstream.retry_attempts_max': attempts,
+    'upstream.retry_delay_seconds_min': delays,
+    'upstream.retry_delay_seconds_max': delays,
+    'upstream.retry_after_seconds_max': effect(
+      'retry_after_seconds_max bounds what is waited for a service that asks for a pause',
+    ),
+    'source.name': effect('name is the upstream of the manifest, and without it the origin is'),
+    'source.views': views,
+    'source.symbol_paths': effect('symbol_paths say where the symbols of a record stand'),
+    'source.field_paths.question': fields,
+    'source.field_paths.source': fields,
+    'source.field_paths.opens_at': fields,
+    'source.field_paths.closes_at': fields,
+    'source.field_paths.resolved_at': fields,
+    'source.field_paths.outcome': fields,
+    'source.markets_limit': views,
+    'source.linger_days': effect('linger_days is how long a symbol is polled after it turned inactive'),
+    'source.retire_after_runs': effect('retire_after_runs failures in a row retire a symbol'),
+    'source.first_lookback_days': effect(
+      'first_lookback_days is where the first poll of a symbol starts, but not before it opens',
+    ),
+    'source.life_margin_hours': effect('life_margin_hours is what a backfill asks for around the life of a symbol'),
+    symbols: effect('symbols of the config are polled in place of those of the lists'),
+    'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
+    'poll.page_limit': effect('page_limit is what one request asks for'),
+    'poll.future_skew_seconds': effect(
+      'future_skew_seconds is how far ahead of the clock a moment may lie and still be believed',
+    ),
+    'publish.journal_ticks_max': effect('publish.journal_ticks_max is where a running job publishes'),
+    'archive.output': outputHome,
+    'archive.candles': [
+      'archive/candles.test.ts',
+      'are not made of intervals that nobody asks for, but kept up where they are',
+    ],
+    'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
+    'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
+    'log.level': effect('log.level is the least level that is logged'),
+    'orderbooks.symbols': [booksNightly, 'polls none unless asked to, and none for a past day, which stays repeatable'],
+    'orderbooks.all_live': [
+      booksNightly,
+      'keeps the order book of every live symbol, in whatever shapes the service tells them',
+    ],
+    'falls.markets_share_max': [
+      'app/falls.test.ts',
+      'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
+    ],
+    'falls.ticks_share_max': [
+      'app/falls.test.ts',
+      'ticks that fall sharply are exit 4, and falls that are switched off are not',
+    ],
+    'schedule.nightly': scheduled,
+    'schedule.markets': scheduled,
+    'schedule.ticks': scheduled,
+    'schedule.orderbook': scheduled,
+    'schedule.publish': scheduled,
+    'schedule.jitter_seconds': jitter,
+    'schedule.catch_up_hours': scheduled,
+  },
+  everyColumn: columnsAsPromised,
+  columns: {
+    'ticks.symbol': [
+      'replay/recording.test.ts',
+      'is in the archive row for row, and a second backfill asks for nothing',
+    ],
+    'ticks.t': ['archive/parquet.test.ts', 'keeps its times at both ends of what is taken, and before 2^32 ms'],
+    'ticks.p': ['archive/parquet.test.ts', 'comes back bit for bit, whatever the doubles'],
+    'coverage.ticks': [
+      'archive/publish.test.ts',
+      'cuts coverage at midnight, gives each window one row, and counts the published ticks in it',
+    ],
+    'conflicts.seen_at': [
+      'archive/publish.test.ts',
+      'puts the price that lost into conflicts, with the moment of the later look, once',
+    ],
+    'markets.extra': ['ingest/market-record.test.ts', 'holds every field without a column as it came'],
+  },
+  manifest: {
+    format_version: [
+      'archive/open.test.ts',
+      'of a newer format or a newer state is refused with the advice to upgrade',
+    ],
+    generation: ['archive/publish.test.ts', 'without anything new makes no new generation and touches no file'],
+    created_at: manifestShape,
+    writer: manifestShape,
+    upstream: effect('name is the upstream of the manifest, and without it the origin is'),
+    parts: ['archive/open.test.ts', 'keeps the number of parts it was created with'],
+    previous_sha256: manifestShape,
+    watermark: ['core/completeness.test.ts', 'has its watermark where every live symbol is covered without a hole'],
+    days: daysJudged,
+    datasets: manifestTruth,
+    'days.complete': [
+      'core/completeness.test.ts',
+      'takes a day for complete only by answers that came long enough after it',
+    ],
+    'days.expected': ['core/completeness.test.ts', 'says of each day what looking at every symbol and quarter says'],
+    'days.covered': ['core/completeness.test.ts', 'says of each day what looking at every symbol and quarter says'],
+    'days.missing': ['core/completeness.test.ts', 'lists at most twenty of the missing, and counts them all'],
+  },
+  everyFileField: manifestTruth,
+  rootFiles: {
+    'manifest.json': manifestTruth,
+    'README.md': ['archive/readme.test.ts', 'has Python that names folders and columns which are there'],
+    'views.sql': [
+      'archive/views.test.ts',
+      'gives every dataset with its columns and times in UTC, those without files too',
+    ],
+    SHA256SUMS: ['archive/damage.test.ts', 'sha256sum -c agrees with SHA256SUMS, and notices a flipped bit'],
+  },
+  everySummaryField: summaryShape,
+  summary: {
+    'ticks.fetched': addsUp,
+    'ticks.accepted': addsUp,
+    'ticks.duplicates': addsUp,
+    'ticks.conflicts': addsUp,
+    'ticks.quarantined': addsUp,
+    recovered: [
+      'archive/publish.test.ts',
+      'counts what a run that is over had journaled as recovered, for the run that publishes it',
+    ],
+    warnings: ['app/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
+    failures: ['app/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
+  },
+};

@@ -1,0 +1,115 @@
+import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Summary } from '../../src/app/summary.ts';
+import { decode } from '../../src/archive/parquet.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { systemClock } from '../../src/system.ts';
+import { access, jobArgs, manifestOf, minuteMs, run } from '../e2e/lake.ts';
+import { columns, dayFields, fileFields, keys, manifestFields, rootFiles, summaryFields } from './promises.ts';
+
+/** What time it is at the service, a little behind the program's own clock. */
+const nowMs = Date.now() - 41 * minuteMs;
+
+/** An archive with something in every dataset: two polls, between which prices were revised. */
+const output = mkdtempSync(join(tmpdir(), 'oddslake-promises-'));
+let box: Sandbox;
+let summary: Summary;
+
+beforeAll(async () => {
+  const revised = { reviseShare: 0.2, reviseAfterMs: 30 * minuteMs };
+  box = await startSandbox({ seed: 5, markets: 6, nowMs, ...revised }, { clock: systemClock });
+  const flags = ['--set', 'orderbooks.all_live=true', '--set', 'source.first_lookback_days=2'];
+  const nightly = () => run(jobArgs('nightly', output, ...flags), access(box.url));
+  const first = await nightly();
+  expect(first.code, first.stderr).toBe(0);
+  box.set({ nowMs: nowMs + 40 * minuteMs });
+  const second = await nightly();
+  expect(second.code, second.stderr).toBe(0);
+  summary = second.summary;
+}, 60_000);
+
+afterAll(async () => {
+  await box.stop();
+  rmSync(output, { recursive: true, force: true });
+});
+
+const files = (dataset: string): string[] => globSync(`${dataset}/**/*.parquet`, { cwd: output }).sort();
+
+describe.each(Object.entries(columns))('published %s', (dataset, promised) => {
+  test('have exactly the promised columns, types and nulls', () => {
+    expect(files(dataset).length).toBeGreaterThan(0);
+    for (const path of files(dataset)) {
+      const { fields } = decode(readFileSync(join(output, path))).schema;
+      const found = fields.map(({ name, type, nullable }) => [name, `${nullable ? '?' : ''}${type}`]);
+      expect(found, path).toEqual(Object.entries(promised));
+    }
+  });
+
+  test('are sorted by their key, each key once', () => {
+    for (const path of files(dataset)) {
+      const rows = rowsOf(path, keys[dataset]!);
+      for (let i = 1; i < rows.length; i++) {
+        expect(compare(rows[i - 1]!, rows[i]!), `${path} row ${i}: ${rows[i - 1]} then ${rows[i]}`).toBeLessThan(0);
+      }
+    }
+  });
+});
+
+type Key = readonly (string | number | bigint | null)[];
+
+function rowsOf(path: string, names: readonly string[]): Key[] {
+  const table = decode(readFileSync(join(output, path)));
+  const vectors = names.map((name) => table.getChild(name)!);
+  return Array.from({ length: table.numRows }, (_, r) => vectors.map((vector) => vector.get(r) as string | number));
+}
+
+/** Strings by their UTF-8 bytes. */
+function compare(a: Key, b: Key): number {
+  for (const [i, x] of a.entries()) {
+    const y = b[i]!;
+    if (typeof x === 'string' && typeof y === 'string') {
+      const order = Buffer.compare(Buffer.from(x), Buffer.from(y));
+      if (order !== 0) return order;
+    } else if (x !== y) return Number(x) < Number(y) ? -1 : 1;
+  }
+  return 0;
+}
+
+test('the manifest, its days and its files have exactly the promised fields', () => {
+  const manifest = manifestOf(output);
+  expect(Object.keys(manifest)).toEqual([...manifestFields]);
+  expect(Object.keys(manifest.datasets).sort()).toEqual(Object.keys(columns).sort());
+  for (const day of Object.values(manifest.days)) expect(Object.keys(day)).toEqual([...dayFields]);
+  for (const { files } of Object.values(manifest.datasets)) {
+    for (const file of files) expect(Object.keys(file)).toEqual([...fileFields]);
+  }
+});
+
+test('the manifest says of every file what it holds', () => {
+  for (const [dataset, { files }] of Object.entries(manifestOf(output).datasets)) {
+    const time = dataset === 'coverage' ? 't_from' : 't';
+    for (const file of files) {
+      const bytes = readFileSync(join(output, file.path));
+      const table = decode(bytes);
+      expect([table.numRows, bytes.length], file.path).toEqual([file.rows, file.bytes]);
+      const times = [...(table.getChild(time)?.toArray() ?? [])].map(Number);
+      if (times.length > 0) expect(Math.min(...times), file.path).toBe(file.t_min);
+      const symbols = new Set(table.getChild('symbol')!);
+      expect(symbols.size, file.path).toBe(file.symbols);
+      expect(file.path.startsWith(file.date === null ? `${dataset}/part-` : `${dataset}/date=${file.date}/`)).toBe(
+        true,
+      );
+    }
+  }
+});
+
+test('the files of the root are there', () => {
+  for (const name of rootFiles) expect(existsSync(join(output, name)), name).toBe(true);
+});
+
+test('the last line of --json has the promised fields, whatever else it has', () => {
+  for (const path of summaryFields) expect(summary, path).toHaveProperty(path);
+  expect(summary.ticks.conflicts).toBeGreaterThan(0);
+});
