@@ -1,0 +1,67 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/system.ts';
+import { manifestOf, untruths } from '../e2e/lake.ts';
+import { dayMs, firstNight, startNights } from './nights.ts';
+
+/** Nights that are run; NIGHTS=365 for the year. */
+const count = Number(process.env.NIGHTS ?? 24);
+const seed = Number(process.env.SEED ?? 11);
+
+interface Listed {
+  readonly is_active: boolean;
+  readonly symbol?: string;
+  readonly venues?: readonly unknown[];
+}
+
+const megabytes = (path: string): string => `${(statSync(path).size / 1e6).toFixed(2)} MB`;
+const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+test('a night asks in proportion to the live symbols, not to all ever known, however many nights went before', {
+  timeout: 60_000 + count * 10_000,
+}, async () => {
+  const nights = await startNights({ seed, markets: 60, lifeDaysMax: 10, ticksPerDay: 60 });
+  const perSymbol: number[] = [];
+  const requests: number[] = [];
+  const seconds: number[] = [];
+  let watermark = 0;
+  for (let n = 0; n < count; n++) {
+    const begun = systemClock.monotonicMs();
+    const summary = await nights.night(firstNight + n * dayMs);
+    seconds.push((systemClock.monotonicMs() - begun) / 1000);
+    expect(summary, JSON.stringify(summary)).toMatchObject({ exit_code: 0, failures: [], error: null });
+    const listed = await symbolsListed(nights.box().url);
+    // What is asked for is on the list, or left it since the last night.
+    expect(summary.symbols.planned, `night ${n}`).toBeLessThanOrEqual(1.25 * listed);
+    requests.push(summary.requests);
+    perSymbol.push(summary.requests / summary.symbols.planned);
+    expect(summary.watermark).toBeGreaterThan(watermark);
+    watermark = summary.watermark!;
+  }
+  const { days, datasets } = manifestOf(nights.output);
+  const known = datasets.symbols.files[0]!.rows;
+  const third = Math.floor(count / 3);
+  const [early, late] = [mean(requests.slice(third, 2 * third)), mean(requests.slice(-third))];
+  const files = Object.values(datasets).reduce((sum, dataset) => sum + dataset.files.length, 0);
+  console.info(
+    `${count} nights, seed ${seed}: ${known} symbols known, ${early.toFixed(0)} requests a night early and ${late.toFixed(0)} late, ` +
+      `at most ${Math.max(...perSymbol.slice(1)).toFixed(2)} a planned symbol; ${seconds.at(1)!.toFixed(2)} s the second night and ` +
+      `${seconds.at(-1)!.toFixed(2)} s the last; ${files} files, manifest ${megabytes(join(nights.output, 'manifest.json'))}, ` +
+      `state ${megabytes(join(nights.output, '.oddslake/state.sqlite'))}`,
+  );
+  // The lists name about as many markets late as early, and as many requests are made.
+  expect(late).toBeLessThan(1.5 * early);
+  expect(Math.max(...perSymbol.slice(1))).toBeLessThan(2);
+  const complete = Object.values(days).filter((day) => day.complete).length;
+  expect(complete).toBeGreaterThanOrEqual(Object.keys(days).length - 9);
+  expect(untruths(nights.output, nights.box())).toEqual([]);
+});
+
+/** Symbols of the markets that the lists name now. */
+async function symbolsListed(url: string): Promise<number> {
+  const headers = { authorization: 'Bearer sandbox-key' };
+  const answer = await fetch(`${url}/api/v1/markets?view=matched&limit=100000`, { headers });
+  const { markets } = (await answer.json()) as { markets: Listed[] };
+  return markets.reduce((sum, market) => sum + (market.venues?.length ?? 1), 0);
+}
