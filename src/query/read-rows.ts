@@ -69,6 +69,17 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
     for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
       yield { chunk, names: result.columnNames() };
   }
+  /**
+   * The symbols of a Parquet file, for their numbers to be read in place of them: a string decoded for each row would take
+   * half of the time, and Parquet can be read twice cheaply.
+   */
+  async function symbolNames(file: RowFile): Promise<readonly string[]> {
+    const distinct = `SELECT DISTINCT CAST("symbol" AS VARCHAR) FROM ${sourceOf(file)} WHERE "symbol" IS NOT NULL`;
+    if ((await connection!.runAndReadAll(`${distinct} LIMIT 1`)).currentRowCount === 0) return [];
+    await connection!.run(`CREATE OR REPLACE TEMP TYPE symbol_name AS ENUM (${distinct})`);
+    const rows = await connection!.runAndReadAll('SELECT unnest(enum_range(NULL::symbol_name))::VARCHAR');
+    return rows.getRows().map(([name]) => String(name));
+  }
   return {
     async columns(file) {
       const reader = await (await renewed()).runAndReadAll(`DESCRIBE SELECT * FROM ${sourceOf(file)}`);
@@ -78,12 +89,16 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
       await renewed();
       const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
       const t = millisecondsOf(type('t'));
-      const text = t === '"t"' ? 'NULL' : `CASE WHEN ${t} IS NULL OR ${t} % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
-      const p = /^VARCHAR/.test(type('p')) ? '"p"' : 'CAST("p" AS DOUBLE)';
-      const sql = `SELECT CAST("symbol" AS VARCHAR), ${t}, ${text}, ${p} FROM ${sourceOf(file)}`;
+      const text = t === '"t"' ? 'NULL' : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
+      const p = priceOf(type('p'));
+      const names = file.format === 'parquet' ? await symbolNames(file) : [];
+      const symbol =
+        names.length === 0 ? 'CAST("symbol" AS VARCHAR)' : 'enum_code(CAST(CAST("symbol" AS VARCHAR) AS symbol_name))';
+      const sql = `SELECT ${symbol}, ${t}, ${text}, ${p} FROM ${sourceOf(file)}`;
       for await (const { chunk } of chunks(sql)) {
-        const [symbol, time, tText, price] = [0, 1, 2, 3].map((column) => chunk.getColumnValues(column));
-        yield { symbol: symbol!, t: time!, tText: tText!, p: price! };
+        const [read, time, tText, price] = [0, 1, 2, 3].map((column) => chunk.getColumnValues(column));
+        const named = names.length === 0 ? read! : read!.map((code) => (code === null ? null : names[Number(code)]!));
+        yield { symbol: named, t: time!, tText: tText!, p: price! };
       }
     },
     async *records(file) {
@@ -132,6 +147,13 @@ function millisecondsOf(type: string): string {
   if (/INT/.test(type))
     return 'CASE WHEN "t" BETWEEN -9007199254740991 AND 9007199254740991 THEN CAST("t" AS DOUBLE) END';
   return 'CAST("t" AS DOUBLE)';
+}
+
+/** SQL for a column `p` of some type; text stays text. */
+function priceOf(type: string): string {
+  if (type === 'VARCHAR') return '"p"';
+  // By its digits: a division of a long integer would round twice.
+  return type.startsWith('DECIMAL') ? 'CAST(CAST("p" AS VARCHAR) AS DOUBLE)' : 'CAST("p" AS DOUBLE)';
 }
 
 function sourceOf(file: RowFile): string {
