@@ -89,7 +89,7 @@ async function lookAtLines(file: ImportFile, rules: CheckRules): Promise<(RowPla
 
 export function objectIn(line: string): Record<string, unknown> | null {
   try {
-    const value: unknown = JSON.parse(line);
+    const value: unknown = JSON.parse(line.replace(/^\ufeff/, ''));
     return typeof value === 'object' && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : null;

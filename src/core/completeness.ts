@@ -43,7 +43,9 @@ export function completeness(question: Question): { days: Map<number, DayState>;
   for (const facts of question.symbols) {
     const answers = coverage.get(facts.symbol) ?? [];
     const wanted = named === null ? facts.listed : named.has(facts.symbol);
-    if (answers.length === 0 && !wanted) continue;
+    // Of rows of a file that are not said to cover anything there are ticks and no answers.
+    const unasked = answers.length === 0 && !wanted;
+    if (unasked && facts.ticks === 0) continue;
     const covered = union(answers);
     const final = union(settled(answers, rules.settleMs));
     const cursor = cursorOf(facts, covered);
@@ -57,7 +59,7 @@ export function completeness(question: Question): { days: Map<number, DayState>;
       const alive = intersection(life, { from: state.day, to: state.day + dayMs });
       if (isEmpty(alive)) continue;
       state.expected++;
-      if (holds(covered, intersection(alive, { from: state.day, to: newest }))) state.covered++;
+      if (holds(covered, unasked ? alive : intersection(alive, { from: state.day, to: newest }))) state.covered++;
       else if (state.missing.length < missingMax) state.missing.push(facts.symbol);
       if (!holds(final, alive)) state.complete = false;
     }

@@ -157,8 +157,11 @@ function priceOf(type: string): string {
 }
 
 function sourceOf(file: RowFile): string {
-  if (file.format === 'parquet') return `read_parquet(${literal(file.path)}, hive_partitioning = false)`;
+  if (file.format === 'parquet') return `read_parquet(${pathOf(file)}, hive_partitioning = false)`;
   const columns = file.names.map((name) => `${literal(name)}: 'VARCHAR'`).join(', ');
   const how = `auto_detect = false, header = true, delim = ${literal(file.delimiter)}, quote = '"', escape = '"'`;
-  return `read_csv(${literal(file.path)}, ${how}, columns = {${columns}}, compression = '${file.compression}', store_rejects = true, hive_partitioning = false)`;
+  return `read_csv(${pathOf(file)}, ${how}, columns = {${columns}}, compression = '${file.compression}', store_rejects = true, hive_partitioning = false)`;
 }
+
+/** The file of just this name: DuckDB takes what a shell would take for a pattern for one. */
+const pathOf = ({ path }: RowFile): string => literal(path.replace(/[*?[]/g, '[$&]'));

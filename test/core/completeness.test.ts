@@ -64,7 +64,8 @@ function modelDay({ symbols, coverage, named, nowMs }: Question, day: number) {
   for (const facts of symbols) {
     const answers = coverage.get(facts.symbol)!;
     const wanted = named === null ? facts.listed : named.has(facts.symbol);
-    if (answers.length === 0 && (!wanted || facts.retiredAt !== null)) continue;
+    const unasked = answers.length === 0 && !wanted;
+    if (answers.length === 0 && ((!wanted && facts.ticks === 0) || facts.retiredAt !== null)) continue;
     const life = lifeOf(facts);
     // Of one that was given up on nothing is expected after its last answer.
     const last = Math.max(...answers.map((c) => c.to));
@@ -72,7 +73,7 @@ function modelDay({ symbols, coverage, named, nowMs }: Question, day: number) {
     if (alive.length === 0) continue;
     expected.push(facts.symbol);
     const answerAt = (t: number) => answers.find((c) => c.from <= t && t < c.to);
-    if (alive.every((t) => t >= newest || answerAt(t) !== undefined)) covered.push(facts.symbol);
+    if (alive.every((t) => (t >= newest && !unasked) || answerAt(t) !== undefined)) covered.push(facts.symbol);
     if (!alive.every((t) => (answerAt(t)?.fetchedAt ?? 0) - rules.settleMs >= t + step)) complete = false;
   }
   const missing = expected.filter((symbol) => !covered.includes(symbol));
@@ -153,6 +154,21 @@ describe('completeness', () => {
     ]);
     expect(states({ ...gone, retiredAt: null }).map(({ complete }) => complete)).toEqual([true, false, false]);
     expect(completeness({ ...asked, symbols: [well, gone] }).watermark).toBe(3 * dayMs);
+  });
+
+  test('takes no day for complete on which there are ticks of rows that nothing is known to cover', () => {
+    const told = { symbol: 'FILE', listed: false, firstTick: 0, lastTick: dayMs / 2, ticks: 2 };
+    const symbols = [factsOf({ polledFrom: 0 }), factsOf(told)];
+    const coverage = new Map([['S', [{ ...all, fetchedAt: 9 * dayMs }]]]);
+    const question = { symbols, named: null, days: [0, dayMs], nowMs: 9 * dayMs, rules };
+    expect(completeness({ ...question, coverage }).days.get(0)).toEqual({
+      ...{ complete: false, expected: 2, covered: 1, missing: ['FILE'] },
+    });
+    const { days: states, watermark } = completeness({ ...question, symbols: [factsOf(told)], coverage: new Map() });
+    expect(states.get(0)).toEqual({ complete: false, expected: 1, covered: 0, missing: ['FILE'] });
+    // It ended with its last tick.
+    expect(states.get(dayMs)).toMatchObject({ expected: 0 });
+    expect(watermark).toBeNull();
   });
 
   test('lists at most twenty of the missing, and counts them all', () => {

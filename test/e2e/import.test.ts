@@ -86,6 +86,18 @@ describe('an import', () => {
     expect(published(output)).toEqual(inOrder(sample));
   });
 
+  test('takes a file by its name, whatever is in it, and a mark of the byte order', async () => {
+    const files = folder();
+    put(files, 'a b.csv', csvOf(byName('alpha')));
+    const csv = put(files, '[a] *?.csv', csvOf(byName('b,"eta"')));
+    const ndjson = put(files, "it's.ndjson", `\ufeff${ndjsonOf(byName('γ 😀'))}`);
+    const parquet = await writeParquet(join(files, 'x[1].parquet'), selectOf(byName('alpha')));
+    const output = folder();
+    const summary = await importInto(output, [csv, ndjson, parquet]);
+    expect(summary).toMatchObject({ exit_code: 0, ticks: { fetched: 900, accepted: 900 } });
+    expect(published(output)).toEqual(inOrder(sample));
+  });
+
   test('goes on where files of a folder cannot be read, names them, and keeps what it could read', async () => {
     const files = folder();
     const good = csvOf(byName('alpha'));
