@@ -3,8 +3,7 @@ import { basename, join, resolve } from 'node:path';
 import { UsageError } from '../core/errors.ts';
 import { compareUtf8 } from '../core/order.ts';
 
-export const importFormats = ['pages', 'csv', 'ndjson', 'parquet'] as const;
-export type ImportFormat = (typeof importFormats)[number];
+export type ImportFormat = 'pages' | 'csv' | 'ndjson' | 'parquet';
 export type Compression = 'none' | 'gzip' | 'zstd';
 
 export interface ImportFile {

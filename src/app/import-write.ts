@@ -41,12 +41,15 @@ export interface ImportWriter {
 
 /** Rows gathered before they are sorted out by symbol. */
 const heapTicksMax = 1 << 20;
+/** Rows that may be taken between two calls of `settle`. */
+const rowsAtOnceMax = 1 << 17;
 /** Records that share a transaction. */
 const batchMax = 256;
 const setAsideMax = 1000;
 const marketsMax = 10_000;
-/** What a market that is seen weighs against a tick in what publishing it takes. */
+/** What a market that is seen, or a row set aside, weighs against a tick in what publishing it takes. */
 const ticksPerMarket = 20;
+const ticksPerSetAside = 8;
 
 const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
@@ -85,7 +88,7 @@ export function openImportWriter(run: Run, preferred: boolean, futureMs: number)
     const items = setAside;
     setAside = [];
     appendSetAside(state, runId, observedAt, items);
-    await weigh(8 * items.length);
+    await weigh(ticksPerSetAside * items.length);
   }
 
   async function add({ covered, ...page }: ImportedTicks): Promise<void> {
@@ -166,6 +169,3 @@ export function openImportWriter(run: Run, preferred: boolean, futureMs: number)
     },
   };
 }
-
-/** Rows that may be taken between two calls of `settle`. */
-export const rowsAtOnceMax = 1 << 17;

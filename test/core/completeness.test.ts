@@ -23,6 +23,9 @@ const anySymbol = fc.record({
   lastSeen: moment,
   listed: fc.boolean(),
   retiredAt: maybe,
+  // A life that ends with a tick ends on the model's grid.
+  lastTick: maybe.map((t) => (t === null || t === 0 ? null : t - 1)),
+  ticks: fc.nat(1),
 });
 const anyCovered: fc.Arbitrary<Covered[]> = fc.array(fc.tuple(moment, moment, moment), { maxLength: 4 }).map((list) => {
   // Disjoint and sorted, as the state keeps it; each answered at its end or later.
