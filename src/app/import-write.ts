@@ -114,7 +114,11 @@ export function openImportWriter(run: Run, preferred: boolean, futureMs: number)
     seen = [];
     const polls = new Map<number, MarketFacts[]>();
     for (const { facts, firstSeen, lastSeen } of batch) {
-      for (const at of new Set([firstSeen, lastSeen])) polls.set(at, [...(polls.get(at) ?? []), ...facts]);
+      for (const at of new Set([firstSeen, lastSeen])) {
+        const list = polls.get(at);
+        if (list === undefined) polls.set(at, [...facts]);
+        else list.push(...facts);
+      }
     }
     state.db.transaction(() => {
       for (const [observedAt, markets] of polls) appendMarkets(state, { runId, observedAt, markets }, []);

@@ -7,8 +7,10 @@ import type { Context } from '../../src/app/context.ts';
 import type { ImportFlags } from '../../src/app/import-step.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { createLog } from '../../src/cli/log.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock, systemRandom } from '../../src/system.ts';
+import { fixedDay, folder, job as runJob, ticksOf } from './lake.ts';
 
 // The wiring of the tests of imports: real files, the real job, in this process where no other is needed.
 
@@ -102,3 +104,12 @@ export const selectOf = (ticks: readonly Tick[], t = 't'): string =>
   `SELECT symbol, ${t} AS t, p::DOUBLE AS p FROM (VALUES ${ticks
     .map((tick) => `('${tick.symbol}', ${tick.t}::BIGINT, '${tick.p}')`)
     .join(', ')}) v(symbol, t, p)`;
+
+/** An archive that a nightly has filled, and a symbol of it with ticks. */
+export async function polled(box: Sandbox): Promise<{ output: string; symbol: string }> {
+  const output = folder();
+  const { code, stderr } = await runJob('nightly', box.url, output, '--date', fixedDay);
+  if (code !== 0) throw new Error(stderr);
+  const [symbol] = [...ticksOf(output)].find(([, ticks]) => ticks.length > 50)!;
+  return { output, symbol };
+}

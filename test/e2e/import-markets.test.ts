@@ -1,0 +1,81 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { importInto, polled, put, writeParquet } from './import-lake.ts';
+import { access, dayMs, fixedNow, folder, hashes, jobArgs, run, sandbox } from './lake.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`import of markets: SEED=${seed}`);
+
+const yesterday = Date.UTC(2025, 5, 13);
+
+describe('an import of markets', () => {
+  test('brings the rows that one archive published into another, byte for byte', { timeout: 60_000 }, async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow });
+    const { output } = await polled(box);
+    const [name] = Object.keys(hashes(output, 'markets'));
+    const other = folder();
+    const summary = await importInto(other, [join(output, name!)]);
+    expect(summary).toMatchObject({ exit_code: 0, warnings: [], ticks: { fetched: 0 } });
+    expect(hashes(other, 'markets')).toEqual(hashes(output, 'markets'));
+    const known = async (archive: string): Promise<unknown> => {
+      const facts = 'symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, outcome';
+      const sql = `SELECT ${facts} FROM symbols ORDER BY symbol`;
+      return JSON.parse((await run(['sql', sql, '--output', archive, '--json'])).stdout);
+    };
+    expect(await known(other)).toEqual(await known(output));
+
+    // As text, too.
+    for (const format of ['csv', 'json'] as const) {
+      const sql = 'SELECT * FROM markets';
+      const { stdout } = await run(['sql', sql, '--output', output, '--format', format]);
+      const lines =
+        format === 'csv' ? stdout : (JSON.parse(stdout) as object[]).map((row) => `${JSON.stringify(row)}\n`).join('');
+      const third = folder();
+      await importInto(third, [put(folder(), format === 'csv' ? 'm.csv' : 'm.ndjson', lines)]);
+      expect(hashes(third, 'markets'), format).toEqual(hashes(output, 'markets'));
+    }
+
+    // Nobody's list names them: they are not polled.
+    const ticks = await run(jobArgs('ticks', other), access(box.url));
+    expect(ticks.code, ticks.stderr).toBe(0);
+    expect(ticks.summary.symbols.planned).toBe(0);
+  });
+
+  test('leaves newer facts as they are, and fills in what was not known', { timeout: 60_000 }, async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow });
+    const { output, symbol } = await polled(box);
+    const row = `'${symbol}' AS symbol, 'another question' AS question, 'unheard of' AS category, false AS is_active, 1 AS settled`;
+    const select = `SELECT ${row} UNION ALL SELECT 'NEW', 'what?', 'c', true, 0`;
+    const path = await writeParquet(join(folder(), 'm.parquet'), select, yesterday - dayMs);
+    const look = async (): Promise<Record<string, unknown>[]> => {
+      const sql = `SELECT * EXCLUDE (last_seen) FROM symbols WHERE symbol IN ('${symbol}', 'NEW') ORDER BY symbol = 'NEW'`;
+      return JSON.parse((await run(['sql', sql, '--output', output, '--json'])).stdout) as Record<string, unknown>[];
+    };
+    const [before] = await look();
+    const set = ['source.name=box', 'source.field_paths.outcome=["settled"]'];
+    expect(await importInto(output, [path], {}, set)).toMatchObject({ exit_code: 0, warnings: [] });
+    const [after, fresh] = await look();
+    const firstSeen = new Date(yesterday - dayMs).toISOString();
+    // Nobody had settled it yet; that it was inactive two days before is no news.
+    expect(after).toEqual({ ...before, first_seen: firstSeen, outcome: before!.outcome ?? 1 });
+    expect(fresh).toMatchObject({ symbol: 'NEW', canonical_id: 'NEW', question: 'what?', is_active: true, outcome: 0 });
+  });
+
+  test('takes a saved answer for a poll at the moment that it was generated', async () => {
+    const output = folder();
+    const record = { canonical_id: 'm1', symbols: ['A', 'B'], is_active: true, category: 'c' };
+    const page = { markets: [record, { no: 'id' }], count: 2, total: 2, view: 'matched', generated_at: yesterday + 5 };
+    const summary = await importInto(output, [put(folder(), 'markets.json.gz', JSON.stringify(page))]);
+    expect(summary).toMatchObject({ exit_code: 0, pages: 1, ticks: { fetched: 0 } });
+    expect(summary.warnings).toEqual([
+      expect.stringMatching(/^1 market record was set aside: canonical_id is not a string/),
+    ]);
+    const sql = 'SELECT symbol, views, epoch_ms(first_seen)::BIGINT AS first, date FROM markets ORDER BY symbol';
+    const rows = JSON.parse((await run(['sql', sql, '--output', output, '--json'])).stdout) as unknown[];
+    const seen = { views: ['matched'], first: yesterday + 5, date: '2025-06-13' };
+    expect(rows).toEqual([
+      { symbol: 'A', ...seen },
+      { symbol: 'B', ...seen },
+    ]);
+  });
+});
