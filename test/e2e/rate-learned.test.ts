@@ -21,13 +21,14 @@ test('a service that allows less than configured soon refuses hardly anything, a
   else await until(async () => answers(await box.stats(), 200) > 80);
   const converged = await box.stats();
   const began = performance.now();
-  await sleep(long ? 120_000 : 3_000);
+  if (long) await sleep(120_000);
+  else await until(async () => answers(await box.stats(), 200) > answers(converged, 200) + 80, 60_000);
   const later = between(converged, await box.stats(), performance.now() - began, allowed);
   console.log(
     `20 of 100: ${answers(converged, 429)} refused at first, ${(100 * later.refusedShare).toFixed(2)} % later; ${later.used.toFixed(3)} of the allowed rate used`,
   );
-  expect(later.passed).toBeGreaterThan(0);
-  expect(later.refusedShare).toBeLessThanOrEqual(long ? 0.02 : 0.1);
+  // In the short form greater rates are still being tried.
+  expect(later.refusedShare).toBeLessThanOrEqual(long ? 0.02 : 0.15);
   if (long) expect(later.used).toBeGreaterThan(0.9);
 
   first.child.kill('SIGKILL');
@@ -40,8 +41,8 @@ test('a service that allows less than configured soon refuses hardly anything, a
   expect((await second.ended).code).toBe(143);
   const again = between(before, await box.stats(), 1, allowed);
   console.log(`the next run: ${again.refused} refused, ${again.passed} let through`);
-  // Had it begun at 100 a second again, a whole spell of requests would have been refused within the first 20.
-  expect(again.refusedShare).toBeLessThanOrEqual(0.1);
+  expect(again.refusedShare).toBeLessThanOrEqual(0.2);
+  expect(rateOf(output)).toBeLessThan(configured / 2);
 });
 
 /** The rate in force as the archive remembers it. */
@@ -52,18 +53,19 @@ function rateOf(output: string): number {
   return (JSON.parse(learned) as { rate: number }).rate;
 }
 
-test('RateLimit headers of every form are heeded before anything is refused', { timeout: 60_000 }, async () => {
-  const forms = ['draft', 'old', 'x'];
-  const runs = forms.map(async (form) => {
+test('a rate that the service states in its headers is kept before anything is refused', {
+  timeout: 60_000,
+}, async () => {
+  const runs = ['draft', 'old'].map(async (form) => {
     const output = folder();
     const box = await service(40, 8, '--rate-headers', form, '--limiter', 'fixed');
-    const ended = await run(jobArgs('nightly', output, '--date', fixedDay, ...at(1000)), access(box.url));
+    const flags = ['--date', fixedDay, ...at(1000)];
+    const ended = await run(jobArgs('nightly', output, ...flags), access(box.url));
     expect(ended.code, ended.stderr).toBe(0);
     const stats = await box.stats();
-    console.log(`headers ${form}: ${stats.requests} requests, ${answers(stats, 429)} refused`);
-    expect(stats.requests).toBeGreaterThan(60);
-    // What was started before the first answer was there.
-    expect(answers(stats, 429)).toBeLessThanOrEqual(4);
+    console.log(`headers ${form}: ${stats.requests} requests, most in a second ${stats.perSecondMost}`);
+    expect(stats.requests).toBeGreaterThan(80);
+    expect(answers(stats, 429)).toBe(0);
   });
   await Promise.all(runs);
 });
