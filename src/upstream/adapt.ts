@@ -65,10 +65,14 @@ const rateMin = 1 / 60;
 /** A mean over less time says little; and where few are refused it lowers the rate by no more than to these shares. */
 const meanMsMin = 3_000;
 const fallShares = [0.97, 0.9, 0.6];
-/** Lowerings in vain until they are taken back; a share of refusals above `noiseShareMax` is never mere noise. */
-const fallStepsMax = 3;
+/**
+ * Lowerings in vain until they are taken back, more where the share of refusals fell by half and might be on its way; one
+ * above `noiseShareMax` is never mere noise.
+ */
+const fallStepsMin = 3;
+const fallStepsMax = 5;
 const noiseShareMax = 0.5;
-const noiseMs = 3_600_000;
+const noiseMs = 15 * 60_000;
 
 /** The rate in force where `configured` is the greatest allowed. */
 export const rateInForce = (learned: Learned | null, configured: number): number =>
@@ -150,7 +154,8 @@ function lowered(learned: Learned, answer: Answered): Learned {
   const from = origin === null || isOver(origin.untilMs, answer) ? rate : Math.max(rate, origin.rate);
   const fall = learned.fall ?? { from, share, steps: 0 };
   const worst = Math.max(fall.share, share);
-  if (fall.steps >= fallStepsMax && share < noiseShareMax) {
+  const steps = share > worst / 2 ? fallStepsMin : fallStepsMax;
+  if (fall.steps >= steps && share < noiseShareMax) {
     const untilMs = answer.nowMs + noiseMs;
     return {
       ...{ ...changed(learned, fall.from, answer), good: fall.from, bad: null, fall: null, origin: null },
