@@ -76,7 +76,11 @@ function open(path: string, busyMsMax: number): DatabaseSync {
 
 const isUnreadable = (error: unknown): boolean => error instanceof OtherLayout || [11, 26].includes(codeOf(error));
 
-const codeOf = (error: unknown): number => Number((error as { errcode?: unknown }).errcode) & 0xff;
+/** SQLite's code; NaN for any other error, which is none of the file's. */
+function codeOf(error: unknown): number {
+  const { errcode } = error as { errcode?: unknown };
+  return typeof errcode === 'number' ? errcode & 0xff : Number.NaN;
+}
 
 const busyCode = 5;
 const fullCode = 13;

@@ -179,7 +179,7 @@ describe('candles that published ticks lack', () => {
     rmSync(join(root, 'views.sql'));
     rmSync(join(root, '.oddslake'), { recursive: true });
     const again = opened({ root });
-    const { manifest } = await publishNow(again);
+    const { manifest } = await publishNow(again, now, 'run', { upgrades: true });
     expect(manifest).toMatchObject({ format_version: 2, generation: 2 });
     expect(publishedRows(root, 'candles_1h')).toHaveLength(8);
     expect(existsSync(join(root, 'views.sql'))).toBe(true);

@@ -14,7 +14,9 @@ test('changes since a generation are what a copy of it lacks, byte for byte', as
   const changed = changesSince(manifest, 1);
   expect(changed.map((file) => file.path).sort()).toEqual(differing.sort());
   expect(changed.map((file) => file.sha256).sort()).toEqual(differing.map((path) => after[path]).sort());
-  expect(new Set(changed.map((file) => file.dataset))).toEqual(new Set(['ticks', 'symbols', 'coverage']));
+  expect(new Set(changed.map((file) => file.dataset))).toEqual(
+    new Set(['ticks', 'candles_1h', 'candles_1d', 'symbols', 'coverage']),
+  );
   expect(changesSince(manifest, 2)).toEqual([]);
   expect(changesSince(manifest, 0)).toHaveLength(Object.keys(after).length);
   expect(() => changesSince(manifest, 3)).toThrow(expect.objectContaining({ exitCode: 2 }));

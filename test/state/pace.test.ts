@@ -49,6 +49,17 @@ describe('the pace of an archive', () => {
     expect(later.alone(() => later.read())).toEqual(pace);
   });
 
+  test('passes on what was thrown in a turn as it is: it is none of the file', () => {
+    const pace = openIn(scratchFolder());
+    const thrown = new Error('paused for 1 s');
+    const turn = () =>
+      pace.alone(() => {
+        throw thrown;
+      });
+    expect(turn).toThrow(thrown);
+    expect(pace.alone(() => pace.read())).toEqual(newPace);
+  });
+
   test('forgets starts that are old, and what stood in a turn that failed', () => {
     const pace = openIn(scratchFolder());
     for (let n = 0; n < 100; n++) pace.alone(() => pace.addStart(n, n * 100));
