@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type Option } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
 import type { Archive } from '../archive/archive.ts';
 import { UsageError } from '../core/errors.ts';
 import type { SymbolFacts } from '../core/market.ts';
@@ -9,6 +9,11 @@ import { repeatable } from './session.ts';
 
 /** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */
 export const symbolOption = (): Option => repeatable('--symbol <symbol>', 'only this symbol; may be repeated');
+
+export const fromOption = (byDefault = ''): Option =>
+  new Option('--from <time>', `start, included: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);
+
+export const toOption = (byDefault = ''): Option => new Option('--to <time>', `end, excluded${byDefault}`);
 
 /** `--from` and `--to` as given; an end that is not given is null. Throws UsageError for times that are none. */
 export function askedEnds(flags: { readonly from?: string; readonly to?: string }): {

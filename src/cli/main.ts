@@ -35,7 +35,7 @@ export async function main(argv: readonly string[], jobs: Jobs): Promise<number>
 async function tellInJson(argv: readonly string[], jobs: Jobs, { message }: CommanderError): Promise<void> {
   const job = argv[2];
   if (job === undefined || !Object.hasOwn(jobs, job) || !argv.includes('--json')) return;
-  const { notStarted } = await import('./commands/jobs.ts');
+  const { notStarted } = await import('./run-job.ts');
   const error = new UsageError(message.replace(/^error: /, ''));
   process.stdout.write(`${JSON.stringify(notStarted(job, version(), performance.timeOrigin, error))}\n`);
 }

@@ -1,21 +1,26 @@
 import { Command } from 'commander';
 import type { Jobs } from '../app/job.ts';
+import { addBackfill } from './commands/backfill.ts';
 import { addChanges } from './commands/changes.ts';
 import { addDemo } from './commands/demo.ts';
 import { addExport } from './commands/export.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addImport } from './commands/import.ts';
 import { addInit } from './commands/init.ts';
-import { addJobs } from './commands/jobs.ts';
+import { addMarkets } from './commands/markets.ts';
+import { addNightly } from './commands/nightly.ts';
 import { addOrderbook } from './commands/orderbook.ts';
+import { addPublish } from './commands/publish.ts';
 import { addSandbox } from './commands/sandbox.ts';
 import { addSchedule } from './commands/schedule.ts';
 import { addSnapshot } from './commands/snapshot.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
+import { addTicks } from './commands/ticks.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
+import { speakOfUsage } from './help.ts';
 import type { Shell } from './shell.ts';
 
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
@@ -25,24 +30,20 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
     .version(version, '--version', 'show the version')
     .helpOption('--help', 'show help; also after a command')
     .helpCommand('help [command]', 'show help for a command')
-    .showHelpAfterError('(add --help for what is expected)')
     .exitOverride()
     .addHelpText('after', examples);
   const shell: Shell = { program, version, jobs, exit };
   program.commandsGroup('Collect:');
-  addInit(shell);
-  addJobs(shell);
-  addOrderbook(shell);
-  addImport(shell);
-  addSchedule(shell);
+  for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(shell);
+  for (const add of [addSchedule, addPublish]) add(shell);
   program.commandsGroup('Look:');
   for (const add of [addStatus, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);
   program.commandsGroup('Keep:');
   for (const add of [addVerify, addSnapshot, addUpgrade]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
-  for (const command of program.commands)
-    command.exitOverride().showHelpAfterError('(add --help for what is expected)');
+  for (const command of program.commands) command.exitOverride();
+  speakOfUsage(program);
   return program;
 }
 

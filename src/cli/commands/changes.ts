@@ -1,5 +1,6 @@
 import { Option } from 'commander';
 import { wholeNumber } from '../asked.ts';
+import { withExamples, withNotes } from '../help.ts';
 import { size } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -14,11 +15,12 @@ export function addChanges(shell: Shell): void {
     .command('changes')
     .description('the published files that differ since a generation, for copies that follow the archive')
     .addOption(
-      new Option('--since <generation>', 'the generation that the copy is of; 0 for every file')
+      new Option('--since <generation>', 'the generation that the copy is of; 0 for every file (required)')
         .argParser(wholeNumber(0))
         .makeOptionMandatory(),
-    )
-    .addHelpText('after', examples);
+    );
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command).action((flags: ChangesFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { changesSince }] = await Promise.all([
@@ -51,10 +53,10 @@ export function addChanges(shell: Shell): void {
   );
 }
 
-const examples = `
+const notes = `
 The paths go to standard output, relative to the archive's root; --json has rows, bytes, sha256 and generation too.
-The texts at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: take them last.
+The texts at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: take them last.`;
 
-Examples:
+const examples = `
   oddslake changes --since 41 | rsync -a --files-from=- output/archive/ backup:archive/
   oddslake changes --since 0 --json | jq .to`;

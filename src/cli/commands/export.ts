@@ -1,7 +1,8 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
-import { askedEnds, knownSymbols, symbolOption } from '../asked.ts';
+import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../asked.ts';
+import { withExamples, withNotes } from '../help.ts';
 import { size } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -21,15 +22,21 @@ export function addExport(shell: Shell): void {
   const command = shell.program
     .command('export')
     .description('one consistent slice in one file, sorted as the dataset; a file that is there is replaced at once')
-    .requiredOption('--out <file>', 'the file: .parquet, .csv, .ndjson, .jsonl, .arrow, .feather')
+    .requiredOption('--out <file>', 'the file: .parquet, .csv, .ndjson, .jsonl, .arrow, .feather (required)')
     .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
     .addOption(symbolOption())
-    .option('--from <time>', 'start, included: epoch ms, YYYY-MM-DD, or an ISO-8601 instant with a zone')
-    .option('--to <time>', 'end, excluded')
+    .addOption(fromOption())
+    .addOption(toOption())
     .addOption(
-      new Option('--format <format>', "whatever the file's name says").choices(['parquet', 'csv', 'ndjson', 'arrow']),
-    )
-    .addHelpText('after', examples);
+      new Option('--format <format>', "how it is written (default: what the file's name says)").choices([
+        'parquet',
+        'csv',
+        'ndjson',
+        'arrow',
+      ]),
+    );
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command).action((flags: ExportFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { datasetNames }, { formatOf, requireWritable }, { shapes }, { writeExport }] =
@@ -67,11 +74,11 @@ function exportedText({ file, dataset, rows, bytes, generation, from, to }: Expo
   return `${file}: ${rows.toLocaleString('en-US')} rows of ${dataset}${span}, ${size(bytes)}, generation ${generation}\n`;
 }
 
-const examples = `
+const notes = `
 Windows are half-open. Rows of coverage and markets are taken where their span overlaps the window. Times are UTC:
-timestamps of milliseconds in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.
+timestamps of milliseconds in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.`;
 
-Examples:
+const examples = `
   oddslake export --out july.parquet --from 2026-07-01 --to 2026-08-01
   oddslake export --out btc.csv --symbol KXBTC-26DEC0204-T28 --symbol KXBTC-26NOV2305-T25.5
   oddslake export --out markets.arrow --dataset markets --from 2026-11-19 --to 2026-11-20`;

@@ -1,4 +1,4 @@
-import { symbolOption } from '../asked.ts';
+import { fromOption, symbolOption, toOption } from '../asked.ts';
 import type { GapsAsked } from '../read-gaps.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -8,8 +8,8 @@ export function addGaps(shell: Shell): void {
   const command = shell.program
     .command('gaps')
     .description("windows inside the asked range and the symbol's life that no successful request has covered")
-    .option('--from <time>', 'start, included (default: the first covered moment)')
-    .option('--to <time>', 'end, excluded (default: the last covered moment)')
+    .addOption(fromOption(' (default: the first covered moment)'))
+    .addOption(toOption(' (default: the last covered moment)'))
     .addOption(symbolOption());
   withCommonFlags(command).action((flags: CommonFlags & GapsAsked) =>
     withContext(flags, shell.version, false, async (context) => {

@@ -4,9 +4,10 @@ import { UsageError } from '../../core/errors.ts';
 import { parseTime } from '../../core/time.ts';
 import type { Window } from '../../core/window.ts';
 import { openZone } from '../../core/zone.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
-import { runAndTell } from './jobs.ts';
 
 interface ImportOptions extends CommonFlags {
   readonly dataset?: ImportFlags['dataset'];
@@ -37,8 +38,9 @@ export function addImport(shell: Shell): void {
     .option('--covers <from..to>', 'rows hold every tick of their symbols in this window; none is missing there')
     .addOption(
       new Option('--prefer <which>', 'imported prices replace polled ones of the same moment').choices(['import']),
-    )
-    .addHelpText('after', details);
+    );
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
     runAndTell(shell, 'import', flags, shell.jobs.import, () => ({
       ...{ paths, dataset: flags.dataset ?? null, format: flags.format ?? null },
@@ -60,13 +62,13 @@ function windowOf(text: string): Window {
   return window;
 }
 
-const details = `
+const notes = `
 Ticks are rows of symbol, t, p: t in epoch milliseconds, or a timestamp; p as the price came. Saved pages are answers of
 the service as they were received (JSON, one a file); they cover what they state, rows only what --covers says. Markets are
 rows with a symbol or canonical_id, or saved answers; fields are found by source.field_paths. What cannot be used is
-set aside in .oddslake/quarantine. Importing a file again changes nothing.
+set aside in .oddslake/quarantine. Importing a file again changes nothing.`;
 
-Examples:
+const examples = `
   oddslake import --output lake saved-pages/
   oddslake import --output lake ticks.parquet --tz UTC --covers 2026-07-11..2026-07-13
   oddslake import --output lake ticks.csv.gz --tz America/New_York --prefer import

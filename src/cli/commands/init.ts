@@ -22,7 +22,7 @@ export function addInit(shell: Shell): void {
   shell.program
     .command('init')
     .description(
-      'writes a config with what it is told by flags and environment, or asks on a terminal, and creates the archive',
+      'write a config with what it is told by flags and environment, or asks on a terminal, and create the archive',
     )
     .argument('[file]', 'the config to write; never one that is there', 'oddslake.yaml')
     .option('--base-url <url>', 'where the market data service is, e.g. https://example.org')

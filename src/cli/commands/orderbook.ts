@@ -1,7 +1,7 @@
 import { symbolOption } from '../asked.ts';
+import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
-import { runAndTell } from './jobs.ts';
 
 /** `orderbook`: one poll of order books. */
 export function addOrderbook(shell: Shell): void {

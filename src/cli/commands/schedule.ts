@@ -4,10 +4,10 @@ import type { Summary } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Settings } from '../../settings/settings.ts';
+import { notStarted } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { print } from '../tell.ts';
-import { notStarted } from './jobs.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */
 type Scheduled = Exclude<keyof Settings['schedule'], 'jitterSeconds' | 'catchUpHours'>;
@@ -28,7 +28,7 @@ export function addSchedule(shell: Shell): void {
   const command = shell.program
     .command('schedule')
     .description(
-      'runs the jobs on the schedules in the config (schedule.nightly and the like, UTC) until it is stopped',
+      'run the jobs on the schedules in the config (schedule.nightly and the like, UTC) until it is stopped',
     );
   withCommonFlags(command).action((flags: CommonFlags) =>
     // Several jobs at a time would draw their bars over one another.

@@ -1,3 +1,4 @@
+import { withExamples, withNotes } from '../help.ts';
 import { size } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -7,8 +8,9 @@ export function addSnapshot(shell: Shell): void {
   const command = shell.program
     .command('snapshot')
     .description('a consistent copy of the published archive by hard links: backup, or the input of a repeatable study')
-    .argument('<dir>', 'a new or empty folder outside of the archive; on another device the files are copied')
-    .addHelpText('after', examples);
+    .argument('<dir>', 'a new or empty folder outside of the archive; on another device the files are copied');
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command).action((folder: string, flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { takeSnapshot }] = await Promise.all([
@@ -35,10 +37,10 @@ export function addSnapshot(shell: Shell): void {
   );
 }
 
-const examples = `
+const notes = `
 A publish after it changes nothing in it. It is an archive of its own: sql, export and verify read it with --output DIR.
-Its files are shared with the archive: do not write into them.
+Its files are shared with the archive: do not write into them.`;
 
-Examples:
+const examples = `
   oddslake snapshot backup/2026-11-21
   oddslake verify --output backup/2026-11-21`;

@@ -1,5 +1,7 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
+import { wholeNumber } from '../asked.ts';
+import { withExamples, withTerms } from '../help.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
@@ -20,12 +22,11 @@ export function addSql(shell: Shell): void {
         .choices(['table', 'csv', 'json', 'parquet'])
         .default('table'),
     )
-    .option('--rows <n>', 'most rows of a table', Number, 100)
-    .addHelpText('after', examples);
+    .option('--rows <n>', 'most rows of a table', wholeNumber(1), 100);
+  withTerms(command, "Beside the datasets there are, as in the archive's own views.sql:", terms);
+  withExamples(command, examples);
   withCommonFlags(command).action((statement: string, flags: SqlFlags) =>
     withContext(flags, shell.version, false, async (context) => {
-      if (!Number.isInteger(flags.rows) || flags.rows < 1)
-        throw new UsageError('--rows: expected a whole number, 1 or more.');
       const format = flags.json === true ? 'json' : flags.format;
       if (format === 'parquet' && process.stdout.isTTY) {
         throw new UsageError('--format parquet writes bytes: send them to a file, e.g. > result.parquet');
@@ -44,16 +45,17 @@ export function addSql(shell: Shell): void {
   );
 }
 
-const examples = `
-Beside the datasets there are, as in the archive's own views.sql:
-  candles(step, since, until)         candles of any step: '15m', '4h', INTERVAL '1 day'; since and until may be left out
-  candles_filled(step, since, until)  every step, the last close carried over; covered tells a quiet one from a hole
-  ticks_with_markets                  every tick once, with the state of its market as of its time
-  gaps                                windows of a symbol's life that nothing covers
-  is_covered(symbol, t)               whether a moment was asked for and answered
-  lives                               from when to when a symbol lives, t_to being NULL while it does
+const terms = {
+  'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until may be left out",
+  'candles_filled(step, since, until)':
+    'every step, the last close carried over; covered tells a quiet one from a hole',
+  ticks_with_markets: 'every tick once, with the state of its market as of its time',
+  gaps: "windows of a symbol's life that nothing covers",
+  'is_covered(symbol, t)': 'whether a moment was asked for and answered',
+  lives: 'from when to when a symbol lives, t_to being NULL while it does',
+};
 
-Examples:
+const examples = `
   oddslake sql "SELECT date, count(*) AS ticks, count(DISTINCT symbol) AS symbols FROM ticks GROUP BY 1 ORDER BY 1"
   oddslake sql "SELECT t, p FROM ticks WHERE date = '2026-11-19' AND symbol = 'KXBTC'" --format csv > btc.csv
   oddslake sql "FROM candles('15m', since := '2026-11-19', until := '2026-11-20') ORDER BY symbol, t"

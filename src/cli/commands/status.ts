@@ -11,8 +11,8 @@ interface StatusFlags extends CommonFlags {
 export function addStatus(shell: Shell): void {
   const command = shell.program
     .command('status')
-    .description('cursors, lag, journaled ticks, gaps, last run; exit 4 when the lag is greater than --max-lag')
-    .option('--max-lag <duration>', 'e.g. 90s, 15m, 2h, 1d');
+    .description('cursors, lag, journaled ticks, gaps, last run; exit 4 where the lag is greater than --max-lag')
+    .option('--max-lag <duration>', 'how far the watermark may lie behind now, e.g. 90s, 15m, 2h, 1d');
   withCommonFlags(command).action((flags: StatusFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');

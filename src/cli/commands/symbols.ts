@@ -1,5 +1,6 @@
 import { Option } from 'commander';
 import { wholeNumber } from '../asked.ts';
+import { withExamples } from '../help.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
@@ -14,8 +15,10 @@ export function addSymbols(shell: Shell): void {
     .command('symbols')
     .description('the known symbols, live ones first, found by ticker, question, category, market id or venue')
     .argument('[text...]', 'words that must all stand somewhere, in whatever case (default: every symbol)')
-    .addOption(new Option('--rows <n>', 'most rows of the table; --json has all').argParser(wholeNumber(1)).default(50))
-    .addHelpText('after', examples);
+    .addOption(
+      new Option('--rows <n>', 'most rows of the table; --json has all').argParser(wholeNumber(1)).default(50),
+    );
+  withExamples(command, examples);
   withCommonFlags(command).action((text: readonly string[], flags: SymbolsFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { listSymbols, symbolsText }] = await Promise.all([
@@ -36,7 +39,6 @@ export function addSymbols(shell: Shell): void {
 }
 
 const examples = `
-Examples:
   oddslake symbols                     every symbol known
   oddslake symbols rain sydney         those with both words in ticker, question, category, market id or venue
   oddslake symbols --json kxbtc | jq -r '.symbols[] | select(.state == "active") | .symbol'`;

@@ -1,4 +1,5 @@
 import { DamageError } from '../../core/errors.ts';
+import { withNotes } from '../help.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
@@ -6,8 +7,8 @@ import type { Shell } from '../shell.ts';
 export function addUpgrade(shell: Shell): void {
   const command = shell.program
     .command('upgrade')
-    .description("bring an older archive up to this oddslake's format: one new generation, no tick touched")
-    .addHelpText('after', explanation);
+    .description("bring an older archive up to this oddslake's format: one new generation, no tick touched");
+  withNotes(command, notes);
   withCommonFlags(command).action((flags: CommonFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ lingerRules, namedSymbols, openConfiguredArchive }, { publish }] = await Promise.all([
@@ -47,6 +48,6 @@ export function addUpgrade(shell: Shell): void {
   );
 }
 
-const explanation = `
+const notes = `
 Commands that only read work on an older archive as it is; those that would publish refuse it, as an older oddslake may
 still be running against it. Stop that one first: it refuses the archive from then on. What is journaled stays journaled.`;

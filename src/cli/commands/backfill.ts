@@ -1,0 +1,81 @@
+import type { BackfillPlan } from '../../app/job.ts';
+import { UsageError } from '../../core/errors.ts';
+import { isoUtc } from '../../core/time.ts';
+import { askedWindow, fromOption, symbolOption, toOption } from '../asked.ts';
+import { withExamples } from '../help.ts';
+import { duration } from '../print-summary.ts';
+import { runAndTell } from '../run-job.ts';
+import { type CommonFlags, withCommonFlags } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+interface BackfillOptions extends CommonFlags {
+  readonly from: string;
+  readonly to: string;
+  readonly symbol: string[];
+  readonly symbolsFile?: string;
+  readonly dryRun?: boolean;
+  readonly force?: boolean;
+  readonly allKnown?: boolean;
+}
+
+/** `backfill`: the windows of the past that coverage lacks. */
+export function addBackfill(shell: Shell): void {
+  const command = shell.program
+    .command('backfill')
+    .description('fetch the windows of the past that coverage lacks; killed, it goes on where it was')
+    .addOption(fromOption(' (required)').makeOptionMandatory())
+    .addOption(toOption(' (required)').makeOptionMandatory())
+    .addOption(symbolOption())
+    .option('--symbols-file <file>', 'symbols, one a line')
+    .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
+    .option('--force', 'fetch covered windows too')
+    .option('--all-known', 'fetch symbols outside of their life too');
+  withExamples(command, examples);
+  withCommonFlags(command).action((flags: BackfillOptions) =>
+    runAndTell(shell, 'backfill', flags, shell.jobs.backfill, async () => {
+      const window = askedWindow(flags);
+      const symbols = [
+        ...flags.symbol,
+        ...(flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile)),
+      ];
+      const showPlan =
+        flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(planText(plan, flags)) : null;
+      return { window, symbols, force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
+    }),
+  );
+}
+
+async function readSymbols(path: string): Promise<string[]> {
+  const { readFile } = await import('node:fs/promises');
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--symbols-file ${path} cannot be read: ${(error as Error).message}`, { cause: error });
+  }
+  const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+  if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} names no symbol.`);
+  return symbols;
+}
+
+const linesMax = 20;
+
+function planText({ plans, windows, expectedRequests, expectedSeconds }: BackfillPlan, flags: BackfillOptions): string {
+  const lines = plans
+    .slice(0, linesMax)
+    .map((plan) => `  ${plan.symbol}  ${plan.windows.map((w) => `${isoUtc(w.from)} … ${isoUtc(w.to)}`).join(', ')}\n`);
+  const more = plans.length > linesMax ? `  … and ${plans.length - linesMax} symbols more\n` : '';
+  const head = `${plans.length} symbols, ${windows} windows, at least ${expectedRequests} requests, about ${duration(expectedSeconds * 1000)} at the configured rate\n`;
+  const plan = {
+    symbols: plans.length,
+    windows,
+    expected_requests: expectedRequests,
+    expected_seconds: expectedSeconds,
+  };
+  return flags.json === true ? `${JSON.stringify({ plan })}\n` : head + lines.join('') + more;
+}
+
+const examples = `
+  oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08 --dry-run
+  oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08
+  oddslake backfill --output lake --from 2026-11-05T12:00:00Z --to 2026-11-05T18:00:00Z --symbol KXBTC-26DEC0204-T28 --force`;

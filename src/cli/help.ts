@@ -1,0 +1,54 @@
+import type { Command } from 'commander';
+
+/** Terminal columns of help where they are not known, as Commander has it too. */
+const widthDefault = 80;
+
+/** Adds paragraphs after a command's options, wrapped to the terminal. */
+export function withNotes(command: Command, notes: string): Command {
+  return command.addHelpText('after', () => `\n${wrapped(command, notes)}`);
+}
+
+/** Adds command lines after a command's options, as they are: they are there to be copied. */
+export function withExamples(command: Command, examples: string): Command {
+  return command.addHelpText('after', `\nExamples:\n${examples.replace(/^\n/, '')}`);
+}
+
+/** Adds names and what they mean after a command's options, in the columns of its options. */
+export function withTerms(command: Command, head: string, terms: Readonly<Record<string, string>>): Command {
+  const termWidth = Math.max(...Object.keys(terms).map((term) => term.length));
+  return command.addHelpText('after', () => {
+    const help = command.createHelp();
+    help.prepareContext({ helpWidth: widthOf(command) });
+    const items = Object.entries(terms).map(([term, meaning]) => help.formatItem(term, termWidth, meaning, help));
+    return [`\n${wrapped(command, head)}`, ...items].join('\n');
+  });
+}
+
+/**
+ * How Commander speaks of bad usage: as every other error, and with where to look. A flag of the commands that stands
+ * before one is told so: Commander only says that it does not know it.
+ */
+export function speakOfUsage(program: Command): void {
+  for (const command of [program, ...program.commands]) {
+    const name = command === program ? 'oddslake' : `oddslake ${command.name()}`;
+    command.showHelpAfterError(`${name} --help says what is expected.`);
+    command.configureOutput({
+      outputError(text, write) {
+        const flag = command === program ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
+        const own = flag !== undefined && program.commands.some(({ options }) => options.some((o) => o.long === flag));
+        write(own ? `oddslake: ${flag} stands after the command: oddslake COMMAND ${flag} …\n` : prefixed(text));
+      },
+    });
+  }
+}
+
+const prefixed = (text: string): string => text.replace(/^error: /, 'oddslake: ');
+
+const widthOf = (command: Command): number => command.configureOutput().getOutHelpWidth?.() ?? widthDefault;
+
+const wrapped = (command: Command, text: string): string =>
+  text
+    .trim()
+    .split('\n\n')
+    .map((paragraph) => command.createHelp().boxWrap(paragraph.replaceAll('\n', ' '), widthOf(command)))
+    .join('\n\n');

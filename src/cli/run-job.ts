@@ -1,0 +1,47 @@
+import type { Context } from '../app/context.ts';
+import type { Job } from '../app/job.ts';
+import { noBooks, type Summary, summarize } from '../app/summary.ts';
+import { type CommonFlags, withContext } from './session.ts';
+import type { Shell } from './shell.ts';
+import { tell } from './tell.ts';
+
+/** Runs a job and prints its summary: for a person, or as one JSON line. */
+export async function runAndTell<F>(
+  shell: Shell,
+  name: string,
+  flags: CommonFlags,
+  load: () => Promise<Job<F>>,
+  parse: () => F | Promise<F>,
+): Promise<void> {
+  const startedAt = performance.timeOrigin;
+  let root = '';
+  let summary: Summary;
+  try {
+    // Flags first: bad usage ends before anything is opened.
+    const own = await parse();
+    summary = await withContext(flags, shell.version, false, async (context: Context) => {
+      root = context.settings.archive.output;
+      return (await load()).run(context, own);
+    });
+  } catch (thrown) {
+    summary = notStarted(name, shell.version, startedAt, thrown);
+  }
+  tell(shell, flags, summary, root);
+}
+
+/** The summary of a job that ended before it was begun; times in epoch ms. */
+export const notStarted = (
+  job: string,
+  version: string,
+  startedAt: number,
+  thrown: unknown,
+  finishedAt = startedAt + performance.now(),
+): Summary =>
+  summarize({
+    ...{ version, job, run_id: null, started_at: Math.round(startedAt), finished_at: Math.round(finishedAt) },
+    ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null, gaps: 0 },
+    ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
+    symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+    books: noBooks,
+    ...{ warnings: [], failures: [], files: [], strict: false, reached: false, thrown },
+  });
