@@ -1,4 +1,4 @@
-import type { PublishedFile } from '../archive/manifest.ts';
+import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
 import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import { Interrupted } from './context.ts';
 
@@ -117,8 +117,7 @@ const listMax = 20;
 export function summarize(facts: RunFacts): Summary {
   const exitCode = exitCodeOf(facts);
   const dates = [...new Set(facts.files.flatMap((file) => file.date ?? []))].sort();
-  const rows = facts.files.reduce((sum, file) => sum + file.rows, 0);
-  const bytes = facts.files.reduce((sum, file) => sum + file.bytes, 0);
+  const { rows, bytes } = totalsOf(facts.files);
   return {
     version: facts.version,
     job: facts.job,

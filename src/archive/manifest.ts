@@ -22,6 +22,13 @@ export interface PublishedFile {
   readonly generation: number;
 }
 
+/** Rows and bytes of files together. */
+export function totalsOf(files: readonly Pick<PublishedFile, 'rows' | 'bytes'>[]): { rows: number; bytes: number } {
+  const add = (of: (file: Pick<PublishedFile, 'rows' | 'bytes'>) => number): number =>
+    files.reduce((sum, file) => sum + of(file), 0);
+  return { rows: add((file) => file.rows), bytes: add((file) => file.bytes) };
+}
+
 /** manifest.json: what is published, one generation. */
 export interface Manifest {
   readonly format_version: number;

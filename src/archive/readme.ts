@@ -1,6 +1,6 @@
 import { addDays, dayOf, isoUtc } from '../core/time.ts';
 import { type Column, type DatasetName, datasetNames, datasets } from './datasets.ts';
-import type { Manifest } from './manifest.ts';
+import { type Manifest, totalsOf } from './manifest.ts';
 import { howToLoad } from './readme-snippets.ts';
 
 const about: Record<DatasetName, string> = {
@@ -90,8 +90,7 @@ function span({ days, watermark }: Manifest): string {
 
 function datasetLine({ datasets: published }: Manifest, name: DatasetName): string {
   const { files } = published[name];
-  const rows = files.reduce((sum, file) => sum + file.rows, 0);
-  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  const { rows, bytes } = totalsOf(files);
   const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
   const note = files.length === 0 ? ' (none yet, so there is no folder)' : '';
   return `| ${name} | ${rows.toLocaleString('en-US')} | ${files.length === 0 ? '' : size} | ${about[name]}${note} |`;

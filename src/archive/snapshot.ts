@@ -4,7 +4,7 @@ import type { Archive } from './archive.ts';
 import { datasetNames } from './datasets.ts';
 import { type Disk, sha256 } from './disk.ts';
 import { clearAbandoned, draftOf, isInside } from './draft.ts';
-import { allFiles, type PublishedFile } from './manifest.ts';
+import { allFiles, type PublishedFile, totalsOf } from './manifest.ts';
 import { type Pin, pin } from './pin.ts';
 import { rootTexts } from './root-texts.ts';
 
@@ -45,7 +45,7 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
     const copied = await fill(archive, pinned, draft, options);
     moveIntoPlace(disk, draft, target);
     const files = allFiles(pinned.manifest);
-    const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    const { bytes } = totalsOf(files);
     return { folder: target, generation: pinned.manifest.generation, files: files.length, bytes, copied };
   } catch (error) {
     disk.remove(draft);

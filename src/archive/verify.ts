@@ -4,7 +4,7 @@ import { getMeta, manifestHashKey } from '../state/state.ts';
 import { type Archive, readNow } from './archive.ts';
 import { datasetNames } from './datasets.ts';
 import { sha256 } from './disk.ts';
-import { allFiles, checksumsText, type Manifest, type PublishedFile } from './manifest.ts';
+import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from './manifest.ts';
 import { viewsText } from './views-file.ts';
 
 export interface Finding {
@@ -48,7 +48,7 @@ export async function verify(
     if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
     const { generation } = manifest;
     if (archive.manifest().generation !== generation) continue;
-    const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+    const { bytes } = totalsOf(files);
     return { generation, files: files.length, bytes, findings };
   }
 }

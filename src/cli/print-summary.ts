@@ -1,28 +1,11 @@
 import type { Summary } from '../app/summary.ts';
 import { isoUtc } from '../core/time.ts';
-
-const number = (value: number): string => value.toLocaleString('en-US');
+import { duration, many, number, size } from './amounts.ts';
 
 const minute = (ms: number): string =>
   isoUtc(ms)
     .replace('T', ' ')
     .replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
-
-/** `1.2 MB`; decimal units, as disks are sold. */
-export function size(bytes: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  const step = bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
-  return step === 0 ? `${bytes} B` : `${(bytes / 1000 ** step).toFixed(1)} ${units[step]}`;
-}
-
-/** `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 5 min`. */
-export function duration(ms: number): string {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  if (minutes < 60) return `${minutes} min ${Math.round((ms % 60_000) / 1000)} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-}
 
 const endings: Record<Summary['outcome'], string> = {
   done: 'done',
@@ -43,10 +26,12 @@ export function summaryText(summary: Summary, root: string): string {
   const rows: [string, string][] = [];
   if (summary.run_id !== null) {
     const recovered = summary.recovered > 0 ? ` · ${number(summary.recovered)} recovered from an earlier run` : '';
-    rows.push([
-      'ticks',
-      `${number(ticks.accepted)} new · ${number(ticks.duplicates)} known · ${number(ticks.conflicts)} conflicting · ${number(ticks.quarantined)} set aside${recovered}`,
-    ]);
+    if (ticks.fetched > 0 || summary.recovered > 0 || symbols.planned > 0) {
+      rows.push([
+        'ticks',
+        `${number(ticks.accepted)} new · ${number(ticks.duplicates)} known · ${number(ticks.conflicts)} conflicting · ${number(ticks.quarantined)} set aside${recovered}`,
+      ]);
+    }
     if (symbols.planned > 0) {
       const retired = symbols.retired > 0 ? ` · ${number(symbols.retired)} given up` : '';
       rows.push([
@@ -65,7 +50,7 @@ export function summaryText(summary: Summary, root: string): string {
     if (summary.requests > 0) {
       rows.push([
         'requests',
-        `${number(summary.requests)} (${number(summary.retries)} retries)${summary.throttled_ms > 0 ? ` · held back for ${duration(summary.throttled_ms)}` : ''}`,
+        `${number(summary.requests)} (${number(summary.retries)} ${summary.retries === 1 ? 'retry' : 'retries'})${summary.throttled_ms > 0 ? ` · held back for ${duration(summary.throttled_ms)}` : ''}`,
       ]);
     }
     rows.push(['published', publishedText(published, summary.generation)]);
@@ -78,12 +63,12 @@ export function summaryText(summary: Summary, root: string): string {
 }
 
 function publishedText(published: Summary['published'], generation: number): string {
-  if (published.files === 0) return `nothing new, still generation ${generation}`;
+  if (published.files === 0) return `nothing new (generation ${generation})`;
   const { dates } = published;
   const last =
     published.dates_count > dates.length ? `and ${published.dates_count - dates.length} days more` : dates.at(-1);
   const days = published.dates_count > 1 ? `${dates[0]} … ${last}` : (dates[0] ?? 'no day');
-  return `${number(published.files)} files, ${size(published.bytes)}, ${days} (generation ${generation})`;
+  return `${many(published.files, 'file')}, ${size(published.bytes)}, ${days} (generation ${generation})`;
 }
 
 function problems({ warnings, warnings_count, failures, failures_count, error }: Summary): string[] {
@@ -96,7 +81,7 @@ function problems({ warnings, warnings_count, failures, failures_count, error }:
   const windows = failures.filter(({ symbol }) => symbol !== null);
   if (windows.length > 0) {
     const all = failures_count - whole.length;
-    out.push('', `${number(all)} windows could not be fetched; the next run asks for them again:`);
+    out.push('', `${many(all, 'window')} could not be fetched; the next run asks again:`);
     for (const { symbol, from, to, reason } of windows.slice(0, 5))
       out.push(`  ${symbol}  ${isoUtc(from!)} … ${isoUtc(to!)}  ${reason}`);
     if (all > 5) out.push(`  … and ${number(all - 5)} more`);

@@ -6,8 +6,8 @@ import type { Window } from '../core/window.ts';
 import { gapsOf } from '../ingest/plan.ts';
 import { coverageOf, coverageSpan } from '../state/coverage.ts';
 import { allSymbols } from '../state/symbols.ts';
+import { duration, many } from './amounts.ts';
 import { askedEnds, knownSymbols } from './asked.ts';
-import { duration } from './print-summary.ts';
 
 export interface GapsAsked {
   readonly from?: string;
@@ -62,5 +62,5 @@ export function gapsText({ from, to, gaps }: GapList): string {
   const lines = gaps.map(
     (gap) => `${isoUtc(gap.from)} … ${isoUtc(gap.to)}  ${duration(gap.to - gap.from).padStart(12)}  ${gap.symbol}\n`,
   );
-  return `${lines.join('')}${gaps.length} gaps of ${new Set(gaps.map((gap) => gap.symbol)).size} symbols ${span}\n`;
+  return `${lines.join('')}${many(gaps.length, 'gap')} of ${many(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${span}\n`;
 }

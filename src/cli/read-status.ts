@@ -1,12 +1,13 @@
 import type { Context } from '../app/context.ts';
 import { lingerRules, openConfiguredArchive } from '../app/run.ts';
+import { allFiles, totalsOf } from '../archive/manifest.ts';
 import { cursorOf, isLive } from '../core/life.ts';
 import { isoUtc } from '../core/time.ts';
 import { coverageOf } from '../state/coverage.ts';
 import { journaledTicks } from '../state/journal.ts';
 import { lastRun } from '../state/runs.ts';
 import { allSymbols } from '../state/symbols.ts';
-import { duration, size } from './print-summary.ts';
+import { duration, many, number, size } from './amounts.ts';
 import { countGaps } from './read-gaps.ts';
 
 const cursorsMax = 20;
@@ -43,8 +44,8 @@ export function readStatus(context: Context) {
         retired: symbols.filter((s) => s.retiredAt !== null).length,
       },
       published: {
-        ticks: manifest.datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0),
-        bytes: Object.values(manifest.datasets).reduce((sum, d) => sum + d.files.reduce((s, f) => s + f.bytes, 0), 0),
+        ticks: totalsOf(manifest.datasets.ticks.files).rows,
+        bytes: totalsOf(allFiles(manifest)).bytes,
         days: Object.keys(manifest.days).length,
         days_complete: Object.values(manifest.days).filter((day) => day.complete).length,
       },
@@ -71,22 +72,21 @@ export function readStatus(context: Context) {
 /** The same for a person. */
 export function statusText(status: ReturnType<typeof readStatus>): string {
   const { published, symbols, last_run: run } = status;
-  const many = (n: number): string => n.toLocaleString('en-US');
   const lines = [
     ['archive', `${status.archive} (upstream ${status.upstream}, generation ${status.generation})`],
     [
       'published',
-      `${many(published.ticks)} ticks, ${size(published.bytes)}, ${published.days} days (${published.days_complete} complete)`,
+      `${many(published.ticks, 'tick')}, ${size(published.bytes)}, ${many(published.days, 'day')} (${published.days_complete} complete)`,
     ],
-    ['journaled', `${many(status.journaled_ticks)} ticks not yet published`],
-    ['symbols', `${many(symbols.live)} live of ${many(symbols.known)} known, ${many(symbols.retired)} given up`],
+    ['journaled', `${many(status.journaled_ticks, 'tick')} not yet published`],
+    ['symbols', `${number(symbols.live)} live of ${number(symbols.known)} known, ${number(symbols.retired)} given up`],
     [
       'covered',
       status.watermark === null
         ? 'no live symbol'
         : `every live symbol up to ${isoUtc(status.watermark)}, ${duration(status.lag_ms!)} ago`,
     ],
-    ['gaps', `${many(status.gaps.windows)} windows of ${many(status.gaps.symbols)} symbols`],
+    ['gaps', `${many(status.gaps.windows, 'window')} of ${many(status.gaps.symbols, 'symbol')}`],
     [
       'last run',
       run === null

@@ -2,6 +2,7 @@ import type { Archive } from '../archive/archive.ts';
 import type { SymbolFacts } from '../core/market.ts';
 import { dayOf } from '../core/time.ts';
 import { allSymbols } from '../state/symbols.ts';
+import { many, number } from './amounts.ts';
 import { renderTable, type TableStyle } from './table.ts';
 
 /** `unlisted`: no market list ever named it, it was named by hand. Live ones first, as they are shown. */
@@ -80,19 +81,19 @@ const listed = (facts: SymbolFacts, nowMs: number): ListedSymbol => ({
 
 /** The same for a person: the first `rowsMax`, and how many there are. */
 export function symbolsText({ text, known, count, symbols }: SymbolList, rowsMax: number, style: TableStyle): string {
-  const among = `${many(known)} known`;
+  const among = `${number(known)} known`;
   if (known === 0) return 'no symbol is known yet: nightly or markets polls the lists\n';
   if (count === 0) return `no symbol with ${JSON.stringify(text)} among ${among}\n`;
   const shown = symbols.slice(0, rowsMax);
   const rest = count - shown.length;
-  const counted = count === known ? `${many(known)} symbols` : `${many(count)} of ${among}`;
-  const more = rest === 0 ? counted : `… and ${many(rest)} more (${counted}; --rows ${count} shows them)`;
+  const counted = count === known ? many(known, 'symbol') : `${number(count)} of ${among}`;
+  const more = rest === 0 ? counted : `… and ${number(rest)} more (${counted}; --rows ${count} shows them)`;
   const cells: Record<string, (s: ListedSymbol) => string> = {
     symbol: (s) => s.symbol,
     question: (s) => s.question ?? '',
     category: (s) => s.category ?? '',
     state: toldState,
-    ticks: (s) => many(s.ticks),
+    ticks: (s) => number(s.ticks),
     'first … last tick': toldSpan,
     'last tick': (s) => (s.last_tick === null ? '' : dayOf(s.last_tick)),
   };
@@ -114,8 +115,6 @@ export function symbolsText({ text, known, count, symbols }: SymbolList, rowsMax
 const wideFrom = 110;
 const wideOnly: ReadonlySet<string> = new Set(['category', 'first … last tick']);
 const symbolWidthMax = 32;
-
-const many = (n: number): string => n.toLocaleString('en-US');
 
 const toldState = ({ state, outcome }: ListedSymbol): string =>
   state === 'resolved' && outcome !== null ? `resolved ${outcome}` : state;

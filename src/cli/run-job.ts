@@ -1,17 +1,22 @@
 import type { Context } from '../app/context.ts';
 import type { Job } from '../app/job.ts';
 import { noBooks, type Summary, summarize } from '../app/summary.ts';
+import { exitCodes } from '../core/errors.ts';
 import { type CommonFlags, withContext } from './session.ts';
 import type { Shell } from './shell.ts';
 import { tell } from './tell.ts';
 
-/** Runs a job and prints its summary: for a person, or as one JSON line. */
+/**
+ * Runs a job and prints its summary: for a person, or as one JSON line. `shown`: whether the job has shown its result to a
+ * person itself, so that a summary of a run without a flaw would only be in the way.
+ */
 export async function runAndTell<F>(
   shell: Shell,
   name: string,
   flags: CommonFlags,
   load: () => Promise<Job<F>>,
   parse: () => F | Promise<F>,
+  shown = false,
 ): Promise<void> {
   const startedAt = performance.timeOrigin;
   let root = '';
@@ -26,7 +31,8 @@ export async function runAndTell<F>(
   } catch (thrown) {
     summary = notStarted(name, shell.version, startedAt, thrown);
   }
-  tell(shell, flags, summary, root);
+  const flawless = summary.exit_code === exitCodes.done && summary.warnings_count === 0;
+  if (!(shown && flawless && flags.json !== true)) tell(shell, flags, summary, root);
 }
 
 /** The summary of a job that ended before it was begun; times in epoch ms. */

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Context, Interrupted } from '../app/context.ts';
+import type { Archive } from '../archive/archive.ts';
 import type { Log } from '../core/log.ts';
 import { systemClock, systemRandom } from '../system.ts';
 
@@ -114,3 +115,19 @@ export async function withContext<T>(
     process.off('SIGTERM', onTerm);
   }
 }
+
+/** The same with the archive that the settings name, for commands that start none. */
+export const withArchive = <T>(
+  flags: CommonFlags,
+  version: string,
+  work: (archive: Archive, context: Context) => T | Promise<T>,
+): Promise<T> =>
+  withContext(flags, version, false, async (context) => {
+    const { openConfiguredArchive } = await import('../app/run.ts');
+    const archive = openConfiguredArchive(context, false);
+    try {
+      return await work(archive, context);
+    } finally {
+      archive.close();
+    }
+  });

@@ -24,7 +24,7 @@ test('what failed as a whole is told apart from windows, of which a few are show
   expect(text.split('\n').slice(-9)).toEqual([
     'incomplete: markets fell by 80 %',
     '',
-    '30 windows could not be fetched; the next run asks for them again:',
+    '30 windows could not be fetched; the next run asks again:',
     ...[0, 1, 2, 3, 4].map((n) => `  S${n}  1970-01-01T00:00:00Z … 1970-01-01T00:01:00Z  answered 500`),
     '  … and 25 more',
   ]);
@@ -34,4 +34,9 @@ test('where nothing but a fall is to be told, no window is spoken of', () => {
   expect(textOf([fall])).toMatch(/\nincomplete: markets fell by 80 %$/);
   expect(textOf([fall])).not.toContain('windows');
   expect(textOf([window(1)])).not.toContain('incomplete:');
+});
+
+test('one window is told as one, and of ticks nothing is said where none were asked for', () => {
+  expect(textOf([window(1)])).toContain('\n1 window could not be fetched');
+  expect(textOf([window(1)])).not.toContain('  ticks');
 });

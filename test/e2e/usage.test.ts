@@ -66,7 +66,12 @@ describe('bad settings and bad usage end with 2, before anything is done', () =>
 
   test.each([
     ['an unknown command', ['nightlyy'], /unknown command 'nightlyy'/],
-    ['an unknown flag', ['nightly', '--dat', '2025-01-01'], /unknown option '--dat'/],
+    ['a flag before its command', ['--output', 'x', 'status'], /^oddslake: --output stands after the command/],
+    [
+      'an unknown flag',
+      ['nightly', '--dat', '2025-01-01'],
+      /^oddslake: unknown option '--dat'[\s\S]*oddslake nightly --help/,
+    ],
     ['a flag without its value', ['backfill', '--from', '2025-01-01'], /--to/],
     ['a wait that is no number', ['nightly', '--wait', 'long'], /--wait/],
     ['status of an archive that is not there', ['status', '--output', '/nonexistent/x'], /no archive/],

@@ -1,9 +1,9 @@
-import type { BackfillPlan } from '../../app/job.ts';
+import type { BackfillFlags, BackfillPlan } from '../../app/job.ts';
 import { UsageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
+import { duration, many } from '../amounts.ts';
 import { askedWindow, fromOption, symbolOption, toOption } from '../asked.ts';
 import { withExamples } from '../help.ts';
-import { duration } from '../print-summary.ts';
 import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -31,18 +31,17 @@ export function addBackfill(shell: Shell): void {
     .option('--force', 'fetch covered windows too')
     .option('--all-known', 'fetch symbols outside of their life too');
   withExamples(command, examples);
-  withCommonFlags(command).action((flags: BackfillOptions) =>
-    runAndTell(shell, 'backfill', flags, shell.jobs.backfill, async () => {
+  withCommonFlags(command).action((flags: BackfillOptions) => {
+    const parse = async (): Promise<BackfillFlags> => {
       const window = askedWindow(flags);
-      const symbols = [
-        ...flags.symbol,
-        ...(flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile)),
-      ];
+      const listed = flags.symbolsFile === undefined ? [] : await readSymbols(flags.symbolsFile);
       const showPlan =
         flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(planText(plan, flags)) : null;
-      return { window, symbols, force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
-    }),
-  );
+      const how = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
+      return { window, symbols: [...flags.symbol, ...listed], ...how };
+    };
+    return runAndTell(shell, 'backfill', flags, shell.jobs.backfill, parse, flags.dryRun);
+  });
 }
 
 async function readSymbols(path: string): Promise<string[]> {
@@ -61,11 +60,14 @@ async function readSymbols(path: string): Promise<string[]> {
 const linesMax = 20;
 
 function planText({ plans, windows, expectedRequests, expectedSeconds }: BackfillPlan, flags: BackfillOptions): string {
-  const lines = plans
-    .slice(0, linesMax)
-    .map((plan) => `  ${plan.symbol}  ${plan.windows.map((w) => `${isoUtc(w.from)} … ${isoUtc(w.to)}`).join(', ')}\n`);
+  const shown = plans.slice(0, linesMax);
+  const width = Math.max(0, ...shown.map(({ symbol }) => symbol.length));
+  const lines = shown.map(
+    (plan) =>
+      `  ${plan.symbol.padEnd(width)}  ${plan.windows.map((w) => `${isoUtc(w.from)} … ${isoUtc(w.to)}`).join(', ')}\n`,
+  );
   const more = plans.length > linesMax ? `  … and ${plans.length - linesMax} symbols more\n` : '';
-  const head = `${plans.length} symbols, ${windows} windows, at least ${expectedRequests} requests, about ${duration(expectedSeconds * 1000)} at the configured rate\n`;
+  const head = `${many(plans.length, 'symbol')}, ${many(windows, 'window')}, at least ${many(expectedRequests, 'request')}, about ${duration(expectedSeconds * 1000)} at the configured rate\n`;
   const plan = {
     symbols: plans.length,
     windows,

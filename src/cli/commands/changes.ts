@@ -1,8 +1,8 @@
 import { Option } from 'commander';
+import { many, size } from '../amounts.ts';
 import { wholeNumber } from '../asked.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { size } from '../print-summary.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 interface ChangesFlags extends CommonFlags {
@@ -22,33 +22,26 @@ export function addChanges(shell: Shell): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: ChangesFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const [{ openConfiguredArchive }, { changesSince }] = await Promise.all([
-        import('../../app/run.ts'),
+    withArchive(flags, shell.version, async (archive) => {
+      const [{ changesSince }, { totalsOf }] = await Promise.all([
         import('../../archive/changes.ts'),
+        import('../../archive/manifest.ts'),
       ]);
-      const archive = openConfiguredArchive(context, false);
-      try {
-        const manifest = archive.manifest();
-        const [from, to] = [flags.since, manifest.generation];
-        const files = changesSince(manifest, from);
-        if (flags.json === true) {
-          process.stdout.write(`${JSON.stringify({ from, to, count: files.length, files })}\n`);
-          return;
-        }
-        for (const file of files) process.stdout.write(`${file.path}\n`);
-        const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-        const many = `${files.length.toLocaleString('en-US')} ${files.length === 1 ? 'file' : 'files'}`;
-        if (flags.quiet === true) return;
-        // Apart from the paths, so that those alone can be piped on.
-        process.stderr.write(
-          from === to
-            ? `nothing changed: this is generation ${to}\n`
-            : `${many}, ${size(bytes)}, from generation ${from} to ${to}\n`,
-        );
-      } finally {
-        archive.close();
+      const manifest = archive.manifest();
+      const [from, to] = [flags.since, manifest.generation];
+      const files = changesSince(manifest, from);
+      if (flags.json === true) {
+        process.stdout.write(`${JSON.stringify({ from, to, count: files.length, files })}\n`);
+        return;
       }
+      for (const file of files) process.stdout.write(`${file.path}\n`);
+      if (flags.quiet === true) return;
+      // Apart from the paths, so that those alone can be piped on.
+      process.stderr.write(
+        from === to
+          ? `nothing changed: this is generation ${to}\n`
+          : `${many(files.length, 'file')}, ${size(totalsOf(files).bytes)}, from generation ${from} to ${to}\n`,
+      );
     }),
   );
 }

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
-import { size, summaryText } from '../print-summary.ts';
+import { many, size } from '../amounts.ts';
+import { summaryText } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import { commandName, type Shell } from '../shell.ts';
 import { tell } from '../tell.ts';
@@ -51,15 +52,17 @@ export function addDemo(shell: Shell): void {
 }
 
 async function whatIsThere(context: Context): Promise<string> {
-  const { openConfiguredArchive } = await import('../../app/run.ts');
+  const [{ openConfiguredArchive }, { totalsOf }] = await Promise.all([
+    import('../../app/run.ts'),
+    import('../../archive/manifest.ts'),
+  ]);
   const archive = openConfiguredArchive(context, false);
   try {
     const { datasets, days } = archive.manifest();
-    const ticks = datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
-    const bytes = datasets.ticks.files.reduce((sum, file) => sum + file.bytes, 0);
+    const { rows, bytes } = totalsOf(datasets.ticks.files);
     const root = archive.layout.root;
     return `
-${ticks.toLocaleString('en-US')} ticks of ${Object.keys(days).length} days in ${size(bytes)} of Parquet: ${root}
+${many(rows, 'tick')} of ${many(Object.keys(days).length, 'day')} in ${size(bytes)} of Parquet: ${root}
 
 Load them in Python:
 

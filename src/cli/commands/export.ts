@@ -1,9 +1,9 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
+import { many, size } from '../amounts.ts';
 import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../asked.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { size } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import type { Exported } from '../write-export.ts';
@@ -71,7 +71,7 @@ export function addExport(shell: Shell): void {
 
 function exportedText({ file, dataset, rows, bytes, generation, from, to }: Exported): string {
   const span = `${from === null ? '' : ` from ${isoUtc(from)}`}${to === null ? '' : ` to ${isoUtc(to)}`}`;
-  return `${file}: ${rows.toLocaleString('en-US')} rows of ${dataset}${span}, ${size(bytes)}, generation ${generation}\n`;
+  return `${file}: ${many(rows, 'row')} of ${dataset}${span}, ${size(bytes)}, generation ${generation}\n`;
 }
 
 const notes = `

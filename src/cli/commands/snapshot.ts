@@ -1,6 +1,6 @@
+import { many, size } from '../amounts.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { size } from '../print-summary.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 /** `snapshot`: one generation, held on to. */
@@ -12,12 +12,8 @@ export function addSnapshot(shell: Shell): void {
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((folder: string, flags: CommonFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const [{ openConfiguredArchive }, { takeSnapshot }] = await Promise.all([
-        import('../../app/run.ts'),
-        import('../../archive/snapshot.ts'),
-      ]);
-      const archive = openConfiguredArchive(context, false);
+    withArchive(flags, shell.version, async (archive, context) => {
+      const { takeSnapshot } = await import('../../archive/snapshot.ts');
       const display = await context.startDisplay('snapshot', 1, 'files');
       try {
         const taken = await takeSnapshot(archive, folder, {
@@ -27,11 +23,10 @@ export function addSnapshot(shell: Shell): void {
         });
         display.stop();
         const how = taken.copied === 0 ? 'hard links' : `${taken.copied} of them copied, as they could not be linked`;
-        const text = `${taken.folder}: generation ${taken.generation}, ${taken.files} files, ${size(taken.bytes)}, ${how}\n`;
+        const text = `${taken.folder}: generation ${taken.generation}, ${many(taken.files, 'file')}, ${size(taken.bytes)}, ${how}\n`;
         process.stdout.write(flags.json === true ? `${JSON.stringify(taken)}\n` : text);
       } finally {
         display.stop();
-        archive.close();
       }
     }),
   );

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { wholeNumber } from '../asked.ts';
 import { withExamples } from '../help.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
 
@@ -20,20 +20,12 @@ export function addSymbols(shell: Shell): void {
     );
   withExamples(command, examples);
   withCommonFlags(command).action((text: readonly string[], flags: SymbolsFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const [{ openConfiguredArchive }, { listSymbols, symbolsText }] = await Promise.all([
-        import('../../app/run.ts'),
-        import('../read-symbols.ts'),
-      ]);
-      const archive = openConfiguredArchive(context, false);
-      try {
-        const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
-        process.stdout.write(
-          flags.json === true ? `${JSON.stringify(list)}\n` : symbolsText(list, flags.rows, styleOf(process.stdout)),
-        );
-      } finally {
-        archive.close();
-      }
+    withArchive(flags, shell.version, async (archive, context) => {
+      const { listSymbols, symbolsText } = await import('../read-symbols.ts');
+      const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
+      process.stdout.write(
+        flags.json === true ? `${JSON.stringify(list)}\n` : symbolsText(list, flags.rows, styleOf(process.stdout)),
+      );
     }),
   );
 }

@@ -1,6 +1,7 @@
 import { DamageError } from '../../core/errors.ts';
+import { many } from '../amounts.ts';
 import { withNotes } from '../help.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 /** `upgrade`: an archive that an older oddslake left. */
@@ -10,12 +11,11 @@ export function addUpgrade(shell: Shell): void {
     .description("bring an older archive up to this oddslake's format: one new generation, no tick touched");
   withNotes(command, notes);
   withCommonFlags(command).action((flags: CommonFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const [{ lingerRules, namedSymbols, openConfiguredArchive }, { publish }] = await Promise.all([
+    withArchive(flags, shell.version, async (archive, context) => {
+      const [{ lingerRules, namedSymbols }, { publish }] = await Promise.all([
         import('../../app/run.ts'),
         import('../../archive/publish.ts'),
       ]);
-      const archive = openConfiguredArchive(context, false);
       const display = await context.startDisplay('upgrade', 1, 'parts');
       try {
         const { format_version: from } = archive.manifest();
@@ -38,11 +38,10 @@ export function addUpgrade(shell: Shell): void {
         const text =
           from === to
             ? `${said.archive} has format ${to} already: nothing to do\n`
-            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${files.length} files written\n`;
+            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${many(files.length, 'file')} written\n`;
         process.stdout.write(flags.json === true ? `${JSON.stringify(said)}\n` : text);
       } finally {
         display.stop();
-        archive.close();
       }
     }),
   );

@@ -1,6 +1,6 @@
 import { exitCodes } from '../../core/errors.ts';
-import { size } from '../print-summary.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { many, size } from '../amounts.ts';
+import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 /** `verify`: re-reads every published file. */
@@ -9,12 +9,8 @@ export function addVerify(shell: Shell): void {
     .command('verify')
     .description('re-read and re-hash every published file against the manifest; exit 6 where one differs');
   withCommonFlags(command).action((flags: CommonFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
-      const [{ openConfiguredArchive }, { verify }] = await Promise.all([
-        import('../../app/run.ts'),
-        import('../../archive/verify.ts'),
-      ]);
-      const archive = openConfiguredArchive(context, false);
+    withArchive(flags, shell.version, async (archive, context) => {
+      const { verify } = await import('../../archive/verify.ts');
       const display = await context.startDisplay('verify', 1, 'files');
       try {
         const onProgress = (done: number, total: number): void => display.update({ done, total });
@@ -26,13 +22,12 @@ export function addVerify(shell: Shell): void {
           const verdict =
             found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
           process.stdout.write(
-            `${found.files} files, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
+            `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
           );
         }
         shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
       } finally {
         display.stop();
-        archive.close();
       }
     }),
   );
