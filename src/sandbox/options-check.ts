@@ -94,6 +94,10 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
   },
 };
 
+/** What was expected of an option in place of this value; null where it is one. */
+export const expectedOf = (name: keyof SandboxOptions, value: unknown): string | null =>
+  rules[name].holds(value) ? null : rules[name].expected;
+
 /**
  * The given options over `base`; one given as undefined stays as it is.
  * @throws UsageError for an unknown name or a value out of bounds
@@ -103,10 +107,8 @@ export function checkSandboxOptions(given: Partial<SandboxOptions>, base = sandb
   for (const [name, value] of Object.entries(given)) {
     if (!Object.hasOwn(rules, name)) throw new UsageError(`sandbox: there is no option ${name}`);
     if (value === undefined) continue;
-    const rule = rules[name as keyof SandboxOptions];
-    if (!rule.holds(value)) {
-      throw new UsageError(`sandbox: ${name} is ${JSON.stringify(value)}, expected ${rule.expected}`);
-    }
+    const expected = expectedOf(name as keyof SandboxOptions, value);
+    if (expected !== null) throw new UsageError(`sandbox: ${name} is ${JSON.stringify(value)}, expected ${expected}`);
     options[name] = value;
   }
   return options as unknown as SandboxOptions;

@@ -9,7 +9,6 @@ import { paths } from './paths.ts';
 import { rateHeaders, rateLimit, type Verdict } from './rate-limit.ts';
 import { marketsRoute, orderbookRoute, type RouteContext, ticksRoute } from './routes.ts';
 import { type Call, send, sendSlowly } from './send.ts';
-
 import type { StatsKeeper } from './stats.ts';
 import { isTorn, tear } from './torn-answers.ts';
 
