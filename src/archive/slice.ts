@@ -22,7 +22,7 @@ export const shapes: Record<DatasetName, Shape> = {
     span: { first: 'first_seen', last: 'last_seen', closed: true },
     split: false,
   },
-  orderbooks: { keys: ['symbol', 't', 'side', 'level'], span: moment, split: false },
+  orderbooks: { keys: ['symbol', 't', 'side', 'level'], span: moment, split: true },
   candles_1h: { keys: ['symbol', 't'], span: moment, split: true },
   candles_1d: { keys: ['symbol', 't'], span: moment, split: true },
   coverage: {
