@@ -64,10 +64,10 @@ export const datasets = {
   ],
   orderbooks: [
     column('symbol', 'string', 'market ticker at its venue'),
-    column('t', 'timestamp', 'time of the snapshot, UTC'),
+    column('t', 'timestamp', 'time of the snapshot'),
     column('side', 'string', 'bid or ask'),
     column('level', 'int32', 'from 0, best first; -1 in the one row of an empty book, whose side is bid'),
-    column('price', 'double', 'price, a fraction of 1; NaN in an empty book'),
+    column('price', 'double', 'price; NaN in an empty book'),
     column(
       'quantity',
       'double',

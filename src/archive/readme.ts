@@ -96,24 +96,24 @@ function datasetLine({ datasets: published }: Manifest, name: DatasetName): stri
   return `| ${name} | ${rows.toLocaleString('en-US')} | ${files.length === 0 ? '' : size} | ${about[name]}${note} |`;
 }
 
-/** Days that are named at most; the manifest has the rest. */
+/** Days, or stretches of them, that are named at most; the manifest has the rest. */
 const daysNamed = 10;
 
 function missing({ days }: Manifest): string[] {
   const known = Object.keys(days);
   const absent: string[] = [];
-  const last = known.at(-1);
-  for (let day = known[0]; day !== undefined && day < last!; day = addDays(day, 1)) {
-    if (!(day in days)) absent.push(day);
+  for (const [i, day] of known.entries()) {
+    const [first, last] = [addDays(day, 1), addDays(known[i + 1] ?? day, -1)];
+    if (first <= last) absent.push(first === last ? first : `${first} to ${last}`);
   }
   const open = Object.entries(days).filter(([, day]) => !day.complete);
   const said = open.map(([date, { covered, expected }]) =>
-    covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols)`,
+    covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols covered)`,
   );
   return [
     `- Days of which there is nothing: ${listed(absent)}`,
     `- Days that are not complete: ${listed(said)}`,
-    '- The windows that are missing of each symbol: `oddslake gaps`, or the view `gaps` below.',
+    '- The windows that are missing of each symbol, between the first and the last covered moment: `oddslake gaps`, or the view `gaps` below; of what is outside of that: `oddslake gaps --from DAY --to DAY`.',
   ];
 }
 

@@ -33,7 +33,7 @@ describe("the archive's README", () => {
   test('says from when to when, and which days are missing or not complete', async () => {
     const { text } = await published();
     expect(text).toContain('Days: **2026-06-01 to 2026-06-05** (UTC)');
-    expect(text).toContain('Days of which there is nothing: 2026-06-03, 2026-06-04.');
+    expect(text).toContain('Days of which there is nothing: 2026-06-03 to 2026-06-04.');
     expect(text).toContain('Every live symbol is covered without a hole up to: **2026-06-03T00:00:00Z**.');
     expect(text).toMatch(/\| ticks \| 2 \| \d+ kB \| every tick once/);
     expect(text).toMatch(/\| orderbooks \| 0 \| {2}\| .*none yet/);
@@ -51,7 +51,7 @@ describe("the archive's README", () => {
     expect(text).toContain(
       'not complete: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
     );
-    expect(text).toContain('2026-01-25 (2 of 3 symbols).');
+    expect(text).toContain('2026-01-25 (2 of 3 symbols covered).');
     expect(text).toContain('Days of which there is nothing: none.');
   });
 
