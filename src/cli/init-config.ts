@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
+import { defaults } from '../settings/layer.ts';
 
 /** What stands above a setting in a config that `init` writes. */
 const comments: Readonly<Record<string, string>> = {
@@ -22,7 +23,9 @@ interface Branch {
  */
 export function configText(chosen: ReadonlyMap<string, unknown>): string {
   const root: Branch = {};
-  for (const [path, value] of chosen) {
+  // In the order of default.yaml, whatever was told first.
+  const order = [...defaults.values.keys()];
+  for (const [path, value] of [...chosen].sort(([a], [b]) => order.indexOf(a) - order.indexOf(b))) {
     const names = path.split('.');
     const leaf = names.pop()!;
     let branch = root;

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Context, Interrupted } from '../app/context.ts';
 import type { Archive } from '../archive/archive.ts';
@@ -21,6 +22,9 @@ function several(value: string, before: readonly string[]): string[] {
   if (value === '') throw new InvalidArgumentError('Expected a text that is not empty.');
   return [...before, value];
 }
+
+/** The config that `init` writes unless told otherwise. It is read only where it is named. */
+export const configDefault = 'oddslake.yaml';
 
 /** Takes a flag that may be given several times. */
 export const repeatable = (flags: string, text: string): Option =>
@@ -93,6 +97,9 @@ export async function withContext<T>(
     stream: process.stderr,
     secrets: apiKey === null ? [] : [apiKey],
   });
+  const unnamed = settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
+  if (unnamed && existsSync(configDefault))
+    log.warn({}, `${configDefault} is here and not read: name it with --config ${configDefault}`);
   const stop = new AbortController();
   const onSignal = (by: 'SIGINT' | 'SIGTERM') => (): void => stop.abort(new Interrupted(by));
   const [onInt, onTerm] = [onSignal('SIGINT'), onSignal('SIGTERM')];

@@ -24,12 +24,19 @@ export async function readConfigFile(path: string): Promise<Layer> {
 /** Reads the file that holds the key, whole. Throws UsageError where it is missing or unreadable. */
 export const readKeyFile = (path: string): string => readText(path, 'upstream.api_key_file', keyBytesMax);
 
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder, not a file',
+  EACCES: 'it cannot be read: permission denied',
+};
+
 function readText(path: string, what: string, bytesMax: number): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(readBounded(path, bytesMax));
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    throw new UsageError(`${what} ${path}: cannot be read (${code ?? message})`, { cause: error });
+    const why = reasons[code ?? ''] ?? `cannot be read (${code ?? message})`;
+    throw new UsageError(`${what} ${path}: ${why}`, { cause: error });
   }
 }
 

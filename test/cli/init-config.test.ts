@@ -19,8 +19,8 @@ test('a config of init holds what was chosen, says what it is, and points to eve
   expect(existsSync(pointer!.slice(pointer!.indexOf('/')))).toBe(true);
   expect(text.split('\n').slice(2)).toEqual([
     ...['', '# The market data service.', 'upstream:', '  # Where it is.', '  base_url: https://example.org:8443/api'],
-    ...['  # File that holds the market data key.', '  api_key_file: "../key file"', '', 'archive:'],
-    ...["  # The archive's root.", '  output: lake', '', 'poll:', '  page_limit: 1000', ''],
+    ...['  # File that holds the market data key.', '  api_key_file: "../key file"', '', 'poll:'],
+    ...['  page_limit: 1000', '', 'archive:', "  # The archive's root.", '  output: lake', ''],
   ]);
 });
 
@@ -63,4 +63,15 @@ test('a config of init reads back as what was chosen, whatever the texts are', (
     }),
     { numRuns: 500 },
   );
+});
+
+test('sections stand in the order of default.yaml, whatever was told first', () => {
+  const text = configText(
+    new Map<string, unknown>([
+      ['poll.page_limit', 10],
+      ['archive.output', 'lake'],
+      ['upstream.base_url', 'https://example.org'],
+    ]),
+  );
+  expect(text.match(/^\w+:/gm)).toEqual(['upstream:', 'poll:', 'archive:']);
 });

@@ -45,6 +45,16 @@ describe('init', () => {
     expect(existsSync(join(cwd, 'output', 'archive', 'manifest.json'))).toBe(true);
   });
 
+  test('its config is read only where it is named, and a command beside it says so', async () => {
+    const cwd = folder();
+    const told = await run(['init', '--base-url', 'http://127.0.0.1:9'], {}, cwd);
+    expect(told.code, told.stderr).toBe(0);
+    const bare = await run(['nightly'], {}, cwd);
+    expect([bare.code, bare.stderr]).toEqual([2, expect.stringMatching(/name it with --config oddslake\.yaml/)]);
+    const named = await run(['status', '--config', 'oddslake.yaml'], {}, cwd);
+    expect([named.code, named.stderr]).toEqual([0, '']);
+  });
+
   test('never overwrites a file', async () => {
     const cwd = folder();
     writeFileSync(join(cwd, 'oddslake.yaml'), 'mine');
@@ -62,7 +72,7 @@ describe('init', () => {
     [
       'a key file that is not there',
       ['--base-url', 'https://example.org', '--api-key-file', 'none'],
-      /none: cannot be/,
+      /none: there is no such file/,
     ],
     ['a key', ['--base-url', 'https://example.org', '--set', 'upstream.api_key=secret-1'], /not written into a config/],
     ['an unknown setting', ['--base-url', 'https://example.org', '--set', 'poll.pages=3'], /poll\.pages/],

@@ -199,9 +199,9 @@ describe('a config file', () => {
 
   test('that is missing, a folder, not UTF-8 or far too long is refused by its path', async () => {
     expect(await refusal({ config: 'none.yaml' })).toBe(
-      `config file ${join(folder, 'none.yaml')}: cannot be read (ENOENT)`,
+      `config file ${join(folder, 'none.yaml')}: there is no such file`,
     );
-    expect(await refusal({ config: '.' })).toContain('EISDIR');
+    expect(await refusal({ config: '.' })).toContain('it is a folder');
     expect(await refusal({ config: write('latin.yaml', new Uint8Array([0x23, 0xff])) })).toContain('cannot be read');
     expect(await refusal({ config: write('long.yaml', '#'.repeat(5_000_000)) })).toContain('longer than 4194304 bytes');
     expect(await refusal({ config: '' })).toContain('--config');
@@ -251,7 +251,7 @@ describe('the key', () => {
   });
 
   test('file that is missing, empty or blank is refused', async () => {
-    expect(await refusal({ env: { ODDSLAKE_API_KEY_FILE: 'none' } })).toContain('none: cannot be read (ENOENT)');
+    expect(await refusal({ env: { ODDSLAKE_API_KEY_FILE: 'none' } })).toContain('none: there is no such file');
     write('key', '\n');
     expect(await refusal({ env: { ODDSLAKE_API_KEY_FILE: 'key' } })).toContain('expected one line of 1 to 4096');
   });

@@ -4,7 +4,7 @@ import { UsageError } from '../../core/errors.ts';
 import type { Layer } from '../../settings/layer.ts';
 import type { Settings } from '../../settings/settings.ts';
 import type { Answers, Person } from '../init-answers.ts';
-import { repeatable } from '../session.ts';
+import { configDefault, repeatable } from '../session.ts';
 import { commandName, type Shell } from '../shell.ts';
 
 interface InitFlags {
@@ -24,7 +24,7 @@ export function addInit(shell: Shell): void {
     .description(
       'write a config with what it is told by flags and environment, or asks on a terminal, and create the archive',
     )
-    .argument('[file]', 'the config to write; never one that is there', 'oddslake.yaml')
+    .argument('[file]', 'the config to write; never one that is there', configDefault)
     .option('--base-url <url>', 'where the market data service is, e.g. https://example.org')
     .option('--api-key-file <file>', 'file that holds the market data key (without: ODDSLAKE_API_KEY)')
     .option('--rate <n>', 'requests a second that the key allows (default: 5)')
