@@ -101,9 +101,14 @@ export function backfillPlans(
   const nowMs = context.clock.nowMs();
   const symbols =
     chosen.length === 0 ? allSymbols(db).filter((facts) => isDue(facts, nowMs)) : factsOf(db, chosen, nowMs);
-  const rules = { ...how, lifeMarginMs: context.settings.source.lifeMarginHours * 60 * minuteMs };
+  const lifeMarginMs = context.settings.source.lifeMarginHours * 60 * minuteMs;
+  const byHand = namedSymbols(context);
+  const isNamed = (symbol: string): boolean => chosen.length > 0 || byHand?.has(symbol) === true;
   const plans = symbols
-    .map((facts) => planBackfill(facts, coverageOf(db, facts.symbol), window, rules))
+    .map((facts) => {
+      const rules = { ...how, lifeMarginMs, named: isNamed(facts.symbol) };
+      return planBackfill(facts, coverageOf(db, facts.symbol), window, rules);
+    })
     .filter((plan) => plan.windows.length > 0);
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };
 }

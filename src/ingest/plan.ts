@@ -47,6 +47,8 @@ export interface BackfillRules {
   readonly force: boolean;
   /** Ask for symbols outside of their life too. */
   readonly allKnown: boolean;
+  /** Whether the symbol was named by hand, for this backfill or in the config. */
+  readonly named: boolean;
 }
 
 /** Plans a backfill of `window`: what coverage lacks of it, within the symbol's life and a margin. */
@@ -58,10 +60,14 @@ export function planBackfill(
 ): SymbolPlan {
   // The margin is around what the lists say: were it around ticks too, those found in it would move it on each time.
   const told = lifeOf({ ...facts, firstTick: null, lastTick: null });
+  const alive = lifeOf(facts);
+  // Of one that files alone brought the lists told nothing. Thousands of those would be asked for whatever came after
+  // their last tick; one that is named may be meant to be followed.
+  const end = rules.named || Number.isFinite(told.to) ? Math.max(told.to + rules.lifeMarginMs, alive.to) : alive.to;
   const span = {
     // An unknown opening bounds nothing: the past was asked for by name.
     from: facts.opensAt === null ? Number.NEGATIVE_INFINITY : told.from - rules.lifeMarginMs,
-    to: Math.max(told.to + rules.lifeMarginMs, lifeOf(facts).to),
+    to: end,
   };
   const asked = rules.allKnown ? window : intersection(window, span);
   const wanted = isEmpty(asked) ? [] : [asked];

@@ -110,7 +110,7 @@ describe('a poll', () => {
 });
 
 describe('a backfill', () => {
-  const plain = { lifeMarginMs: dayMs, force: false, allKnown: false };
+  const plain = { lifeMarginMs: dayMs, force: false, allKnown: false, named: false };
   const asked = { from: end - 10 * dayMs, to: end };
   const alive = factsOf({
     opensAt: end - 6 * dayMs,
@@ -143,6 +143,13 @@ describe('a backfill', () => {
 
   test('asks for all of it where it is forced, still within the life', () => {
     expect(planBackfill(alive, [asked], asked, { ...plain, force: true }).windows).toEqual([lifetime]);
+  });
+
+  test('asks for nothing after the last tick of a symbol that files alone brought, unless it is named', () => {
+    const brought = factsOf({ listed: false, firstTick: end - 9 * dayMs, lastTick: end - 8 * dayMs, firstSeen: end });
+    expect(planBackfill(brought, [], asked, plain).windows).toEqual([{ from: asked.from, to: end - 8 * dayMs + 1 }]);
+    expect(planBackfill(brought, [], { from: end - 7 * dayMs, to: end }, plain).windows).toEqual([]);
+    expect(planBackfill(brought, [], asked, { ...plain, named: true }).windows).toEqual([asked]);
   });
 
   test('asks beyond the life for all known symbols, where told to', () => {
