@@ -37,9 +37,25 @@ function seconds(text: string): number {
   return value;
 }
 
-/** Adds the flags that every command has, in a group of their own at the end of its help. */
-export function withCommonFlags(command: Command): Command {
-  return command
+/** Flags that every command takes and not every one has a use for. */
+type Idle = '--config' | '--output' | '--set' | '--no-progress' | '--wait' | '--strict';
+
+/** Those that mean nothing to a command that only looks. */
+export const idleWhereRead: readonly Idle[] = ['--no-progress', '--wait', '--strict'];
+
+/**
+ * Adds the flags that every command has, in a group of their own at the end of its help. `idle`: those that mean nothing
+ * to it; they are taken, so that a script can pass the same to all, and left out of its help.
+ */
+export function withCommonFlags(command: Command, idle: readonly Idle[] = []): Command {
+  addCommonFlags(command);
+  for (const option of command.options)
+    if ((idle as readonly (string | undefined)[]).includes(option.long)) option.hideHelp();
+  return command;
+}
+
+function addCommonFlags(command: Command): void {
+  command
     .optionsGroup('Common options:')
     .option('--config <file>', 'config file (default: none, see config/default.yaml for every setting)')
     .option('--output <dir>', "the archive's root (default: output/archive)")

@@ -22,15 +22,22 @@ test('no command is there that nobody promised', () => {
   expect([...byName.keys()].sort()).toEqual(Object.keys(commands).sort());
 });
 
-test('the common flags are on every command that they can matter to', () => {
-  // It writes the config, in words of its own.
-  const without: Readonly<Record<string, readonly string[]>> = {
+test('the common flags are on every command, and in the help of those that they can matter to', () => {
+  const reads = ['--no-progress', '--wait', '--strict'];
+  const idle: Readonly<Record<string, readonly string[]>> = {
+    ...{ status: reads, gaps: reads, symbols: reads, sql: reads, changes: reads },
+    ...{ verify: ['--wait', '--strict'], export: ['--wait', '--strict'], snapshot: ['--wait', '--strict'] },
+    ...{ upgrade: ['--strict'], schedule: ['--no-progress'], sandbox: ['--config', '--output', '--set', ...reads] },
+    // It writes the config, in words of its own.
     init: ['--config', '--quiet', '--log-level', '--no-progress', '--wait', '--strict'],
   };
   for (const [name, command] of byName) {
     const help = command.helpInformation();
-    for (const flag of commonFlags)
-      if (without[name]?.includes(flag) !== true) expect(help, `${name} ${flag}`).toContain(flag);
+    const taken = command.options.map((option) => option.long);
+    for (const flag of commonFlags) {
+      expect(help.includes(`  ${flag}`), `${name} ${flag}`).toBe(idle[name]?.includes(flag) !== true);
+      if (flag !== '--help' && name !== 'init') expect(taken, name).toContain(flag);
+    }
   }
 });
 

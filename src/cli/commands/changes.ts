@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { many, size } from '../amounts.ts';
 import { wholeNumber } from '../asked.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 interface ChangesFlags extends CommonFlags {
@@ -21,7 +21,7 @@ export function addChanges(shell: Shell): void {
     );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command).action((flags: ChangesFlags) =>
+  withCommonFlags(command, idleWhereRead).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
       const [{ changesSince }, { totalsOf }] = await Promise.all([
         import('../../archive/changes.ts'),

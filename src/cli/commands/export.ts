@@ -37,7 +37,7 @@ export function addExport(shell: Shell): void {
     );
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command).action((flags: ExportFlags) =>
+  withCommonFlags(command, ['--wait', '--strict']).action((flags: ExportFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { datasetNames }, { formatOf, requireWritable }, { shapes }, { writeExport }] =
         await Promise.all([

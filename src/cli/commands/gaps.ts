@@ -1,6 +1,6 @@
 import { fromOption, symbolOption, toOption } from '../asked.ts';
 import type { GapsAsked } from '../read-gaps.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 /** `gaps`: what no successful request has covered. */
@@ -11,7 +11,7 @@ export function addGaps(shell: Shell): void {
     .addOption(fromOption(' (default: the first covered moment)'))
     .addOption(toOption(' (default: the last covered moment)'))
     .addOption(symbolOption());
-  withCommonFlags(command).action((flags: CommonFlags & GapsAsked) =>
+  withCommonFlags(command, idleWhereRead).action((flags: CommonFlags & GapsAsked) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { listGaps, gapsText } = await import('../read-gaps.ts');
       const gaps = listGaps(archive, flags, context.clock.nowMs());

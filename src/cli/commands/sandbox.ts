@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { withExamples } from '../help.ts';
 import { sandboxFlags, sandboxOptionsOf } from '../sandbox-flags.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 interface SandboxFlags extends CommonFlags {
@@ -28,7 +28,7 @@ export function addSandbox(shell: Shell): void {
     );
   for (const { flags, text } of sandboxFlags) command.option(flags, text);
   withExamples(command, examples);
-  withCommonFlags(command).action((flags: SandboxFlags) =>
+  withCommonFlags(command, ['--config', '--output', '--set', ...idleWhereRead]).action((flags: SandboxFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const [{ startSandbox }, { checkSandboxOptions, expectedOf }] = await Promise.all([
         import('../../sandbox/sandbox.ts'),

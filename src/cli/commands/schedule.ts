@@ -30,7 +30,7 @@ export function addSchedule(shell: Shell): void {
     .description(
       'run the jobs on the schedules in the config (schedule.nightly and the like, UTC) until it is stopped',
     );
-  withCommonFlags(command).action((flags: CommonFlags) =>
+  withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
     // Several jobs at a time would draw their bars over one another.
     withContext({ ...flags, progress: false }, shell.version, false, (context) => keep(shell, flags, context)),
   );

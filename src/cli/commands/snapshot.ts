@@ -11,7 +11,7 @@ export function addSnapshot(shell: Shell): void {
     .argument('<dir>', 'a new or empty folder outside of the archive; on another device the files are copied');
   withNotes(command, notes);
   withExamples(command, examples);
-  withCommonFlags(command).action((folder: string, flags: CommonFlags) =>
+  withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { takeSnapshot } = await import('../../archive/snapshot.ts');
       const display = await context.startDisplay('snapshot', 1, 'files');

@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { wholeNumber } from '../asked.ts';
 import { withExamples, withTerms } from '../help.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
 
@@ -25,7 +25,7 @@ export function addSql(shell: Shell): void {
     .option('--rows <n>', 'most rows of a table', wholeNumber(1), 100);
   withTerms(command, "Beside the datasets there are, as in the archive's own views.sql:", terms);
   withExamples(command, examples);
-  withCommonFlags(command).action((statement: string, flags: SqlFlags) =>
+  withCommonFlags(command, idleWhereRead).action((statement: string, flags: SqlFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const format = flags.json === true ? 'json' : flags.format;
       if (format === 'parquet' && process.stdout.isTTY) {
@@ -50,7 +50,7 @@ const terms = {
   'candles_filled(step, since, until)':
     'every step, the last close carried over; covered tells a quiet one from a hole',
   ticks_with_markets: 'every tick once, with the state of its market as of its time',
-  gaps: "windows of a symbol's life that nothing covers",
+  gaps: "windows of a symbol's life that nothing covers, between the first and the last covered moment",
   'is_covered(symbol, t)': 'whether a moment was asked for and answered',
   lives: 'from when to when a symbol lives, t_to being NULL while it does',
 };

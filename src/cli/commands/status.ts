@@ -1,6 +1,6 @@
 import { exitCodes } from '../../core/errors.ts';
 import { parseDuration } from '../../core/time.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 interface StatusFlags extends CommonFlags {
@@ -13,7 +13,7 @@ export function addStatus(shell: Shell): void {
     .command('status')
     .description('cursors, lag, journaled ticks, gaps, last run; exit 4 where the lag is greater than --max-lag')
     .option('--max-lag <duration>', 'how far the watermark may lie behind now, e.g. 90s, 15m, 2h, 1d');
-  withCommonFlags(command).action((flags: StatusFlags) =>
+  withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) =>
     withContext(flags, shell.version, false, async (context) => {
       const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
       const { readStatus, statusText } = await import('../read-status.ts');

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { wholeNumber } from '../asked.ts';
 import { withExamples } from '../help.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
 
@@ -19,7 +19,7 @@ export function addSymbols(shell: Shell): void {
       new Option('--rows <n>', 'most rows of the table; --json has all').argParser(wholeNumber(1)).default(50),
     );
   withExamples(command, examples);
-  withCommonFlags(command).action((text: readonly string[], flags: SymbolsFlags) =>
+  withCommonFlags(command, idleWhereRead).action((text: readonly string[], flags: SymbolsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { listSymbols, symbolsText } = await import('../read-symbols.ts');
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs());

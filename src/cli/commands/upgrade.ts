@@ -10,7 +10,7 @@ export function addUpgrade(shell: Shell): void {
     .command('upgrade')
     .description("bring an older archive up to this oddslake's format: one new generation, no tick touched");
   withNotes(command, notes);
-  withCommonFlags(command).action((flags: CommonFlags) =>
+  withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ lingerRules, namedSymbols }, { publish }] = await Promise.all([
         import('../../app/run.ts'),

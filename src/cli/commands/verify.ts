@@ -8,7 +8,7 @@ export function addVerify(shell: Shell): void {
   const command = shell.program
     .command('verify')
     .description('re-read and re-hash every published file against the manifest; exit 6 where one differs');
-  withCommonFlags(command).action((flags: CommonFlags) =>
+  withCommonFlags(command, ['--wait', '--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const { verify } = await import('../../archive/verify.ts');
       const display = await context.startDisplay('verify', 1, 'files');
