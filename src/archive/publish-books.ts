@@ -1,6 +1,5 @@
 import { DamageError } from '../core/errors.ts';
 import { mergeBooks, noBooks } from '../core/merge-books.ts';
-import { dayOf } from '../core/time.ts';
 import { dayFloor } from '../core/window.ts';
 import type { Bin } from '../state/journal.ts';
 import { type BookAnswer, bookBins, readBookAnswers, readBookBin } from '../state/journal-books.ts';
@@ -8,7 +7,7 @@ import { type Archive, readPublished } from './archive.ts';
 import { decodeBooks, encodeBooks } from './books-file.ts';
 import { dayPath } from './layout.ts';
 import { fileAt } from './manifest.ts';
-import { type Stage, stageFile } from './stage.ts';
+import { factsOfPart, type Stage, stageFile } from './stage.ts';
 
 /** What a publish takes in of order books. */
 export interface BooksOutcome {
@@ -51,11 +50,5 @@ function stageBin(archive: Archive, stage: Stage, bin: Bin, end: number): void {
   const old = file === undefined ? noBooks : decodeBooks(readPublished(archive, file));
   const { columns, changed } = mergeBooks(old, readBookBin(archive.state.db, bin, end));
   if (!changed) return;
-  stageFile(archive, stage, 'orderbooks', path, encodeBooks(columns), {
-    date: dayOf(bin.day),
-    rows: columns.t.length,
-    t_min: columns.t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
-    t_max: columns.t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
-    symbols: columns.symbols.length,
-  });
+  stageFile(archive, stage, 'orderbooks', path, encodeBooks(columns), factsOfPart(bin.day, columns));
 }

@@ -1,7 +1,7 @@
 import { type CandleInterval, candleIntervals, candlesOf } from '../core/candles.ts';
 import { DamageError } from '../core/errors.ts';
 import type { PartColumns } from '../core/merge.ts';
-import { dayOf, dayStart } from '../core/time.ts';
+import { dayStart } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { type Archive, readPublished } from './archive.ts';
 import { encodeCandles } from './candles-file.ts';
@@ -9,7 +9,7 @@ import type { DatasetName } from './datasets.ts';
 import { type DayCoverage, readCoverage } from './day-files.ts';
 import { dayPath } from './layout.ts';
 import type { Manifest, PublishedFile } from './manifest.ts';
-import { type Stage, stageFile } from './stage.ts';
+import { factsOfPart, type Stage, stageFile } from './stage.ts';
 import { decodeTicks } from './ticks-file.ts';
 
 export const candleDatasets = {
@@ -39,13 +39,8 @@ export function stageCandles(
   for (const interval of intervals) {
     const dataset = candleDatasets[interval];
     const candles = candlesOf(columns, coverage, candleIntervals[interval]);
-    stageFile(archive, stage, dataset, dayPath(dataset, bin.day, bin.part), encodeCandles(candles), {
-      date: dayOf(bin.day),
-      rows: candles.t.length,
-      t_min: candles.t.reduce((a, b) => Math.min(a, b)),
-      t_max: candles.t.reduce((a, b) => Math.max(a, b)),
-      symbols: candles.symbols.length,
-    });
+    const path = dayPath(dataset, bin.day, bin.part);
+    stageFile(archive, stage, dataset, path, encodeCandles(candles), factsOfPart(bin.day, candles));
   }
 }
 

@@ -3,7 +3,6 @@ import { type Covered, joinForPublishing, overlay } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
 import { type Conflict, type Merged, mergePart, noPart, type PartColumns } from '../core/merge.ts';
 import { compareUtf8 } from '../core/order.ts';
-import { dayOf } from '../core/time.ts';
 import { type Bin, binTicksByRun, readBin, readBinCoverage } from '../state/journal.ts';
 import type { BookAnswer } from '../state/journal-books.ts';
 import { dayStandings } from '../state/standings.ts';
@@ -22,7 +21,7 @@ import {
 import { dayPath } from './layout.ts';
 import { fileAt } from './manifest.ts';
 import { stageCandles } from './publish-candles.ts';
-import { type Stage, stageFile } from './stage.ts';
+import { factsOfPart, type Stage, stageFile } from './stage.ts';
 import { decodeTicks, encodeTicks } from './ticks-file.ts';
 
 /** What one part of one day took in. */
@@ -107,13 +106,7 @@ function stageBin(
   const old = file === undefined ? noPart : decodeTicks(readPublished(archive, file));
   const { columns, ...merged } = mergePart(old, readBin(db, bin, end), dayStandings(db, bin.day));
   if (merged.changed) {
-    stageFile(archive, stage, 'ticks', path, encodeTicks(columns), {
-      date: dayOf(bin.day),
-      rows: columns.t.length,
-      t_min: columns.t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
-      t_max: columns.t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
-      symbols: columns.symbols.length,
-    });
+    stageFile(archive, stage, 'ticks', path, encodeTicks(columns), factsOfPart(bin.day, columns));
   }
   conflicts.push(...merged.conflicts);
   const covered = readBinCoverage(db, bin, end);

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { dayOf } from '../core/time.ts';
 import type { Move } from '../state/intent.ts';
 import type { Archive } from './archive.ts';
 import type { DatasetName } from './datasets.ts';
@@ -21,6 +22,18 @@ export interface FileFacts {
   readonly t_max: number | null;
   readonly symbols: number;
 }
+
+/** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
+export const factsOfPart = (
+  day: number,
+  { t, symbols }: { readonly t: Float64Array; readonly symbols: readonly string[] },
+): FileFacts => ({
+  date: dayOf(day),
+  rows: t.length,
+  t_min: t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
+  t_max: t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
+  symbols: symbols.length,
+});
 
 /** Starts a stage; what a broken publish left staged goes, since it never counted. Holder of the write lock only. */
 export function startStage(archive: Archive, base: Manifest): Stage {

@@ -40,8 +40,6 @@ export const isoUtc = (ms: number): string => new Date(ms).toISOString().replace
 /** The UTC day that holds `ms`, as `YYYY-MM-DD`. */
 export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
-export const isDay = (text: string): boolean => midnightOf(text) !== undefined;
-
 /** UTC midnight of a day `YYYY-MM-DD`, in epoch milliseconds. Throws RangeError for a day that does not exist. */
 export function dayStart(day: string): number {
   const ms = midnightOf(day);
