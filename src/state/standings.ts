@@ -23,14 +23,15 @@ export function dayStandings(db: Database, day: number): KnownStandings {
   const stretches = ofLatest((symbol) => (none ? [] : stretchesIn(db, symbol, { from: bounds[0], to: bounds[1] })));
   const answers = ofLatest((symbol) =>
     db.all<{ t_from: number; t_to: number; fetched_at: number }>(
-      'select t_from, t_to, fetched_at from segments where symbol = ?1 and t_to > ?2 and t_from < ?3',
+      `select t_from, t_to, fetched_at from segments
+       where symbol = ?1 and t_to > ?2 and t_from < ?3 and origin <> 'import'`,
       ...[symbol, ...bounds],
     ),
   );
   return {
     contested: (symbol, t) => contested(symbol).get(t),
     stretches,
-    // Imported ticks are noted, so what is not noted is a poll's.
+    // Imported ticks are noted, so what is not noted is a poll's: when a file was written says nothing of it.
     standIn(symbol, t) {
       const answer = answers(symbol).find((row) => row.t_from <= t && t < row.t_to);
       return { rank: ranks.poll, observedAt: answer?.fetched_at ?? Number.NEGATIVE_INFINITY };

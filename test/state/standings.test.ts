@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ranks } from '../../src/core/merge.ts';
 import type { Stretch } from '../../src/core/standings.ts';
 import { dayMs } from '../../src/core/window.ts';
+import { addSegments } from '../../src/state/coverage.ts';
 import { dayStandings, noteStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
 
@@ -82,6 +83,14 @@ describe('standings', () => {
     expect(dayStandings(state.db, day).stretches('A')).toEqual([stretch]);
     expect(dayStandings(state.db, day + dayMs).stretches('A')).toEqual([]);
     expect(dayStandings(state.db, day - dayMs).contested('A', day)).toBeUndefined();
+    expect(dayStandings(state.db, day).standIn('A', day)).toEqual({ rank: ranks.poll, observedAt: -Infinity });
+  });
+
+  test('of a polled tick are not when a file was written whose coverage lies over the poll', () => {
+    const window = { from: day, to: day + dayMs };
+    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 1, origin: 'poll' }], 0);
+    expect(dayStandings(state.db, day).standIn('A', day)).toEqual({ rank: ranks.poll, observedAt: day + 1 });
+    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 2, origin: 'import' }], 0);
     expect(dayStandings(state.db, day).standIn('A', day)).toEqual({ rank: ranks.poll, observedAt: -Infinity });
   });
 });
