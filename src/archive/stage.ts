@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { dayOf } from '../core/time.ts';
 import type { Move } from '../state/intent.ts';
-import type { Archive } from './archive.ts';
+import { type Archive, readNow } from './archive.ts';
 import type { DatasetName } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { fileAt, type Manifest, type PublishedFile } from './manifest.ts';
@@ -41,7 +41,7 @@ export function startStage(archive: Archive, base: Manifest): Stage {
   return { generation: base.generation + 1, base, moves: [], files: new Map() };
 }
 
-/** Stages a file of a dataset; one whose bytes are published already is left as it is. */
+/** Stages a file of a dataset; one whose bytes are published already, and still intact, is left as it is. */
 export function stageFile(
   archive: Archive,
   stage: Stage,
@@ -51,10 +51,16 @@ export function stageFile(
   facts: FileFacts,
 ): void {
   const hash = sha256(bytes);
-  if (fileAt(stage.base, dataset, path)?.sha256 === hash) return;
+  if (fileAt(stage.base, dataset, path)?.sha256 === hash && isThere(archive, path, hash)) return;
   stagePrivate(archive, stage, path, bytes);
   const file = { path, ...facts, bytes: bytes.length, sha256: hash, generation: stage.generation };
   stage.files.set(path, { dataset, file: orderFields(file) });
+}
+
+/** Candles and symbols are never read before they are made anew: what became of them meanwhile is seen only here. */
+function isThere(archive: Archive, path: string, hash: string): boolean {
+  const bytes = readNow(archive, path);
+  return bytes !== null && sha256(bytes) === hash;
 }
 
 /** Stages a file that no manifest names. */

@@ -46,6 +46,20 @@ function flip(path: string): void {
   writeFileSync(path, bytes);
 }
 
+describe('damaged candles', () => {
+  test.each(['damaged', 'missing'])('that are %s are made anew as soon as their day is merged again', async (how) => {
+    const root = scratchFolder();
+    const archive = await filled(root);
+    const path = dayPath('candles_1h', day0, partOf('AAA', 4));
+    if (how === 'damaged') flip(join(root, path));
+    else rmSync(join(root, path));
+    expect((await verify(archive, null)).findings).toHaveLength(1);
+    append(archive, answer('AAA', [[day0 + 1, 0.1]]));
+    await publishNow(archive);
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+});
+
 describe('a damaged part', () => {
   test('is left where it is, keeps its journal, and holds up no other part', async () => {
     const root = scratchFolder();
