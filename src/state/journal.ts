@@ -38,6 +38,8 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
 
 function appendTickRecord({ db, identity }: State, record: TickRecord): void {
   const { symbol, runId, origin } = record;
+  // Nothing would ever consume it.
+  if (record.ticks.t.length + record.covered.length + record.rejected.length === 0) return;
   const part = partOf(symbol, identity.parts);
   const { id } = db.run(
     "insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank) values (?, 'ticks', ?, ?, ?, ?, ?, ?)",

@@ -30,6 +30,13 @@ describe('the journal', () => {
     expect(state.db.one<{ n: number }>('select count(*) as n from journal')!.n).toBe(1);
   });
 
+  test('holds nothing of an answer that told nothing: no publish would ever take it', () => {
+    const archive = opened();
+    append(archive, answer('AAA', [], { asked: { from: day0, to: day0 + 1 } }));
+    expect(journalEnd(archive.state.db)).toBe(0);
+    expect(runCounts(archive.state.db, 'run')).toMatchObject({ fetched: 0, accepted: 0 });
+  });
+
   test('cuts ticks and coverage by UTC day, whatever order they came in', () => {
     const archive = opened();
     const { db } = archive.state;
