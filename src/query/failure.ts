@@ -25,6 +25,9 @@ export function failureOf(error: unknown, published: ReadonlySet<string>): unkno
       // EXPORT finds out before anyone can refuse it.
       if (/^Failed to create/.test(told)) return new UsageError(`Nothing can be written here. ${told}`, options);
       return new DamageError(`${file} cannot be read; oddslake verify says more. DuckDB: ${told}`, options);
+    // What Parquet's footer and page headers are written in, where it does not hold what it should.
+    case 'Invalid':
+      return new DamageError(`A published file cannot be read; oddslake verify says which. DuckDB: ${told}`, options);
     case 'Out of Memory':
       return new OddslakeError(exitCodes.unexpected, `The query needs more memory than it may have. ${told}`, options);
     case 'INTERNAL':
