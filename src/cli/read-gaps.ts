@@ -8,6 +8,7 @@ import { coverageOf, coverageSpan } from '../state/coverage.ts';
 import { allSymbols } from '../state/symbols.ts';
 import { duration, many } from './amounts.ts';
 import { askedEnds, knownSymbols } from './asked.ts';
+import { visible } from './table.ts';
 
 export interface GapsAsked {
   readonly from?: string;
@@ -60,7 +61,8 @@ export function gapsText({ from, to, gaps }: GapList): string {
   const span = to > from ? `from ${isoUtc(from)} to ${isoUtc(to)}` : 'nothing is covered yet';
   if (gaps.length === 0) return `no gaps ${span}\n`;
   const lines = gaps.map(
-    (gap) => `${isoUtc(gap.from)} … ${isoUtc(gap.to)}  ${duration(gap.to - gap.from).padStart(12)}  ${gap.symbol}\n`,
+    (gap) =>
+      `${isoUtc(gap.from)} … ${isoUtc(gap.to)}  ${duration(gap.to - gap.from).padStart(12)}  ${visible(gap.symbol)}\n`,
   );
   return `${lines.join('')}${many(gaps.length, 'gap')} of ${many(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${span}\n`;
 }
