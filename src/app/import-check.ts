@@ -6,6 +6,7 @@ import { lacksZone } from '../ingest/import-time.ts';
 import type { RecordPaths } from '../ingest/market-record.ts';
 import {
   canBePrice,
+  canBeSymbol,
   canBeTime,
   isLocalTime,
   type RowColumn,
@@ -116,6 +117,7 @@ async function lookAtTable(
   const rows = { file: rowFile, columns };
   if (dataset === 'markets') return { dataset, rows, lacksZone: false };
   const type = (name: string): string => columns.find((column) => column.name === name)!.type;
+  if (!canBeSymbol(type('symbol'))) return { fault: `its column symbol is ${type('symbol')}, no text` };
   if (!canBeTime(type('t'))) return { fault: `its column t is ${type('t')}, no time` };
   if (!canBePrice(type('p'))) return { fault: `its column p is ${type('p')}, no number` };
   let lacking = isLocalTime(type('t'));
@@ -131,7 +133,9 @@ async function lookAtTable(
 async function rowFileOf(file: ImportFile, unpacked: string | undefined): Promise<RowFile | Fault> {
   const { path, compression } = file;
   if (file.format === 'parquet') return { format: 'parquet', path: unpacked ?? path };
-  const head = csvHead((await beginningOf(file, headBytes)).toString('utf8'));
+  const beginning = await beginningOf(file, headBytes);
+  if (/^[^\r\n]*\0/.test(beginning.toString('latin1'))) return { fault: 'it is no text in UTF-8' };
+  const head = csvHead(beginning.toString('utf8'));
   if (head === undefined) return { fault: 'its first line does not name its columns, each once' };
   return { format: 'csv', path, compression, ...head };
 }

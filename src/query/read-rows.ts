@@ -80,10 +80,18 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
     const rows = await connection!.runAndReadAll('SELECT unnest(enum_range(NULL::symbol_name))::VARCHAR');
     return rows.getRows().map(([name]) => String(name));
   }
+  /** Decimals that DuckDB has no type for, and reads as wrong numbers: what they are called here is a type of nothing. */
+  async function wideDecimals({ path }: RowFile & { format: 'parquet' }): Promise<Map<string, string>> {
+    const sql = `SELECT name, precision FROM parquet_schema(${pathOf({ path })}) WHERE precision > 38`;
+    const rows = await connection!.runAndReadAll(sql);
+    return new Map(rows.getRows().map(([name, digits]) => [String(name), `a decimal of ${digits} digits`]));
+  }
   return {
     async columns(file) {
       const reader = await (await renewed()).runAndReadAll(`DESCRIBE SELECT * FROM ${sourceOf(file)}`);
-      return reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
+      const wide = file.format === 'parquet' ? await wideDecimals(file) : new Map<string, string>();
+      const columns = reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
+      return columns.map(({ name, type }) => ({ name, type: wide.get(name) ?? type }));
     },
     async *ticks(file, columns) {
       await renewed();
@@ -132,10 +140,11 @@ export const isLocalTime = (type: string): boolean => /^(TIMESTAMP(_S|_MS|_NS)?|
 /** Types that a `t` may have, and a `p`. */
 export const canBeTime = (type: string): boolean =>
   isLocalTime(type) || /^(TIMESTAMP WITH TIME ZONE|VARCHAR)$/.test(type) || isNumber(type);
+export const canBeSymbol = (type: string): boolean => /^(VARCHAR|ENUM\(.*\)|UUID)$/s.test(type) || isInteger(type);
 export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNumber(type);
 
-const isNumber = (type: string): boolean =>
-  /^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
+const isInteger = (type: string): boolean => /^U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)$/.test(type);
+const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
 
 /** SQL for a column `t` of some type in milliseconds; text stays text. */
 function millisecondsOf(type: string): string {
@@ -164,4 +173,4 @@ function sourceOf(file: RowFile): string {
 }
 
 /** The file of just this name: DuckDB takes what a shell would take for a pattern for one. */
-const pathOf = ({ path }: RowFile): string => literal(path.replace(/[*?[]/g, '[$&]'));
+const pathOf = ({ path }: Pick<RowFile, 'path'>): string => literal(path.replace(/[*?[]/g, '[$&]'));

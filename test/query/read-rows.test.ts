@@ -5,6 +5,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   canBePrice,
+  canBeSymbol,
   canBeTime,
   isLocalTime,
   openRowReader,
@@ -46,6 +47,14 @@ async function rowsOf(file: RowFile): Promise<unknown[][]> {
 const typeOf = async (file: RowFile, name: string): Promise<string> =>
   (await reader.columns(file)).find((column) => column.name === name)!.type;
 
+/** One row, A, 1, 0.1, the price a decimal256(50, 18); written by PyArrow. */
+const wideDecimal = [
+  'UEFSMRUAFRYVFiwVAhUAFQYVBhwAAAACAAAAAgEBAAAAQRUAFRwVHCwVAhUAFQYVBhwAAAACAAAAAgEBAAAAAAAAABUAFTYVNiwVAhUAFQYVBh',
+  'wAAAACAAAAAgEAAAAAAAAAAAAAAAAAAWNFeF2KAAAVBBlMNQAYBnNjaGVtYRUGABUMJQIYBnN5bWJvbCUATBwAAAAVBCUCGAF0ABUOFSoVAhgB',
+  'cCUKFSQVZCxcFSQVZAAAABYCGRwZPCYAHBUMGSUGABkYBnN5bWJvbBUAFgIWPBY8JghJHBUAFQAVAgA8FgIZBhkmAAIAAAAmABwVBBklBgAZGA',
+  'F0FQAWAhZCFkImREkcFQAVABUCADwpBhkmAAIAAAAmABwVDhklBgAZGAFwFQAWAhZcFlwmhgFJHBUAFQAVAgA8KQYZJgACAAAAFtoBFgImCBba',
+  'AQAoIHBhcnF1ZXQtY3BwLWFycm93IHZlcnNpb24gMjYuMC4xGTwcAAAcAAAcAAAACQEAAFBBUjE=',
+];
 const noon = Date.UTC(2026, 6, 11, 12);
 
 describe('rows of Parquet', () => {
@@ -89,6 +98,26 @@ describe('rows of Parquet', () => {
   test.each(['true', '[0.5]', "INTERVAL '1' DAY"])('have no time and no price %s', async (sql) => {
     const type = await typeOf(await parquet(`SELECT 'A' AS symbol, ${sql} AS t, 1 AS p`), 't');
     expect([canBeTime(type), canBePrice(type)]).toEqual([false, false]);
+  });
+
+  test.each([
+    ["'A'", true],
+    ['1::BIGINT', true],
+    ["'a'::ENUM('a', 'b')", true],
+    ["'A'::BLOB", false],
+    ["{'a': 'x'}", false],
+    ["['A']", false],
+    ['0.5::DOUBLE', false],
+  ])('may have the symbol %s: %s', async (sql, may) => {
+    expect(canBeSymbol(await typeOf(await parquet(`SELECT ${sql} AS symbol, 1 AS t, 1 AS p`), 'symbol'))).toBe(may);
+  });
+
+  test('have no price of more digits than DuckDB has a type for: it reads 0.1 as 1677721.6', async () => {
+    const path = join(folder, 'wide.parquet');
+    writeFileSync(path, Buffer.from(wideDecimal.join(''), 'base64'));
+    const type = await typeOf({ format: 'parquet', path }, 'p');
+    expect(type).toBe('a decimal of 50 digits');
+    expect(canBePrice(type)).toBe(false);
   });
 
   test('come in their order, with the symbols that they have', async () => {
