@@ -53,7 +53,7 @@ export function listImport(paths: readonly string[], given: ImportFormat | null,
     } else ignored.push(path);
   };
   for (const path of paths) {
-    const stats = statSync(path, { throwIfNoEntry: false });
+    const stats = statsBehind(path);
     if (stats === undefined) throw new UsageError(`${path}: there is no such file or folder.`);
     if (stats.isFile()) take(path, stats, true);
     else if (stats.isDirectory()) for (const [found, its] of filesIn(path)) take(found, its, false);
@@ -70,9 +70,19 @@ function* filesIn(folder: string): Generator<[string, Stats]> {
     // A folder behind a link may be one that we stand in.
     if (entry.isDirectory()) yield* filesIn(path);
     else {
-      const stats = statSync(path, { throwIfNoEntry: false });
+      const stats = statsBehind(path);
       if (stats?.isFile()) yield [path, stats];
     }
+  }
+}
+
+/** Undefined for a link that leads nowhere, or round and round. */
+function statsBehind(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ELOOP') return undefined;
+    throw new UsageError(`${path} cannot be read: ${(error as Error).message}`, { cause: error });
   }
 }
 

@@ -41,7 +41,7 @@ export class UnreadableFile extends Error {}
 export async function readFileIn(reading: Reading, file: ImportFile, plan: RowPlan | undefined): Promise<void> {
   if (file.format === 'pages') return await readPage(reading, file);
   const rows = plan ?? (await planOfPacked(reading, file));
-  if (file.format === 'csv' && file.compression !== 'none') await unpackInVain(reading, file);
+  if (file.format === 'csv') await readInVain(reading, file);
   try {
     if (rows.dataset === 'markets') await readMarkets(reading, file, rows);
     else await readTicks(reading, file, rows);
@@ -71,9 +71,22 @@ async function* fromFile<T>(items: AsyncIterable<T>): AsyncGenerator<T, void, un
   }
 }
 
-/** DuckDB takes a packed CSV that was cut off for a shorter one, and the half of its last price for a price. */
-async function unpackInVain({ run }: Reading, file: ImportFile): Promise<void> {
-  for await (const _ of fromFile(piecesOf(file))) run.context.signal.throwIfAborted();
+/** DuckDB's own bound: a longer line that ends in another of its buffers it drops without a word. */
+const csvLineBytesMax = 2_000_000;
+
+/**
+ * Looks for what DuckDB passes over in silence: a packed CSV that was cut off, which it takes for a shorter one, and the
+ * half of its last price for a price; and endless lines.
+ */
+async function readInVain({ run }: Reading, file: ImportFile): Promise<void> {
+  let length = 0;
+  for await (const piece of fromFile(piecesOf(file))) {
+    run.context.signal.throwIfAborted();
+    const ends = [piece.indexOf(10), piece.indexOf(13)].filter((at) => at >= 0);
+    length += ends.length === 0 ? piece.length : Math.min(...ends);
+    if (length > csvLineBytesMax) throw new UnreadableFile(`it has a line longer than ${csvLineBytesMax} bytes`);
+    if (ends.length > 0) length = piece.length - 1 - Math.max(piece.lastIndexOf(10), piece.lastIndexOf(13));
+  }
 }
 
 async function readPage({ run, rules, writer, futureMs, onSetAside }: Reading, file: ImportFile): Promise<void> {
@@ -128,11 +141,18 @@ async function readTicks(reading: Reading, file: ImportFile, { rows }: RowPlan):
   const { type } = rows.columns.find(({ name }) => name === 't')!;
   const how = { local: isLocalTime(type), textPrices: true };
   for await (const columns of fromFile(reader.ticks(rows.file, rows.columns))) await take({ ...columns, ...how });
+  let unclosed = false;
   for await (const { reason, text } of reader.badLines()) {
+    unclosed ||= isUnclosed(reason);
     writer.rows.reject(null, { reason: `the line cannot be read: ${reason}`, raw: cutRaw(text) });
     await writer.settle(file.writtenAt);
   }
+  if (unclosed) throw new UnreadableFile(unclosedQuote);
 }
+
+/** What follows such a quote is one line to DuckDB, be it a million. */
+const isUnclosed = (reason: string): boolean => reason.includes('unterminated quote');
+const unclosedQuote = 'a quote in it is never closed, and not all that follows it could be read';
 
 async function readMarkets(reading: Reading, file: ImportFile, { rows }: RowPlan): Promise<void> {
   const { writer, rules, futureMs, onSetAside } = reading;
@@ -157,7 +177,12 @@ async function readMarkets(reading: Reading, file: ImportFile, { rows }: RowPlan
   const reader = await reading.reader();
   for await (const records of fromFile(reader.records(rows.file)))
     for (const record of records) await take(rows.file.format === 'csv' ? typedOf(record, paths) : record);
-  for await (const { reason } of reader.badLines()) onSetAside('market record', reason, file.path);
+  let unclosed = false;
+  for await (const { reason } of reader.badLines()) {
+    unclosed ||= isUnclosed(reason);
+    onSetAside('market record', reason, file.path);
+  }
+  if (unclosed) throw new UnreadableFile(unclosedQuote);
 }
 
 /** A reader that is opened when it is first asked for. */

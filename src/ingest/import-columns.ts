@@ -32,14 +32,15 @@ const delimiters = [',', ';', '\t', '|'];
 
 /**
  * The names in the first line of a CSV and what stands between them, by RFC 4180; undefined where there is no whole line
- * or a name stands there twice.
+ * or a name stands there twice, as DuckDB has it: whatever its case.
  */
 export function csvHead(text: string): { names: string[]; delimiter: string } | undefined {
   const [line, ...rest] = text.replace(/^\ufeff/, '').split(/\r\n|\n|\r/, 2);
   if (line === undefined || line === '' || (rest.length === 0 && text.length > lineCharsMax)) return undefined;
   const candidates = delimiters.map((delimiter) => ({ delimiter, names: fieldsOf(line, delimiter) }));
   const best = candidates.reduce((a, b) => (b.names.length > a.names.length ? b : a));
-  return new Set(best.names).size < best.names.length ? undefined : best;
+  const different = new Set(best.names.map((name) => name.toLowerCase()));
+  return different.size < best.names.length ? undefined : best;
 }
 
 const lineCharsMax = 60_000;

@@ -202,6 +202,7 @@ describe('the columns of a file', () => {
     [',symbol,t,p\n0,A,1,2', { names: ['column_0', 'symbol', 't', 'p'], delimiter: ',' }],
     ['"a,""b""",p\n', { names: ['a,"b"', 'p'], delimiter: ',' }],
     ['t,t,p\n', undefined],
+    ['symbol,t,p,P\n', undefined],
     ['', undefined],
     ['x'.repeat(70_000), undefined],
   ])('%.30j are found in the first line', (text, wanted) => {
