@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { clearAbandonedPins, pinsOf } from '../archive/pin.ts';
 import { UsageError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { intersection, isEmpty, type Window } from '../core/window.ts';
@@ -64,7 +65,9 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
   const { flags, files, plans } = input;
   const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
   const writer = openImportWriter(run, flags.preferred, futureMs);
-  const scratch = join(archive.layout.private, `import-${run.id}`);
+  // Among the pins: there whatever a process that was killed left behind is cleared.
+  clearAbandonedPins(archive);
+  const scratch = join(pinsOf(archive), `${process.pid}-import-${run.id}`);
   archive.disk.makeScratch(scratch);
   const lazy = lazyReader(scratch);
   const aside = new Map<string, Aside>();

@@ -27,9 +27,8 @@ export function pin(
   wanted: (file: PublishedFile) => boolean = () => true,
 ): Pin {
   const { disk, layout } = archive;
-  const pins = join(layout.private, 'pins');
-  clearAbandoned(archive, pins);
-  const root = join(pins, `${process.pid}-${id}`);
+  clearAbandonedPins(archive);
+  const root = join(pinsOf(archive), `${process.pid}-${id}`);
   for (let attempt = 1; ; attempt++) {
     const manifestText = archive.manifestText();
     const manifest = parseManifest(manifestText, layout.manifest);
@@ -63,7 +62,12 @@ function linkAll(archive: Archive, generation: number, files: readonly Published
   return archive.manifest().generation === generation;
 }
 
-function clearAbandoned(archive: Archive, pins: string): void {
+/** Where pins are, and other scratch of one process: folders whose names begin with its number. */
+export const pinsOf = ({ layout }: Archive): string => join(layout.private, 'pins');
+
+/** Removes what processes that are gone have left there. */
+export function clearAbandonedPins(archive: Archive): void {
+  const pins = pinsOf(archive);
   for (const name of archive.disk.list(pins)) {
     if (isGone(Number.parseInt(name, 10))) archive.disk.remove(join(pins, name));
   }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
@@ -166,5 +166,7 @@ describe('after an import', () => {
     expect(hashes(output, 'ticks', 'coverage')).toEqual(wanted);
     const verified = await run(['verify', '--output', output, '--json']);
     expect(verified.code, verified.stdout).toBe(0);
+    // What was unpacked may be as large as the archive.
+    expect(globSync('.oddslake/**/*import-*', { cwd: output })).toEqual([]);
   });
 });
