@@ -197,7 +197,11 @@ function afterAnswer(before: Learned, answer: Answered, configured: number): Lea
 /** Enough answers without another refusal, or too many to wait for more of them. */
 const hasHelped = (learned: Learned, fall: NonNullable<Learned['fall']>): boolean =>
   learned.answers >= answersKept ||
-  (learned.answers >= Math.max(20, 12 / fall.share) && shareOf(learned) < fall.share / 8);
+  (learned.answers >= answersOfHelp(learned, fall) && shareOf(learned) < fall.share / 8);
+
+/** Below one a second many answers are many minutes, and few say enough where most were refused before. */
+const answersOfHelp = ({ rate }: Learned, { share }: NonNullable<Learned['fall']>): number =>
+  rate < 1 && share >= noiseShareMax ? 4 : Math.max(20, 12 / share);
 
 /** Whether the rate was used, near enough in full, for long enough. */
 function isProven({ rate, bad, sinceMs, answers }: Learned, answer: Answered): boolean {
@@ -216,8 +220,9 @@ const elapsed = (sinceMs: number, { nowMs }: Answered): number =>
 
 const isOver = (atMs: number, { nowMs }: Answered): boolean => nowMs >= atMs || atMs - nowMs > tryWaitMsMax;
 
+/** Starts at less than two a second are further apart than the second that `letThrough` looks at. */
 const isUsed = (rate: number, answers: number, { letThrough }: Answered): boolean =>
-  answers >= Math.max(2, 1.5 * rate) && (rate < 1 || letThrough() >= Math.max(1, Math.floor(0.8 * Math.floor(rate))));
+  answers >= Math.max(2, 1.5 * rate) && (rate < 2 || letThrough() >= Math.floor(0.8 * Math.floor(rate)));
 
 /** The rate tried is good. One that had been refused before is so no more: the limit has risen. */
 function risen(learned: Learned, answer: Answered, configured: number): Learned | null {

@@ -48,6 +48,24 @@ describe('of 100 configured', () => {
     await service.stop();
   });
 
+  test.each([1, 2, 50, 100])(
+    'of %i configured all is used again after a minute of nothing but refusals',
+    async (configured) => {
+      const service = asking({ kind: 'sliding', limit: 1e5, faultShare: 1 }, configured, seed);
+      await service.seconds(60);
+      expect(service.rate()).toBeLessThan(1);
+      service.change({ faultShare: 0 });
+      const rates: number[] = [];
+      for (let i = 0; i < 5; i++) {
+        await service.seconds(60);
+        rates.push(service.rate());
+      }
+      console.log(`adapt: rates in the minutes after ${rates.map((rate) => rate.toFixed(1)).join(' ')}`);
+      expect(service.rate()).toBe(configured);
+      await service.stop();
+    },
+  );
+
   // Chance may look like a limit for a while, hence the middle of several services.
   test.each([
     ['one refusal in ninety for no reason leaves the rate near what is configured', 1 / 90, 1, 0],
