@@ -22,6 +22,8 @@ const pacedSecondsMax = 60;
 const roundingMs = 1_000;
 const roundedSecondsMax = 10;
 const headerCharsMax = 2_000;
+/** No quota is renewed more seldom than once a month: a reset further away is rubbish. */
+const resetSecondsMax = 31 * 86_400;
 
 const habits = ['ratelimit', 'x-ratelimit', 'x-rate-limit'];
 
@@ -73,7 +75,7 @@ function policiesIn(text: string): Policy[] {
     const windowSeconds = amount(parameters.get('w'));
     const unit = parameters.get('qu') ?? 'requests';
     if (quota === undefined || windowSeconds === undefined || unit !== 'requests') return [];
-    return quota > 0 && windowSeconds > 0 ? [{ name: item, quota, windowSeconds }] : [];
+    return quota >= 1 && windowSeconds > 0 ? [{ name: item, quota, windowSeconds }] : [];
   });
 }
 
@@ -95,7 +97,8 @@ function leftByHabit(habit: string, text: (name: string) => string, serverMs: nu
 
 function leftOf(name: string | null, remainingText: string | undefined, resetText: string | undefined): Left[] {
   const [remaining, reset] = [amount(remainingText), amount(resetText)];
-  return remaining === undefined || reset === undefined ? [] : [{ name, remaining, resetMs: Math.ceil(reset * 1000) }];
+  if (remaining === undefined || reset === undefined || reset > resetSecondsMax) return [];
+  return [{ name, remaining, resetMs: Math.ceil(reset * 1000) }];
 }
 
 interface Member {
