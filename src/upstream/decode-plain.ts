@@ -59,6 +59,9 @@ function unusableNumber(name: string, value: unknown): string | undefined {
   return Number.isFinite(value) ? undefined : `${name} is not finite`;
 }
 
+/** More gaps than this in one answer count as one, from the first to the last: what is between is worth no such list. */
+const gapsMax = 1_000;
+
 /**
  * `gaps` as {from, to} objects or [from, to] pairs, rounded outwards to whole milliseconds. It is no documented field,
  * so whatever else stands there is somebody else's business and ignored.
@@ -75,5 +78,6 @@ function readGaps(value: unknown): Window[] {
     const gap = { from: Math.floor(from as number), to: Math.ceil(to as number) };
     if (gap.from < gap.to) gaps.push(gap);
   }
-  return gaps;
+  if (gaps.length <= gapsMax) return gaps;
+  return [gaps.reduce((all, gap) => ({ from: Math.min(all.from, gap.from), to: Math.max(all.to, gap.to) }))];
 }

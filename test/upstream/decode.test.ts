@@ -129,6 +129,15 @@ describe('any layout', () => {
     expect(decodeTickPage(bytes(`{"ticks":[],"gaps":${gaps}}`)).gaps).toEqual(expected);
   });
 
+  test('takes more gaps than are worth telling apart for one', () => {
+    const gapsOf = (count: number) => {
+      const gaps = Array.from({ length: count }, (_, i) => [10 * i, 10 * i + 5]);
+      return decodeTickPage(bytes(JSON.stringify({ ticks: [], gaps }))).gaps;
+    };
+    expect(gapsOf(1_000).length).toBe(1_000);
+    expect(gapsOf(200_000)).toEqual([{ from: 0, to: 1_999_995 }]);
+  });
+
   test('tolerates a byte order mark', () => {
     const page = decodeTickPage(Uint8Array.of(0xef, 0xbb, 0xbf, ...compact('{"t":1,"p":2}', 1)), 'KXBTC-26');
     expect([...page.t]).toEqual([1]);
