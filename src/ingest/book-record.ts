@@ -78,7 +78,7 @@ export function readBooks(body: unknown, question: BookQuestion): BookReading {
   };
   walk(body, nothingTold, 0);
   // Beside the one that was asked for, nobody asked for them: they come with their own question.
-  if (byTime.size === 0) flaws.push(...others);
+  for (const other of byTime.size === 0 ? others : []) flaws.push(other);
   for (const t of doubtful) {
     byTime.delete(t);
     flaws.push(`two different books of ${new Date(t).toISOString()}`);

@@ -56,7 +56,10 @@ function splitByOutcome(side: unknown): Fields | null {
 
 function isOfNo(level: unknown): boolean {
   if (typeof level !== 'object' || level === null) return false;
-  return ['outcome', 'side'].some((name) => /^no$/i.test(String((level as Fields)[name])));
+  return ['outcome', 'side'].some((name) => {
+    const said = (level as Fields)[name];
+    return typeof said === 'string' && /^no$/i.test(said);
+  });
 }
 
 /** A bid for NO at a price is an offer of YES at what it leaves of 1. */

@@ -361,3 +361,14 @@ test('whatever JSON comes is read without a crash, and what is kept is a book', 
     { seed, numRuns: 5000 },
   );
 });
+
+test('a list of more books of other symbols than a call takes arguments is a list of flaws', () => {
+  const books = Array.from({ length: 200_000 }, () => ({ symbol: 'OTHER', bids, asks }));
+  const { snapshots, flaws } = read({ symbol: 'S', books });
+  expect([snapshots, flaws.length, flaws[0]]).toEqual([[], 200_000, 'it names another symbol, "OTHER"']);
+});
+
+test.each(['outcome', 'side'])('a level whose %s has no text is no level of NO', (name) => {
+  const strange = JSON.parse('{"toString": 1, "valueOf": null}') as object;
+  expect(books({ t, bids: [{ [name]: strange, price: 0.4, size: 1 }], asks: [] })).toEqual([[t, [[0.4, 1]], []]]);
+});
