@@ -89,7 +89,7 @@ function account(run: Run, collected: BooksCollected, symbols: readonly string[]
     const names = missing.map(({ symbol }) => symbol);
     run.warnings.push(`The service has no order book of ${count(names, 'symbol')}: ${missing[0]!.reason}.`);
   }
-  run.failures.push(...failureLines(collected, symbols, named, context.clock.nowMs()));
+  for (const line of failureLines(collected, symbols, named, context.clock.nowMs())) run.failures.push(line);
   if (stopped !== null)
     context.log.warn({ reason: stopped.reason }, 'the upstream cannot be reached any more; what was had is kept');
 }

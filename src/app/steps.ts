@@ -164,7 +164,7 @@ function account(run: Run, collected: Collected): void {
   const { db } = archive.state;
   // One that was given up on holds up nothing, when it is tried again and fails.
   const givenUp = new Set(collected.failed.filter((symbol) => (oneSymbol(db, symbol)?.retiredAt ?? null) !== null));
-  run.failures.push(...collected.failures.filter((failure) => !givenUp.has(failure.symbol)));
+  for (const failure of collected.failures) if (!givenUp.has(failure.symbol)) run.failures.push(failure);
   if (collected.shortened.length > 0) {
     run.warnings.push(
       `The service does not go back as far as asked for ${count(collected.shortened, 'new symbol')}: what was before is not known.`,

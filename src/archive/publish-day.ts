@@ -108,7 +108,7 @@ function stageBin(
   if (merged.changed) {
     stageFile(archive, stage, 'ticks', path, encodeTicks(columns), factsOfPart(bin.day, columns));
   }
-  conflicts.push(...merged.conflicts);
+  for (const conflict of merged.conflicts) conflicts.push(conflict);
   const covered = readBinCoverage(db, bin, end);
   updateCoverage(coverage, covered, [...merged.added.keys()], columns);
   const deltas = deltasOf(merged.added, columns);

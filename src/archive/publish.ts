@@ -104,7 +104,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
     options.signal?.throwIfAborted();
     const outcome = await stageDay(archive, stage, input, end, intervals);
     taken.push(...outcome.bins);
-    answered.push(...outcome.answers);
+    for (const answer of outcome.answers) answered.push(answer);
     refused.push(...outcome.refused);
     done += input.bins.length;
     options.onProgress?.(done, bins.length);
@@ -264,7 +264,7 @@ function coverageTaken(taken: readonly BinOutcome[]): Map<string, Covered[]> {
     for (const [symbol, covered] of coverage) {
       const list = out.get(symbol);
       if (list === undefined) out.set(symbol, [...covered]);
-      else list.push(...covered);
+      else for (const one of covered) list.push(one);
     }
   }
   return out;

@@ -50,7 +50,7 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
   let stopped: UpstreamError | null = null;
 
   const take = (symbol: string, outcome: CoverOutcome): void => {
-    waiting.push(...outcome.waiting);
+    for (const item of outcome.waiting) waiting.push(item);
     for (const { from, to, reason } of outcome.lost) lost.push({ symbol, from, to, reason });
   };
   const once = async (symbol: string, work: () => Promise<CoverOutcome>, alone: boolean): Promise<void> => {
@@ -65,7 +65,7 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
       if (error.failure === 'credential' || (alone && silent)) stopped = error;
       failed.add(symbol);
       await context.drain();
-      failures.push(...remaining(context, byName.get(symbol)!, error.reason));
+      for (const window of remaining(context, byName.get(symbol)!, error.reason)) failures.push(window);
     }
   };
   /** Whether it was tried. */
@@ -92,13 +92,13 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
   if (line.answers() === 0) stopped ??= line.silence();
   // Only now is all that could be covered.
   const past = new Set(lost.filter((w) => isPast(context, byName.get(w.symbol)!, w)));
-  failures.push(...lost.filter((w) => !past.has(w)));
+  for (const w of lost) if (!past.has(w)) failures.push(w);
   const why = stopped as UpstreamError | null;
   const unsettled = new Set(waiting.map((item) => item.symbol));
   if (why !== null) {
     for (const plan of plans) {
       if (failed.has(plan.symbol) || (reached.has(plan.symbol) && !unsettled.has(plan.symbol))) continue;
-      failures.push(...remaining(context, plan, why.reason));
+      for (const window of remaining(context, plan, why.reason)) failures.push(window);
       failed.add(plan.symbol);
     }
   }

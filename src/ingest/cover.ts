@@ -122,7 +122,7 @@ async function work(
     heard.answers++;
     learnSize(learned, ask, limit);
     const { answer, record, gaps } = asked;
-    lost.push(...gaps.map(named));
+    for (const gap of gaps) lost.push(named(gap));
     const full = isFull(learned, answer.count);
     if (full && (ask.kind === 'whole' || ask.kind === 'earlier') && waits(learned, answer.count)) {
       await context.append(record);

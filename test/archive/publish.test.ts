@@ -238,3 +238,16 @@ describe('publishing', () => {
     ]);
   });
 });
+
+test('a day whose prices are all told anew is published, with every conflict', async () => {
+  const count = 140_000;
+  const told = (p: number): [number, number][] => Array.from({ length: count }, (_, i) => [day0 + i * 600, p]);
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 1 });
+  for (const [seen, price] of [0.25, 0.5].entries()) {
+    append(archive, answer('AAA', told(price), { observedAt: now + seen }));
+    await publishNow(archive, now + seen, 'run', { candles: [] });
+  }
+  expect(publishedRows(root, 'conflicts').length).toBe(count);
+  expect(runCounts(archive.state.db, 'run')).toMatchObject({ accepted: count, conflicts: count });
+});

@@ -63,7 +63,10 @@ export type Pairs = readonly (readonly [t: number, p: number])[];
 export function answer(symbol: string, pairs: Pairs, rest: Partial<TickRecord> & { windows?: readonly Window[] } = {}) {
   const { windows, ...given } = rest;
   const times = pairs.map(([t]) => t);
-  const span = { from: Math.min(...times), to: Math.max(...times) + 1 };
+  const span = {
+    from: times.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY),
+    to: times.reduce((most, t) => Math.max(most, t), Number.NEGATIVE_INFINITY) + 1,
+  };
   const observedAt = given.observedAt ?? now;
   const record: TickRecord = {
     ...{ runId: 'run', symbol, asked: span, observedAt, origin: 'poll', rank: ranks.poll, rejected: [] },
