@@ -35,6 +35,9 @@ export function readMarket(
   const canonicalId = market.canonical_id;
   if (typeof canonicalId !== 'string' || canonicalId === '') return { reason: 'canonical_id is not a string' };
   const symbols = symbolsOf(market, paths.symbolPaths);
+  // Half a surrogate pair would be stored as U+FFFD, and asked for as another symbol.
+  if (![canonicalId, ...symbols.keys()].every((name) => name.isWellFormed()))
+    return { reason: 'canonical_id or symbol is not well-formed Unicode' };
   if (symbols.size === 0) symbols.set(canonicalId, { value: canonicalId, stars: [], path: 'canonical_id' });
   return [...symbols].map(([symbol, found]) => factsOf(market, canonicalId, symbol, found, views, paths));
 }

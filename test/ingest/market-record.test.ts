@@ -169,6 +169,11 @@ test.each([
   ['an empty object', {}, 'canonical_id is not a string'],
   ['a number for an id', { canonical_id: 5, symbol: 'A' }, 'canonical_id is not a string'],
   ['an empty id', { canonical_id: '' }, 'canonical_id is not a string'],
+  [
+    'half a surrogate pair',
+    { canonical_id: 'M', symbol: 'A\ud800' },
+    'canonical_id or symbol is not well-formed Unicode',
+  ],
 ])('refuses %s with a reason', (_, record, reason) => {
   expect(readMarket(record, [], paths)).toEqual({ reason });
 });
