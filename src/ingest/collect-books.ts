@@ -42,12 +42,18 @@ export interface BooksCollected {
   readonly setAside: readonly string[];
   /** Why nothing more was asked: the credential was refused, or the upstream could not be reached any more. */
   readonly stopped: UpstreamError | null;
-  /** Why nothing more was asked: the service refused every one of the first symbols alike; it may have no such route. */
+  /** Why nothing more was asked: the service refused every one of the first symbols, or failed for all of them for long. */
   readonly refused: string | null;
 }
 
 /** Symbols refused, and none answered, after which no other is asked for. */
 const refusedMax = 20;
+
+/**
+ * How long a service may fail for every symbol until it is taken for out of order, in ms: with the pauses it may ask for,
+ * a long list would keep back for days what else a night has to publish.
+ */
+const failingMsMax = 10 * 60_000;
 
 /** Statuses by which a service says that it has no such thing. */
 const missingStatuses: readonly (number | undefined)[] = [404, 410];
@@ -62,6 +68,7 @@ export async function collectBooks(context: BooksContext, symbols: readonly stri
   const failures: BookFailure[] = [];
   const missing: BookFailure[] = [];
   const setAside: string[] = [];
+  const begunMs = context.clock.monotonicMs();
   let [snapshots, empty] = [0, 0];
   let stopped: UpstreamError | null = null;
   let refused: string | null = null;
@@ -89,7 +96,9 @@ export async function collectBooks(context: BooksContext, symbols: readonly stri
       const isMissing = missingStatuses.includes(error.status);
       (isMissing ? missing : failures).push({ symbol, at: sentAt, reason: error.reason });
       const refusals = [...missing, ...failures];
-      if (error.failure === 'refused' && done.length === 0 && refusals.length >= refusedMax) refused = error.reason;
+      const isLong = context.clock.monotonicMs() - begunMs >= failingMsMax;
+      const isAlike = done.length === 0 && refusals.length >= refusedMax;
+      if (isAlike && (error.failure === 'refused' || isLong)) refused = error.reason;
     }
   };
   const goesOn = (): boolean => stopped === null && refused === null && !context.signal.aborted;

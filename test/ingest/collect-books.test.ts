@@ -1,4 +1,7 @@
-import { describe, expect, test } from 'vitest';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Clock } from '../../src/core/clock.ts';
 import { collectBooks, spreadFirst } from '../../src/ingest/collect-books.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -14,6 +17,7 @@ async function polled(
   names: readonly string[] = symbols,
   baseUrl?: string,
   stop?: AbortController,
+  clock: Clock = systemClock,
 ) {
   const box = await startSandbox({ markets: 5, ...options }, { clock: systemClock });
   const limits = { requestsPerSecond: 5000, retryDelayMsMin: 1, retryDelayMsMax: 2, retryAttemptsMax: 2 };
@@ -23,7 +27,7 @@ async function polled(
   try {
     const collected = await collectBooks(
       {
-        ...{ upstream, clock: systemClock, runId: 'run', concurrency: 4, futureSkewMs: 60_000 },
+        ...{ upstream, clock, runId: 'run', concurrency: 4, futureSkewMs: 60_000 },
         signal: (stop ?? new AbortController()).signal,
         append: async (record) => void records.push(record),
         drain: async () => {},
@@ -44,6 +48,24 @@ describe('polling order books', () => {
     const { collected, requests } = await polled({ bookShapes: [] });
     expect(collected).toMatchObject({ done: [], refused: expect.stringMatching(/^answered 404/), stopped: null });
     expect(requests).toBeLessThan(30);
+  });
+
+  test('stops where the service has failed for every symbol for more than ten minutes', async () => {
+    const broken = createServer((_, response) => response.writeHead(503).end());
+    await new Promise<void>((resolve) => broken.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void broken.close());
+    const url = `http://127.0.0.1:${(broken.address() as AddressInfo).port}`;
+    const begunMs = systemClock.monotonicMs();
+    // Each look at the clock is some seconds after the one before: the first twenty failures take less than ten minutes.
+    let looks = 0;
+    const slow = { ...systemClock, monotonicMs: () => begunMs + 20_000 * looks++ };
+    const { collected, requests } = await polled({}, symbols, url, undefined, slow);
+    expect(collected).toMatchObject({ done: [], refused: expect.stringMatching(/^answered 503/), stopped: null });
+    expect(looks).toBeGreaterThan(30);
+    expect(requests).toBeLessThan(2 * 40);
+    const quick = await polled({}, symbols, url);
+    expect(quick.collected).toMatchObject({ done: [], refused: null, stopped: null });
+    expect(quick.collected.failures).toHaveLength(symbols.length);
   });
 
   test('stops where nobody answers, after trying one symbol alone', async () => {
