@@ -1,15 +1,15 @@
 import { asksLists, booksStep } from '../src/app/books-step.ts';
 import type { Job, OrderbookFlags } from '../src/app/job.ts';
+import { noneListed } from '../src/app/polled-symbols.ts';
 import { runJob } from '../src/app/run.ts';
 import { marketsStep, publishStep, verifyStep } from '../src/app/steps.ts';
-import { allSymbols } from '../src/state/symbols.ts';
 
 /** One poll of order books, published. */
 export const job: Job<OrderbookFlags> = {
   name: 'orderbook',
   run: (context, { symbols }) =>
     runJob(context, 'orderbook', { upstream: true }, async (run) => {
-      if (asksLists(run, symbols) && allSymbols(run.archive.state.db).length === 0) await marketsStep(run);
+      if (asksLists(run, symbols) && noneListed(run)) await marketsStep(run);
       await booksStep(run, symbols);
       await publishStep(run);
       await verifyStep(run);

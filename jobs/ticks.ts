@@ -1,7 +1,7 @@
 import type { Job, TicksFlags } from '../src/app/job.ts';
+import { noneListed } from '../src/app/polled-symbols.ts';
 import { runJob } from '../src/app/run.ts';
 import { endOfPoll, marketsStep, publishStep, ticksStep, verifyStep } from '../src/app/steps.ts';
-import { allSymbols } from '../src/state/symbols.ts';
 
 /** One poll of ticks up to now, published. */
 export const job: Job<TicksFlags> = {
@@ -10,7 +10,7 @@ export const job: Job<TicksFlags> = {
     const end = endOfPoll(context, null);
     return runJob(context, 'ticks', { upstream: true }, async (run) => {
       const unnamed = symbols.length === 0 && context.settings.symbols.length === 0;
-      if (unnamed && allSymbols(run.archive.state.db).length === 0) await marketsStep(run);
+      if (unnamed && noneListed(run)) await marketsStep(run);
       await ticksStep(run, end, symbols);
       await publishStep(run);
       await verifyStep(run);

@@ -32,6 +32,9 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
   return out;
 }
 
+/** Whether no market list has named a symbol yet: those that files brought are nobody's to follow. */
+export const noneListed = ({ archive }: Run): boolean => !allSymbols(archive.state.db).some(({ listed }) => listed);
+
 /** Of symbols named by hand, known or not. */
 export const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));

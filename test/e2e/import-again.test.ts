@@ -53,6 +53,16 @@ function journaled(output: string): number {
 }
 
 describe('after an import', () => {
+  test('into a new archive, ticks polls the lists first: what files brought is not all there is', async () => {
+    const box = await sandbox({ seed, nowMs: fixedNow, markets: 5 });
+    const output = folder();
+    const path = put(folder(), 'own.csv', csvOf([{ symbol: 'own', t: yesterday, p: 0.5 }]), fixedNow);
+    await importInto(output, [path]);
+    const { code, summary } = await job('ticks', box.url, output);
+    expect([code, summary.symbols.done]).toEqual([0, summary.symbols.planned]);
+    expect(summary.symbols.planned).toBeGreaterThan(1);
+  });
+
   test('a backfill asks for nothing but what the files do not cover', { timeout: 60_000 }, async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { symbol } = await polled(box);
