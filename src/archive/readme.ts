@@ -113,7 +113,7 @@ function missing({ days }: Manifest): string[] {
   return [
     `- Days of which there is nothing: ${listed(absent)}`,
     `- Days that are not complete: ${listed(said)}`,
-    '- The windows that are missing of each symbol, between the first and the last covered moment: `oddslake gaps`, or the view `gaps` below; of what is outside of that: `oddslake gaps --from DAY --to DAY`.',
+    '- The windows that are missing of each symbol, between the first and the last moment that is covered or has a tick: `oddslake gaps`, or the view `gaps` below; of what is outside of that: `oddslake gaps --from DAY --to DAY`.',
   ];
 }
 

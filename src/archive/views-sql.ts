@@ -141,10 +141,12 @@ LEFT JOIN (SELECT DISTINCT symbol FROM coverage WHERE dataset = 'ticks' AND orig
     needs: ['coverage', 'symbols', 'markets'],
     uses: ['lives'],
     sql: `-- Windows [t_from, t_to) of a symbol's life that no answer about ticks covers, between the first and the last moment
--- that the archive covers: nothing is known of them.
+-- that the archive covers or has a tick of: nothing is known of them.
 CREATE OR REPLACE VIEW gaps AS
 WITH known AS (
-  SELECT min(t_from) AS t_from, max(t_to) AS t_to FROM coverage WHERE dataset = 'ticks'
+  SELECT min(t_from) AS t_from, max(t_to) AS t_to FROM (
+    SELECT t_from, t_to FROM coverage WHERE dataset = 'ticks'
+    UNION ALL SELECT first_tick, last_tick + INTERVAL 1 MILLISECOND FROM symbols)
 ), alive AS (
   SELECT l.symbol, greatest(l.t_from, k.t_from) AS t_from, least(l.t_to, k.t_to) AS t_to
   FROM lives AS l, known AS k

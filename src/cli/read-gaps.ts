@@ -4,7 +4,7 @@ import type { SymbolFacts } from '../core/market.ts';
 import { isoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { gapsOf } from '../ingest/plan.ts';
-import { coverageOf, coverageSpan } from '../state/coverage.ts';
+import { coverageOf, knownSpan } from '../state/coverage.ts';
 import { allSymbols } from '../state/symbols.ts';
 import { duration, many } from './amounts.ts';
 import { askedEnds, knownSymbols } from './asked.ts';
@@ -26,10 +26,10 @@ export interface GapList extends Window {
   readonly gaps: readonly Gap[];
 }
 
-/** The gaps that the flags ask for; by default between the first and the last moment that anything covers. */
+/** The gaps that the flags ask for; by default between the first and the last moment of which anything is known. */
 export function listGaps(archive: Archive, flags: GapsAsked, nowMs: number): GapList {
   const { db } = archive.state;
-  const span = coverageSpan(db);
+  const span = knownSpan(db);
   const ends = askedEnds(flags);
   // What is still to come is no gap.
   const asked = { from: ends.from ?? span?.from ?? 0, to: Math.min(nowMs, ends.to ?? span?.to ?? 0) };
@@ -49,9 +49,9 @@ const gapsAmong = (archive: Archive, symbols: readonly SymbolFacts[], asked: Win
     })),
   );
 
-/** Gaps between the first and the last covered moment of the archive. */
+/** Gaps between the first and the last moment of which the archive knows anything. */
 export function countGaps(archive: Archive, symbols: readonly SymbolFacts[]): { windows: number; symbols: number } {
-  const span = coverageSpan(archive.state.db);
+  const span = knownSpan(archive.state.db);
   const gaps = span === null ? [] : gapsAmong(archive, symbols, span, false);
   return { windows: gaps.length, symbols: new Set(gaps.map((gap) => gap.symbol)).size };
 }

@@ -14,6 +14,7 @@ import {
   hashes,
   job,
   manifestOf,
+  minuteMs,
   run,
   sandbox,
   sleep,
@@ -61,6 +62,19 @@ describe('after an import', () => {
     const { code, summary } = await job('ticks', box.url, output);
     expect([code, summary.symbols.done]).toEqual([0, summary.symbols.planned]);
     expect(summary.symbols.planned).toBeGreaterThan(1);
+  });
+
+  test('without --covers, gaps names all that the files brought: nobody said that it is whole', async () => {
+    const output = folder();
+    const rows = [yesterday, yesterday + minuteMs].map((t) => ({ symbol: 'own', t, p: 0.5 }));
+    await importInto(output, [put(folder(), 'own.csv', csvOf(rows), fixedNow)]);
+    const { stdout } = await run(['gaps', '--output', output, '--json']);
+    expect(JSON.parse(stdout)).toMatchObject({
+      gaps: [{ symbol: 'own', from: yesterday, to: yesterday + minuteMs + 1 }],
+    });
+    const sql = 'SELECT symbol, epoch_ms(t_from)::BIGINT AS "from", epoch_ms(t_to)::BIGINT AS "to" FROM gaps';
+    const view = await run(['sql', sql, '--output', output, '--json']);
+    expect(JSON.parse(view.stdout)).toEqual([{ symbol: 'own', from: yesterday, to: yesterday + minuteMs + 1 }]);
   });
 
   test('a backfill asks for nothing but what the files do not cover', { timeout: 60_000 }, async () => {

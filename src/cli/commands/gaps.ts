@@ -8,8 +8,8 @@ export function addGaps(shell: Shell): void {
   const command = shell.program
     .command('gaps')
     .description("windows inside the asked range and the symbol's life that no successful request has covered")
-    .addOption(fromOption(' (default: the first covered moment)'))
-    .addOption(toOption(' (default: the last covered moment)'))
+    .addOption(fromOption(' (default: the first moment covered or with a tick)'))
+    .addOption(toOption(' (default: the last one)'))
     .addOption(symbolOption());
   withCommonFlags(command, idleWhereRead).action((flags: CommonFlags & GapsAsked) =>
     withArchive(flags, shell.version, async (archive, context) => {
