@@ -71,6 +71,9 @@ export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: n
   });
 }
 
+/** A market that is told to be active, and of no resolution any more, was reopened: that it had one is past. */
+const reopened = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
+
 /**
  * Takes in one poll of the market lists. Where the lists are `complete`, a listed symbol that none of them names
  * counts as inactive from now on; a list that was cut off is no reason to think a market gone.
@@ -89,8 +92,9 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
            canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
            question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
            is_active = excluded.is_active, opens_at = coalesce(excluded.opens_at, opens_at),
-           closes_at = coalesce(excluded.closes_at, closes_at), resolved_at = coalesce(excluded.resolved_at, resolved_at),
-           outcome = coalesce(excluded.outcome, outcome),
+           closes_at = coalesce(excluded.closes_at, closes_at),
+           resolved_at = iif(${reopened}, null, coalesce(excluded.resolved_at, resolved_at)),
+           outcome = iif(${reopened}, null, coalesce(excluded.outcome, outcome)),
            first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen),
            last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
            inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),

@@ -34,6 +34,15 @@ describe('observed markets', () => {
     expect(oneSymbol(db, 'A')).toMatchObject({ inactiveSince: now + 1, lastActive: now, lastSeen: now + 2 });
   });
 
+  test('forget a resolution once the market is told to be active without one, and not where that is left out', () => {
+    const db = database();
+    const over = { isActive: false, resolvedAt: now - 5, outcome: 1 };
+    observeMarkets(db, [market('A', over), market('B', over)], now, true);
+    observeMarkets(db, [market('A'), market('B', { isActive: null })], now + 1, true);
+    expect(oneSymbol(db, 'A')).toMatchObject({ isActive: true, resolvedAt: null, outcome: null, inactiveSince: null });
+    expect(oneSymbol(db, 'B')).toMatchObject({ resolvedAt: now - 5, outcome: 1 });
+  });
+
   test('of several markets with one symbol leave it active where one of them is, in whatever order they come', () => {
     const over = market('A', { canonicalId: 'old', isActive: false, resolvedAt: now - 5, outcome: 1 });
     const running = market('A', { canonicalId: 'new', question: 'Again?' });
