@@ -1,8 +1,20 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { addsUp, expectSentence, fixedDay, fixedNow, folder, hashes, job, run, sandbox, untruths } from './lake.ts';
+import {
+  addsUp,
+  expectSentence,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  job,
+  run,
+  sandbox,
+  ticksOf,
+  untruths,
+} from './lake.ts';
 
 const sizeKb = 3_000;
 
@@ -52,4 +64,40 @@ test('a disk that fills up ends a run with 1; with space again the next one comp
   expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
   expect(untruths(output, box)).toEqual([]);
   expect((await run(['verify', '--output', output])).code).toBe(0);
+}, 60_000);
+
+test('an export, a snapshot and an import onto a full disk end with 1, and leave nothing half there', async (context) => {
+  const disk = smallDisk();
+  if ('why' in disk) {
+    console.log(`skipped: ${disk.why}`);
+    return context.skip(disk.why);
+  }
+  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
+  const output = folder();
+  expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+  const before = hashes(output, '.');
+  const csv = join(folder(), 'own.csv');
+  const lines = Array.from({ length: 20_000 }, (_, i) => `own,${fixedNow - i * 1000},0.${(i % 89) + 10}\n`);
+  writeFileSync(csv, `symbol,t,p\n${lines.join('')}`);
+  fill(disk.at, 8_000);
+  const exported = (format: string) => ['export', '--output', output, '--out', join(disk.at, `slice.${format}`)];
+  for (const args of [
+    ...['parquet', 'arrow', 'csv', 'ndjson'].map(exported),
+    ['snapshot', join(disk.at, 'copy'), '--output', output],
+  ]) {
+    const { code, stderr } = await run(args);
+    expect(code, args.join(' ')).toBe(1);
+    expect(stderr).toMatch(/^oddslake: The disk is full.*Free some space/m);
+    expect(readdirSync(disk.at)).toEqual(['ballast']);
+  }
+  expect(hashes(output, '.')).toEqual(before);
+  rmSync(join(disk.at, 'ballast'));
+  fill(disk.at, 200_000);
+  const lake = join(disk.at, 'lake');
+  const imported = () => run(['import', csv, '--output', lake, '--set', 'source.name=own', '--json']);
+  expectSentence(await imported(), 1, /disk is full.*Free some space/);
+  rmSync(join(disk.at, 'ballast'));
+  const again = await imported();
+  expect([again.code, again.stderr]).toEqual([0, expect.not.stringContaining('oddslake:')]);
+  expect(ticksOf(lake).get('own')).toHaveLength(lines.length);
 }, 60_000);
