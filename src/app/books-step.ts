@@ -91,7 +91,7 @@ function account(run: Run, collected: BooksCollected, symbols: readonly string[]
   }
   for (const line of failureLines(collected, symbols, named, context.clock.nowMs())) run.failures.push(line);
   if (stopped !== null)
-    context.log.warn({ reason: stopped.reason }, 'the upstream cannot be reached any more; what was had is kept');
+    context.log.warn({ reason: stopped.reason }, 'the upstream is out of reach or out of order; what was had is kept');
 }
 
 /** What could not be had; one line where it is one cause, and no matter of single symbols. */

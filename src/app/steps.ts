@@ -174,7 +174,7 @@ function account(run: Run, collected: Collected): void {
   const { stopped } = collected;
   if (stopped !== null) {
     if (stopped.failure === 'credential' || !run.reached) throw stopped;
-    context.log.warn({ reason: stopped.reason }, 'the upstream cannot be reached any more; what was had is kept');
+    context.log.warn({ reason: stopped.reason }, 'the upstream is out of reach or out of order; what was had is kept');
     return;
   }
   const { retireAfterRuns } = context.settings.source;

@@ -42,18 +42,12 @@ export interface BooksCollected {
   readonly setAside: readonly string[];
   /** Why nothing more was asked: the credential was refused, or the upstream could not be reached any more. */
   readonly stopped: UpstreamError | null;
-  /** Why nothing more was asked: the service refused every one of the first symbols, or failed for all of them for long. */
+  /** Why nothing more was asked: the service refused every one of the first symbols, or did nothing but fail for long. */
   readonly refused: string | null;
 }
 
 /** Symbols refused, and none answered, after which no other is asked for. */
 const refusedMax = 20;
-
-/**
- * How long a service may fail for every symbol until it is taken for out of order, in ms: with the pauses it may ask for,
- * a long list would keep back for days what else a night has to publish.
- */
-const failingMsMax = 10 * 60_000;
 
 /** Statuses by which a service says that it has no such thing. */
 const missingStatuses: readonly (number | undefined)[] = [404, 410];
@@ -63,12 +57,11 @@ const missingStatuses: readonly (number | undefined)[] = [404, 410];
  * signal comes it returns what was done until then: whoever calls it throws.
  */
 export async function collectBooks(context: BooksContext, symbols: readonly string[]): Promise<BooksCollected> {
-  const line = openLine();
+  const line = openLine(context.clock);
   const done: string[] = [];
   const failures: BookFailure[] = [];
   const missing: BookFailure[] = [];
   const setAside: string[] = [];
-  const begunMs = context.clock.monotonicMs();
   let [snapshots, empty] = [0, 0];
   let stopped: UpstreamError | null = null;
   let refused: string | null = null;
@@ -95,10 +88,8 @@ export async function collectBooks(context: BooksContext, symbols: readonly stri
       if (error.failure === 'credential' || (alone && silent)) stopped ??= error;
       const isMissing = missingStatuses.includes(error.status);
       (isMissing ? missing : failures).push({ symbol, at: sentAt, reason: error.reason });
-      const refusals = [...missing, ...failures];
-      const isLong = context.clock.monotonicMs() - begunMs >= failingMsMax;
-      const isAlike = done.length === 0 && refusals.length >= refusedMax;
-      if (isAlike && (error.failure === 'refused' || isLong)) refused = error.reason;
+      const areAllRefused = done.length === 0 && missing.length + failures.length >= refusedMax;
+      if ((areAllRefused && error.failure === 'refused') || line.isOutOfOrder()) refused = error.reason;
     }
   };
   const goesOn = (): boolean => stopped === null && refused === null && !context.signal.aborted;

@@ -18,7 +18,7 @@ export interface Collected {
   readonly failures: readonly Failure[];
   /** Symbols polled for the first time of which the service has something, but not from the start asked for. */
   readonly shortened: readonly string[];
-  /** Why nothing more was asked: the credential was refused, or the upstream could not be reached any more. */
+  /** Why nothing more was asked: the credential was refused, the upstream could not be reached any more, or did nothing but fail for long. */
   readonly stopped: UpstreamError | null;
 }
 
@@ -36,7 +36,7 @@ export interface CollectContext extends CoverContext {
  * returns what was done until then: whoever calls it throws.
  */
 export async function collect(outer: CollectContext, plans: readonly SymbolPlan[]): Promise<Collected> {
-  const line = openLine();
+  const line = openLine(outer.clock);
   const context: CollectContext = {
     ...outer,
     upstream: { ticks: (query, signal) => line.listen(() => outer.upstream.ticks(query, signal)) },
@@ -62,7 +62,7 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
       if (context.signal.aborted && error === context.signal.reason) return;
       if (!(error instanceof UpstreamError)) throw error;
       const silent = error.failure === 'unreachable' && line.answers() === answersBefore;
-      if (error.failure === 'credential' || (alone && silent)) stopped = error;
+      if (error.failure === 'credential' || (alone && silent) || line.isOutOfOrder()) stopped = error;
       failed.add(symbol);
       await context.drain();
       for (const window of remaining(context, byName.get(symbol)!, error.reason)) failures.push(window);

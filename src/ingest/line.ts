@@ -1,3 +1,4 @@
+import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
 
 /** Whether anything answers at the upstream, as the requests of one collection find it. */
@@ -6,6 +7,8 @@ export interface Line {
   answers(): number;
   /** The last request that reached nothing while no other was answered; null where one has been since. */
   silence(): UpstreamError | null;
+  /** Whether the service has done nothing but fail for so long that asking for more would only keep the run from its end. */
+  isOutOfOrder(): boolean;
   /** Makes a request and notes whether it was answered. */
   listen<T>(request: () => Promise<T>): Promise<T>;
   /**
@@ -15,7 +18,14 @@ export interface Line {
   attempt(goesOn: () => boolean, work: (alone: boolean) => Promise<void>): Promise<boolean>;
 }
 
-export function openLine(): Line {
+/** Requests that fail in a row, and for how long, in ms, before a service is taken for out of order: with the
+ * pauses that it may ask for, a long list would keep back for days what else a night has to publish. */
+const failuresMax = 20;
+const failingMsMax = 10 * 60_000;
+
+export function openLine(clock: Pick<Clock, 'monotonicMs'>): Line {
+  let goodMs = clock.monotonicMs();
+  let failures = 0;
   let answers = 0;
   let silence: UpstreamError | null = null;
   let trial: Promise<void> | null = null;
@@ -23,17 +33,26 @@ export function openLine(): Line {
     answers++;
     silence = null;
   };
+  // To refuse one thing is work, too: a service does it that is in order.
+  const well = (): void => {
+    goodMs = clock.monotonicMs();
+    failures = 0;
+  };
   return {
     answers: () => answers,
     silence: () => silence,
+    isOutOfOrder: () => failures >= failuresMax && clock.monotonicMs() - goodMs >= failingMsMax,
     async listen(request) {
       const before = answers;
       try {
         const page = await request();
         answered();
+        well();
         return page;
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
+        if (error.failure === 'refused') well();
+        else failures++;
         if (error.status !== undefined) answered();
         else if (error.failure === 'unreachable' && answers === before) silence = error;
         throw error;

@@ -34,6 +34,7 @@ interface Given {
   readonly plans: readonly SymbolPlan[];
   readonly concurrency?: number;
   readonly signal?: AbortSignal;
+  readonly monotonicMs?: () => number;
 }
 
 /** Collects, and says what was asked for. */
@@ -48,7 +49,7 @@ async function collecting(given: Given): Promise<Collected & { asked: string[]; 
         return given.answer(query, nth);
       },
     },
-    clock: { nowMs: () => later, monotonicMs: () => later, sleep: async () => {} },
+    clock: { nowMs: () => later, monotonicMs: given.monotonicMs ?? (() => later), sleep: async () => {} },
     runId: 'run',
     origin: 'poll',
     learned: nothingLearned(),
@@ -153,6 +154,29 @@ describe('a service that cannot be reached', () => {
     });
     expect(stopped).toBe(down);
     expect(done).toEqual([]);
+  });
+
+  test('but failures for ten minutes stops the run, and what it refuses in between is no failure', async () => {
+    let minute = 0;
+    const monotonicMs = () => minute * 60_000;
+    const broken = () => {
+      minute++;
+      throw failure('transient', 'answered 503', 503);
+    };
+    const ended = await collecting({ plans: plansOf(60), answer: broken, monotonicMs });
+    expect(ended.stopped).toMatchObject({ reason: 'answered 503' });
+    expect(ended.asked).toHaveLength(20);
+    expect([ended.failed.length, ended.failures.length]).toEqual([60, 60]);
+    minute = 0;
+    const picky = (_: TicksQuery, nth: number) =>
+      nth % 10 === 0 ? Promise.reject(failure('refused', 'answered 404', 404)) : broken();
+    expect((await collecting({ plans: plansOf(60), answer: picky, monotonicMs })).stopped).toBeNull();
+    // Failures that follow one another quickly are no long time.
+    const quick = await collecting({
+      plans: plansOf(60),
+      answer: () => Promise.reject(failure('transient', 'x', 500)),
+    });
+    expect([quick.stopped, quick.asked.length]).toEqual([null, 60]);
   });
 
   test('while others are answered does not stop the run', async () => {
