@@ -66,7 +66,7 @@ const notes = `
 Ticks are rows of symbol, t, p: t in epoch milliseconds, or a timestamp; p as the price came. Saved pages are answers of
 the service as they were received (JSON, one a file); they cover what they state, rows only what --covers says. Markets are
 rows with a symbol or canonical_id, or saved answers; fields are found by source.field_paths. What cannot be used is
-set aside in .oddslake/quarantine. Importing a file again changes nothing.`;
+set aside in .oddslake/quarantine. Importing a file again changes no tick.`;
 
 const examples = `
   oddslake import --output lake saved-pages/
