@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock, Random } from './core/clock.ts';
 
@@ -24,3 +25,6 @@ export const systemClock: Clock = {
 };
 
 export const systemRandom: Random = () => Math.random();
+
+/** Bytes that nobody can guess, for secrets. */
+export const systemRandomBytes = (count: number): Uint8Array => randomBytes(count);

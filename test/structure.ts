@@ -6,6 +6,7 @@ const levels = [
   ['src/settings', 'src/contract', 'src/system.ts'],
   ['src/state'],
   ['src/query', 'src/research', 'src/workspace', 'src/archive', 'src/upstream'],
+  ['src/reading'],
   ['src/ingest', 'src/service', 'src/report', 'src/sandbox'],
   ['src/app'],
   ['src/cli'],
@@ -21,6 +22,12 @@ const soleImporters: Readonly<Record<string, string>> = {
   undici: 'src/upstream',
   'p-queue': 'src/upstream',
   croner: 'src/settings',
+  fastify: 'src/service',
+  '@fastify': 'src/service',
+  'prom-client': 'src/service',
+  kysely: 'src/workspace',
+  pg: 'src/workspace',
+  jose: 'src/workspace',
 };
 
 /** What may stand in one place only: the room or file, and the text. */

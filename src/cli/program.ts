@@ -13,6 +13,7 @@ import { addOrderbook } from './commands/orderbook.ts';
 import { addPublish } from './commands/publish.ts';
 import { addSandbox } from './commands/sandbox.ts';
 import { addSchedule } from './commands/schedule.ts';
+import { addServe } from './commands/serve.ts';
 import { addSnapshot } from './commands/snapshot.ts';
 import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
@@ -40,6 +41,8 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   for (const add of [addStatus, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);
   program.commandsGroup('Keep:');
   for (const add of [addVerify, addSnapshot, addUpgrade]) add(shell);
+  program.commandsGroup('Serve:');
+  for (const add of [addServe]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
   for (const command of program.commands) command.exitOverride();

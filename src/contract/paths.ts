@@ -7,6 +7,17 @@ export const paths = {
   researchBacktest: '/api/v1/research/backtest',
   bots: '/api/v1/bots',
   strategies: '/api/v1/strategies',
-  /** Planned by the service and not fixed yet; ours serves it. */
+  /** Planned by the service and not fixed yet; ours serves it, and what follows. */
   historicalMarkets: '/api/v1/historical/markets',
+  historicalTicks: '/api/v1/historical/ticks',
+  historicalCandles: '/api/v1/historical/candles',
+  historicalCoverage: '/api/v1/historical/coverage',
+  historicalOrderbooks: '/api/v1/historical/orderbooks',
+  export: '/api/v1/export',
+  openapi: '/api/v1/openapi.json',
+  documentation: '/docs',
+  health: '/healthz',
+  ready: '/readyz',
+  metrics: '/metrics',
+  catalogue: '/',
 } as const;

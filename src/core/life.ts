@@ -1,5 +1,5 @@
 import type { SymbolFacts } from './market.ts';
-import { contiguousEnd, dayMs, type Window } from './window.ts';
+import { contiguousEnd, dayMs, intersect, subtract, type Window } from './window.ts';
 
 /**
  * Whether the lists told of a resolution that has happened: a moment that lay ahead when they were last seen is a plan,
@@ -51,3 +51,13 @@ export const isDue = ({ retiredAt }: SymbolFacts, nowMs: number): boolean =>
 /** Where a symbol's cursor starts from: its first polled moment, or the beginning of its life. */
 export const cursorOf = (facts: SymbolFacts, coverage: readonly Window[]): number =>
   contiguousEnd(coverage, facts.polledFrom ?? lifeOf(facts).from);
+
+/**
+ * Windows of a symbol's life inside `asked` that nothing covers.
+ * @param fromNamed whether the start was asked for by name: an unknown opening bounds nothing then
+ */
+export function gapsOf(facts: SymbolFacts, coverage: readonly Window[], asked: Window, fromNamed: boolean): Window[] {
+  const { from, to } = lifeOf(facts);
+  const life = { from: fromNamed && facts.opensAt === null ? Number.NEGATIVE_INFINITY : from, to };
+  return subtract(intersect([life], [asked]), coverage);
+}

@@ -1,6 +1,6 @@
 import { cursorOf, isLive, type LingerRules, lifeOf } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { intersect, intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
+import { intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
 
 /** What one symbol is to be asked for. */
 export interface SymbolPlan {
@@ -72,16 +72,6 @@ export function planBackfill(
   const asked = rules.allKnown ? window : intersection(window, span);
   const wanted = isEmpty(asked) ? [] : [asked];
   return { symbol: facts.symbol, windows: rules.force ? wanted : subtract(wanted, coverage), first: false };
-}
-
-/**
- * Windows of a symbol's life inside `asked` that nothing covers.
- * @param fromNamed whether the start was asked for by name: an unknown opening bounds nothing then
- */
-export function gapsOf(facts: SymbolFacts, coverage: readonly Window[], asked: Window, fromNamed: boolean): Window[] {
-  const { from, to } = lifeOf(facts);
-  const life = { from: fromNamed && facts.opensAt === null ? Number.NEGATIVE_INFINITY : from, to };
-  return subtract(intersect([life], [asked]), coverage);
 }
 
 /** Requests a plan will take at least: one a window, and more where past density says that a page cannot hold it. */

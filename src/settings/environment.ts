@@ -11,6 +11,8 @@ const settingOf: Readonly<Record<string, string>> = {
   ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
   ODDSLAKE_OUTPUT: 'archive.output',
+  ODDSLAKE_DATABASE_URL: 'service.database_url',
+  ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
 };
 
 /** The settings that the environment names; an empty variable counts as not set, unknown ones are left alone. */

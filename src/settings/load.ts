@@ -41,6 +41,8 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   values.set('upstream.api_key', apiKey(merged, base));
   const keyFile = values.get('upstream.api_key_file');
   if (typeof keyFile === 'string') values.set('upstream.api_key_file', resolve(base, keyFile));
+  const keySet = values.get('service.tokens.jwks_file');
+  if (typeof keySet === 'string') values.set('service.tokens.jwks_file', resolve(base, keySet));
   values.set('archive.output', resolve(base, values.get('archive.output') as string));
 
   const nested = nest(values);

@@ -68,6 +68,32 @@ export const settingsSchema = section({
     jitter_seconds: number(60, 0, 3600),
     catch_up_hours: number(24, 0, 8760),
   }),
+  service: section({
+    host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
+    port: whole(8080, 0, 65_535),
+    database_url: nullable({ type: 'string', minLength: 1, secret: true }),
+    requests_per_minute: whole(600, 1, 10_000_000),
+    ticks_limit_max: whole(10_000, 1, 1_000_000),
+    rows_limit_max: whole(10_000, 1, 1_000_000),
+    lag_seconds_max: number(172_800, 0, 31_536_000),
+    cache_bytes_max: whole(256 * 1024 * 1024, 0, 64 * 1024 * 1024 * 1024),
+    queries_at_once_max: whole(4, 1, 256),
+    exports: section({
+      keep_hours: number(24, 0, 8760),
+      bytes_max: whole(10 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
+      waiting_max: whole(10, 1, 1000),
+    }),
+    tokens: section({
+      issuer: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },
+      audience: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },
+      secret: nullable({
+        ...{ type: 'string', minLength: 32, maxLength: 4096, secret: true },
+        description: 'a text of 32 to 4096 characters',
+      }),
+      jwks_url: nullable({ type: 'string', minLength: 1, maxLength: 2000 }),
+      jwks_file: nullable({ type: 'string', minLength: 1 }),
+    }),
+  }),
   log: section({
     level: { type: 'string', enum: ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'], default: 'info' },
   }),

@@ -5,8 +5,8 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/datasets.ts';
 import { verify } from '../../src/archive/verify.ts';
 import { definitions, definitionsFor } from '../../src/archive/views-sql.ts';
-import { listGaps } from '../../src/cli/read-gaps.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
+import { listGaps } from '../../src/reading/gaps.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import {
@@ -222,7 +222,11 @@ describe('what is known of time', () => {
     poll(archive, day0 + 55 * hourMs, over, early, market('BBB'));
     append(archive, answer('EARLY', [[day0 + 20 * hourMs, 0.5]]));
     await publishNow(archive);
-    const told = listGaps(archive, { symbol: [] }, now).gaps.map(({ symbol, from, to }) => [symbol, from, to]);
+    const told = listGaps(archive, { from: null, to: null, symbols: [] }, now).gaps.map(({ symbol, from, to }) => [
+      symbol,
+      from,
+      to,
+    ]);
     expect(new Set(told.map(([symbol]) => symbol))).toEqual(new Set(['BBB', 'EARLY', 'GONE', 'OVER', 'SOLO']));
     const [rows] = inFolder(root, [`SELECT symbol, ${ms('t_from')}, ${ms('t_to')} FROM gaps ORDER BY symbol, t_from`]);
     expect(values(rows!)).toEqual(told);

@@ -19,6 +19,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   export: ['--out', '--dataset', '--symbol', '--from', '--to', '--format'],
   sql: ['--format'],
   upgrade: [],
+  serve: [],
   sandbox: [],
   init: [],
   demo: [],
@@ -50,6 +51,8 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
   ODDSLAKE_OUTPUT: 'archive.output',
   ODDSLAKE_CONFIG: null,
+  ODDSLAKE_DATABASE_URL: 'service.database_url',
+  ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 

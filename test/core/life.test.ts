@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cursorOf, isLive, lifeOf } from '../../src/core/life.ts';
+import { cursorOf, gapsOf, isLive, lifeOf } from '../../src/core/life.ts';
 import { factsOf } from './facts.ts';
 
 const ever = Number.POSITIVE_INFINITY;
@@ -104,5 +104,22 @@ describe('the cursor', () => {
   test('stands at the beginning where nothing covers it', () => {
     expect(cursorOf(factsOf({ polledFrom: 25 }), coverage)).toBe(25);
     expect(cursorOf(factsOf({ opensAt: 5 }), coverage)).toBe(5);
+  });
+});
+
+describe('gaps', () => {
+  test('are windows of the life, inside what was asked, that nothing covers', () => {
+    const facts = factsOf({ opensAt: 100, resolvedAt: 200, inactiveSince: 200 });
+    expect(gapsOf(facts, [{ from: 120, to: 150 }], { from: 0, to: 180 }, true)).toEqual([
+      { from: 100, to: 120 },
+      { from: 150, to: 180 },
+    ]);
+    expect(gapsOf(facts, [{ from: 100, to: 200 }], { from: 0, to: 999 }, true)).toEqual([]);
+  });
+
+  test('begin, where no opening is known, with what was asked by name, else with the first tick or sight', () => {
+    const facts = factsOf({ firstTick: 70, firstSeen: 90 });
+    expect(gapsOf(facts, [], { from: 10, to: 100 }, true)).toEqual([{ from: 10, to: 100 }]);
+    expect(gapsOf(facts, [], { from: 10, to: 100 }, false)).toEqual([{ from: 70, to: 100 }]);
   });
 });

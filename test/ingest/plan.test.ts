@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { dayMs, intersect, subtract, union, type Window } from '../../src/core/window.ts';
-import { expectedRequests, gapsOf, isWanted, planBackfill, planPoll } from '../../src/ingest/plan.ts';
+import { expectedRequests, isWanted, planBackfill, planPoll } from '../../src/ingest/plan.ts';
 import { factsOf } from '../core/facts.ts';
 
 const end = Date.UTC(2026, 6, 10);
@@ -154,23 +154,6 @@ describe('a backfill', () => {
 
   test('asks beyond the life for all known symbols, where told to', () => {
     expect(planBackfill(alive, [], asked, { ...plain, allKnown: true }).windows).toEqual([asked]);
-  });
-});
-
-describe('gaps', () => {
-  test('are windows of the life, inside what was asked, that nothing covers', () => {
-    const facts = factsOf({ opensAt: 100, resolvedAt: 200, inactiveSince: 200 });
-    expect(gapsOf(facts, [{ from: 120, to: 150 }], { from: 0, to: 180 }, true)).toEqual([
-      { from: 100, to: 120 },
-      { from: 150, to: 180 },
-    ]);
-    expect(gapsOf(facts, [{ from: 100, to: 200 }], { from: 0, to: 999 }, true)).toEqual([]);
-  });
-
-  test('begin, where no opening is known, with what was asked by name, else with the first tick or sight', () => {
-    const facts = factsOf({ firstTick: 70, firstSeen: 90 });
-    expect(gapsOf(facts, [], { from: 10, to: 100 }, true)).toEqual([{ from: 10, to: 100 }]);
-    expect(gapsOf(facts, [], { from: 10, to: 100 }, false)).toEqual([{ from: 70, to: 100 }]);
   });
 });
 

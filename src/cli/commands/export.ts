@@ -1,12 +1,12 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
+import type { Exported } from '../../reading/export.ts';
 import { many, size } from '../amounts.ts';
 import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../asked.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
-import type { Exported } from '../write-export.ts';
 
 interface ExportFlags extends CommonFlags {
   readonly out: string;
@@ -45,7 +45,7 @@ export function addExport(shell: Shell): void {
           import('../../archive/datasets.ts'),
           import('../../archive/export-file.ts'),
           import('../../archive/slice.ts'),
-          import('../write-export.ts'),
+          import('../../reading/export.ts'),
         ]);
       const dataset = datasetNames.find((name) => name === flags.dataset);
       if (dataset === undefined)
@@ -60,7 +60,12 @@ export function addExport(shell: Shell): void {
       try {
         const file = requireWritable(archive.disk, archive.layout.root, flags.out);
         const symbols = knownSymbols(archive, flags.symbol).map((facts) => facts.symbol);
-        const exported = await writeExport(context, archive, { file, format, dataset, symbols, ...ends });
+        const display = await context.startDisplay('export', 1, 'rows');
+        const exported = await writeExport(
+          archive,
+          { file, format, dataset, symbols, ...ends },
+          { ...context, progress: (done, total) => display.update({ done, total }) },
+        ).finally(() => display.stop());
         process.stdout.write(flags.json === true ? `${JSON.stringify(exported)}\n` : exportedText(exported));
       } finally {
         archive.close();

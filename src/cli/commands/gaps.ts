@@ -1,7 +1,12 @@
-import { fromOption, symbolOption, toOption } from '../asked.ts';
-import type { GapsAsked } from '../read-gaps.ts';
+import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../asked.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
+
+interface GapsFlags extends CommonFlags {
+  readonly from?: string;
+  readonly to?: string;
+  readonly symbol: readonly string[];
+}
 
 /** `gaps`: what no successful request has covered. */
 export function addGaps(shell: Shell): void {
@@ -11,10 +16,14 @@ export function addGaps(shell: Shell): void {
     .addOption(fromOption(' (default: the first moment covered or with a tick)'))
     .addOption(toOption(' (default: the last one)'))
     .addOption(symbolOption());
-  withCommonFlags(command, idleWhereRead).action((flags: CommonFlags & GapsAsked) =>
+  withCommonFlags(command, idleWhereRead).action((flags: GapsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const { listGaps, gapsText } = await import('../read-gaps.ts');
-      const gaps = listGaps(archive, flags, context.clock.nowMs());
+      const [{ listGaps }, { gapsText }] = await Promise.all([
+        import('../../reading/gaps.ts'),
+        import('../gaps-text.ts'),
+      ]);
+      const asked = { ...askedEnds(flags), symbols: knownSymbols(archive, flags.symbol) };
+      const gaps = listGaps(archive, asked, context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : gapsText(gaps));
     }),
   );

@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { wholeNumber } from '../asked.ts';
 import { withExamples, withTerms } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
 
@@ -26,13 +26,13 @@ export function addSql(shell: Shell): void {
   withTerms(command, "Beside the datasets there are, as in the archive's own views.sql:", terms);
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((statement: string, flags: SqlFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
+    withArchive(flags, shell.version, async (archive, context) => {
       const format = flags.json === true ? 'json' : flags.format;
       if (format === 'parquet' && process.stdout.isTTY) {
         throw new UsageError('--format parquet writes bytes: send them to a file, e.g. > result.parquet');
       }
-      const { openArchiveQuery } = await import('../archive-query.ts');
-      const { query, close } = await openArchiveQuery(context, statement);
+      const { openArchiveQuery } = await import('../../reading/pinned.ts');
+      const { query, close } = await openArchiveQuery(archive, statement, context.random);
       try {
         if (format !== 'table') return await query.write(statement, format, process.stdout, context.signal);
         const { renderTable } = await import('../table.ts');

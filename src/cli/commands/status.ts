@@ -1,6 +1,6 @@
 import { exitCodes } from '../../core/errors.ts';
 import { parseDuration } from '../../core/time.ts';
-import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 interface StatusFlags extends CommonFlags {
@@ -14,10 +14,15 @@ export function addStatus(shell: Shell): void {
     .description('cursors, lag, journaled ticks, gaps, last run; exit 4 where the lag is greater than --max-lag')
     .option('--max-lag <duration>', 'how far the watermark may lie behind now, e.g. 90s, 15m, 2h, 1d');
   withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) =>
-    withContext(flags, shell.version, false, async (context) => {
+    withArchive(flags, shell.version, async (archive, context) => {
       const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
-      const { readStatus, statusText } = await import('../read-status.ts');
-      const status = readStatus(context);
+      const [{ readStatus }, { lingerRules }, { statusText }] = await Promise.all([
+        import('../../reading/status.ts'),
+        import('../../app/run.ts'),
+        import('../status-text.ts'),
+      ]);
+      const rules = { ...lingerRules(context), named: context.settings.symbols };
+      const status = readStatus(archive, rules, context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : statusText(status));
       const late = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (late) process.stderr.write(`oddslake: the lag is greater than ${flags.maxLag}.\n`);

@@ -21,7 +21,10 @@ export function addSymbols(shell: Shell): void {
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((text: readonly string[], flags: SymbolsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const { listSymbols, symbolsText } = await import('../read-symbols.ts');
+      const [{ listSymbols }, { symbolsText }] = await Promise.all([
+        import('../../reading/symbols.ts'),
+        import('../symbols-text.ts'),
+      ]);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
       process.stdout.write(
         flags.json === true ? `${JSON.stringify(list)}\n` : symbolsText(list, flags.rows, styleOf(process.stdout)),

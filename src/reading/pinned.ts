@@ -1,38 +1,19 @@
 import { join } from 'node:path';
-import type { Context } from '../app/context.ts';
-import { openConfiguredArchive } from '../app/run.ts';
 import type { Archive } from '../archive/archive.ts';
 import { type DatasetName, datasetNames, datasets } from '../archive/datasets.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { type Pin, pin } from '../archive/pin.ts';
 import { hasDailyCandles } from '../archive/views-file.ts';
 import { type Definition, definitions, definitionsFor } from '../archive/views-sql.ts';
+import type { Random } from '../core/clock.ts';
 import { openQuery } from '../query/open.ts';
 import type { Query } from '../query/query.ts';
 
 const memoryBytesMax = 4 * 1024 ** 3;
 
 /** SQL over one generation of the archive: the datasets that the statement means are pinned while it runs. */
-export async function openArchiveQuery(
-  context: Context,
-  statement: string,
-): Promise<{ query: Query; close(): Promise<void> }> {
-  const archive = openConfiguredArchive(context, false);
-  try {
-    const meant = meantBy(statement, hasDailyCandles(archive.manifest()));
-    const opened = await openPinned(context, archive, { ...meant, memoryBytesMax });
-    return {
-      query: opened.query,
-      async close() {
-        await opened.close();
-        archive.close();
-      },
-    };
-  } catch (error) {
-    archive.close();
-    throw error;
-  }
-}
+export const openArchiveQuery = (archive: Archive, statement: string, random: Random): Promise<PinnedQuery> =>
+  openPinned(archive, { ...meantBy(statement, hasDailyCandles(archive.manifest())), memoryBytesMax }, random);
 
 export interface PinnedQuery {
   readonly query: Query;
@@ -50,9 +31,9 @@ export interface Slice {
 }
 
 /** Pins some datasets, or those of their files that are wanted, and opens a query over just them. */
-export async function openPinned(context: Context, archive: Archive, slice: Slice): Promise<PinnedQuery> {
+export async function openPinned(archive: Archive, slice: Slice, random: Random): Promise<PinnedQuery> {
   const { names, defined = [], memoryBytesMax } = slice;
-  const id = Math.floor(context.random() * 36 ** 8).toString(36);
+  const id = Math.floor(random() * 36 ** 8).toString(36);
   const scratch = join(archive.layout.private, 'pins', `${process.pid}-${id}-scratch`);
   const pinned = pin(archive, names, id, slice.wanted);
   const sources = names.map((name) => ({

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { listSymbols, symbolsText } from '../../src/cli/read-symbols.ts';
+import { symbolsText } from '../../src/cli/symbols-text.ts';
+import { listSymbols } from '../../src/reading/symbols.ts';
 import { ensureSymbols, noteOutcomes, observeMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 

@@ -1,11 +1,11 @@
-import type { Context, Display } from '../app/context.ts';
 import type { Archive } from '../archive/archive.ts';
 import { type DatasetName, datasets } from '../archive/datasets.ts';
 import { columnarPieces, type ExportFormat, requireIntact, writeInPlace } from '../archive/export-file.ts';
 import { mayHold, shapes } from '../archive/slice.ts';
+import type { Random } from '../core/clock.ts';
 import type { Query } from '../query/query.ts';
 import { type KeyRange, rangesSql, rowsSql, type Slice, sliceChunks } from '../query/slice.ts';
-import { openPinned, type PinnedQuery } from './archive-query.ts';
+import { openPinned, type PinnedQuery } from './pinned.ts';
 
 export interface ExportAsked {
   /** Absolute; one that is there is replaced. */
@@ -32,6 +32,14 @@ export interface Exported {
   readonly to: number | null;
 }
 
+/** What goes on beside an export. */
+export interface Watching {
+  readonly random: Random;
+  readonly signal: AbortSignal;
+  /** Told now and then how many rows of how many are written. */
+  progress(done: number, total: number): void;
+}
+
 /** What DuckDB may hold in memory; a range that needs more is sorted on disk. */
 const memoryBytesMax = 1024 ** 3;
 
@@ -39,27 +47,26 @@ const memoryBytesMax = 1024 ** 3;
 const sortedRowsMax = 1_000_000;
 
 /** Writes one slice of one generation, sorted as the dataset, into one file. */
-export async function writeExport(context: Context, archive: Archive, asked: ExportAsked): Promise<Exported> {
+export async function writeExport(archive: Archive, asked: ExportAsked, watching: Watching): Promise<Exported> {
+  const { random, signal } = watching;
   const { dataset, symbols, from, to, format, file } = asked;
   const { keys, span } = shapes[dataset];
   const wanted = mayHold(archive.manifest(), dataset, symbols, { from, to });
-  const opened = await openPinned(context, archive, { names: [dataset], wanted, memoryBytesMax });
-  const display = await context.startDisplay('export', 1, 'rows');
+  const opened = await openPinned(archive, { names: [dataset], wanted, memoryBytesMax }, random);
   try {
     const { manifest } = opened.pinned;
     for (const one of manifest.datasets[dataset].files.filter(wanted)) {
-      context.signal.throwIfAborted();
+      signal.throwIfAborted();
       requireIntact(archive.disk, opened.pinned, one);
       await new Promise((resolve) => setImmediate(resolve));
     }
     const slice: Slice = { dataset, columns: datasets[dataset], keys, symbols, span, from, to };
-    const { ranges, rows } = await rangesOf(opened.query, slice, context.signal);
-    const id = Math.floor(context.random() * 36 ** 8).toString(36);
-    const pieces = piecesOf(opened, slice, ranges, asked, { display, rows, signal: context.signal });
+    const { ranges, rows } = await rangesOf(opened.query, slice, signal);
+    const id = Math.floor(random() * 36 ** 8).toString(36);
+    const pieces = piecesOf(opened, slice, ranges, asked, rows, watching);
     const written = await writeInPlace(archive.disk, file, id, pieces);
     return { file, dataset, format, rows, ...written, generation: manifest.generation, from, to };
   } finally {
-    display.stop();
     await opened.close();
   }
 }
@@ -78,24 +85,19 @@ async function rangesOf(
   };
 }
 
-interface Watching {
-  readonly display: Display;
-  readonly rows: number;
-  readonly signal: AbortSignal;
-}
-
 function piecesOf(
   { query }: PinnedQuery,
   slice: Slice,
   ranges: readonly (KeyRange | null)[],
   { dataset, format }: ExportAsked,
-  { display, rows, signal }: Watching,
+  rows: number,
+  { progress, signal }: Watching,
 ): AsyncIterable<Uint8Array> {
   const isColumnar = format === 'parquet' || format === 'arrow';
   let done = 0;
   const tell = (count: number): void => {
     done += count;
-    display.update({ done, total: rows });
+    progress(done, rows);
   };
   async function* chunks() {
     for await (const chunk of sliceChunks(query, slice, ranges, signal)) {

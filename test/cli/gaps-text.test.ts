@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { gapsText } from '../../src/cli/read-gaps.ts';
+import { gapsText } from '../../src/cli/gaps-text.ts';
 
 test('a symbol breaks no line and moves no cursor', () => {
   const gap = { symbol: 'a\nb\u001b[2J', from: 0, to: 1000 };

@@ -1,0 +1,49 @@
+import { join } from 'node:path';
+import type { Archive } from '../archive/archive.ts';
+import { UsageError } from '../core/errors.ts';
+import { watchCurrent } from '../reading/current.ts';
+import { openVerifiedFiles } from '../reading/verified-files.ts';
+import { createService } from '../service/server.ts';
+import { systemRandomBytes } from '../system.ts';
+import { openWorkspace, type Workspace } from '../workspace/workspace.ts';
+import type { Context } from './context.ts';
+
+export interface Serving {
+  /** Where it listens, e.g. http://127.0.0.1:8080 */
+  readonly url: string;
+  /** Lets what is under way come to its end, and stops. */
+  stop(): Promise<void>;
+}
+
+/** The service's own database, as the settings name it. */
+export const openConfiguredWorkspace = (archive: Archive): Promise<Workspace> =>
+  openWorkspace(join(archive.layout.private, 'service.sqlite'), systemRandomBytes);
+
+/** Starts the service over an archive, which stays open until it is stopped. */
+export async function startService(context: Context, archive: Archive): Promise<Serving> {
+  const { host, port } = context.settings.service;
+  const workspace = await openConfiguredWorkspace(archive);
+  try {
+    const app = await createService({
+      ...context,
+      archive,
+      workspace,
+      current: watchCurrent(archive),
+      files: openVerifiedFiles(archive, context.settings.service.cacheBytesMax),
+    });
+    const url = await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
+      const why = error.code === 'EADDRINUSE' ? 'another program has it' : error.code;
+      throw new UsageError(`service.port ${port} at ${host} cannot be had: ${why}. Set another, or 0 for a free one.`);
+    });
+    return {
+      url,
+      async stop() {
+        await app.close();
+        await workspace.close();
+      },
+    };
+  } catch (error) {
+    await workspace.close();
+    throw error;
+  }
+}

@@ -1,0 +1,29 @@
+import { withExamples } from '../help.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+/** `serve`: the HTTP service over the archive, until it is stopped. */
+export function addServe(shell: Shell): void {
+  const command = shell.program
+    .command('serve')
+    .description('serve the archive over HTTP, to holders of keys (oddslake keys create), until it is stopped');
+  withExamples(command, examples);
+  withCommonFlags(command, idleWhereRead).action((flags: CommonFlags) =>
+    withArchive(flags, shell.version, async (archive, context) => {
+      const { startService } = await import('../../app/serve.ts');
+      const service = await startService(context, archive);
+      process.stdout.write(
+        flags.json === true
+          ? `${JSON.stringify({ url: service.url })}\n`
+          : `serving ${archive.layout.root} at ${service.url}\n`,
+      );
+      if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
+      await service.stop();
+      context.log.info({}, 'the service stopped');
+    }),
+  );
+}
+
+const examples = `
+  oddslake serve --output lake
+  oddslake serve --output lake --set service.host=0.0.0.0 --set service.port=80`;

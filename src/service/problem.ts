@@ -1,0 +1,75 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { type Problem, problemType } from '../contract/problem.ts';
+import { DamageError, UsageError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+
+/** An answer that is an error; what is thrown as anything else tells the client nothing but that it was ours. */
+export class ProblemError extends Error {
+  readonly status: number;
+  readonly errors: Problem['errors'];
+  readonly headers: Readonly<Record<string, string>>;
+  constructor(
+    status: number,
+    detail: string,
+    rest: { readonly errors?: Problem['errors']; readonly headers?: Readonly<Record<string, string>> } = {},
+  ) {
+    super(detail);
+    this.name = 'ProblemError';
+    this.status = status;
+    this.errors = rest.errors;
+    this.headers = rest.headers ?? {};
+  }
+}
+
+const titles: Readonly<Record<number, string>> = {
+  ...{ 400: 'Bad request', 401: 'Credential missing or bad', 403: 'Not allowed', 404: 'Not found' },
+  ...{ 405: 'Method not allowed', 406: 'Not acceptable', 408: 'Request timeout', 409: 'Conflict', 410: 'Gone' },
+  ...{ 412: 'Precondition failed', 413: 'Content too large', 414: 'URI too long', 415: 'Unsupported media type' },
+  ...{ 416: 'Range not satisfiable', 422: 'Unprocessable content', 429: 'Too many requests' },
+  ...{ 431: 'Request header fields too large', 500: 'Internal error', 501: 'Not implemented' },
+  ...{ 503: 'Service unavailable' },
+};
+
+export const problemOf = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
+  ...{ type: 'about:blank', title: titles[status] ?? 'Error', status },
+  ...(detail === undefined ? {} : { detail }),
+  ...(errors === undefined ? {} : { errors }),
+});
+
+/** Sends what was thrown as problem+json. Nothing of an error that is ours reaches the client: it is in the log. */
+export function sendProblem(log: Log, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const problem = toProblem(error);
+  if (problem.status >= 500)
+    log.error({ err: error, method: request.method, route: request.routeOptions.url }, 'a request failed');
+  if (error instanceof ProblemError) reply.headers(error.headers);
+  return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
+}
+
+function toProblem(error: unknown): Problem {
+  if (error instanceof ProblemError) return problemOf(error.status, error.message, error.errors);
+  if (error instanceof UsageError) return problemOf(400, error.message);
+  if (error instanceof DamageError)
+    return problemOf(503, 'What was asked for is damaged in the archive and is not served until it is repaired.');
+  const { validation, validationContext, statusCode = 500 } = error as FastifyError;
+  if (validation !== undefined) {
+    const errors = validation.map(({ instancePath, params, message, keyword }) => ({
+      name: nameOf(instancePath, params),
+      reason: keyword === 'additionalProperties' ? 'is not known here' : (message ?? 'is not valid'),
+    }));
+    return problemOf(400, `The ${validationContext ?? 'request'} is not as documented.`, errors);
+  }
+  if (statusCode >= 400 && statusCode < 500) return problemOf(statusCode, (error as Error).message);
+  return problemOf(500, 'Something went wrong here; the request may be tried again.');
+}
+
+function nameOf(instancePath: string, params: Record<string, unknown>): string {
+  const inner = params.missingProperty ?? params.additionalProperty;
+  return [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])].join('.');
+}
+
+/** Paths and methods that no route has. */
+export function refuseUnknown(app: FastifyInstance): void {
+  app.setNotFoundHandler(() => {
+    throw new ProblemError(404, 'There is nothing at this path.');
+  });
+}

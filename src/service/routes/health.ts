@@ -1,0 +1,20 @@
+import { Type } from 'typebox';
+import { paths } from '../../contract/paths.ts';
+import type { App } from '../server.ts';
+
+/** `/healthz`: the process answers. */
+export function healthRoutes(app: App): void {
+  app.get(
+    paths.health,
+    {
+      config: { access: 'open' },
+      schema: {
+        summary: 'Whether the process answers',
+        tags: ['operations'],
+        security: [],
+        response: { 200: Type.Object({ status: Type.Literal('ok') }) },
+      },
+    },
+    async () => ({ status: 'ok' as const }),
+  );
+}

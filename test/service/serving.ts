@@ -1,0 +1,79 @@
+import { onTestFinished } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import type { Log } from '../../src/core/log.ts';
+import { watchCurrent } from '../../src/reading/current.ts';
+import { openVerifiedFiles } from '../../src/reading/verified-files.ts';
+import { createService } from '../../src/service/server.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { systemRandom, systemRandomBytes } from '../../src/system.ts';
+import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
+import { clockAt, now, scratchFolder } from '../archive/scratch.ts';
+
+// The wiring of the tests of the service: the real server on loopback over a real archive, a real key, a clock that stands.
+
+export interface ServingOptions {
+  /** As `--set` has them: `service.ticks_limit_max=10`. */
+  readonly set?: readonly string[];
+  readonly clock?: Clock;
+  readonly log?: Log;
+}
+
+export interface Serving {
+  readonly url: string;
+  /** A market data key. */
+  readonly key: string;
+  readonly workspace: Workspace;
+  /** Asks with the key, unless `headers` have another authorization; an empty one sends none. */
+  ask(path: string, init?: RequestInit): Promise<Response>;
+  /** The same, its body read as JSON. */
+  json<T = Record<string, unknown>>(
+    path: string,
+    init?: RequestInit,
+  ): Promise<{ status: number; headers: Headers; body: T }>;
+}
+
+const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** Serves an archive until the test is over. */
+export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
+  const { set = [], clock = clockAt(now), log = silent } = options;
+  const settings = await loadSettings({ env: {}, cwd: scratchFolder(), set: ['service.port=0', ...set] });
+  const workspace = await openWorkspace(`${scratchFolder()}/service.sqlite`, systemRandomBytes);
+  const { key } = await workspace.createKey(
+    { name: 'test', expiresAt: null, requestsPerMinute: 1_000_000 },
+    clock.nowMs(),
+  );
+  const stop = new AbortController();
+  const app = await createService({
+    ...{
+      archive,
+      current: watchCurrent(archive),
+      files: openVerifiedFiles(archive, settings.service.cacheBytesMax),
+      workspace,
+      settings,
+      clock,
+      log,
+    },
+    ...{ random: systemRandom, version: '0.0.0-test', signal: stop.signal },
+  });
+  const url = await app.listen({ host: settings.service.host, port: settings.service.port });
+  onTestFinished(async () => {
+    stop.abort();
+    await app.close();
+    await workspace.close();
+  });
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers);
+    if (!headers.has('authorization')) headers.set('authorization', `Bearer ${key}`);
+    if (headers.get('authorization') === '') headers.delete('authorization');
+    return fetch(`${url}${path}`, { ...init, headers });
+  };
+  return {
+    ...{ url, key, workspace, ask },
+    async json<T>(path: string, init?: RequestInit) {
+      const answer = await ask(path, init);
+      return { status: answer.status, headers: answer.headers, body: (await answer.json()) as T };
+    },
+  };
+}
