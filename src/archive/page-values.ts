@@ -1,0 +1,173 @@
+import { zstdDecompressSync } from 'node:zlib';
+
+/*
+ * Values of Parquet's data pages, of the encodings that our writer uses, without going through Arrow:
+ * https://parquet.apache.org/docs/file-format/data-pages/encodings/
+ */
+
+export const encodings = { plain: 0, plainDictionary: 2, deltaBinaryPacked: 5, rleDictionary: 8 } as const;
+
+/** A page's body in its file: `size` bytes from `at`, `plainSize` once they are decompressed. */
+export interface PageBody {
+  readonly at: number;
+  readonly size: number;
+  readonly plainSize: number;
+}
+
+/** A page of `rows` values, the first of them row `first` of the file. `dictionary` where its values are indexes of one. */
+export interface Page extends PageBody {
+  readonly first: number;
+  readonly rows: number;
+  readonly encoding: number;
+  readonly dictionary: (PageBody & { readonly values: number }) | null;
+}
+
+export function plainBytes(file: Uint8Array, { at, size, plainSize }: PageBody): Uint8Array {
+  if (at + size > file.length) throw new Error('a page ends after its file');
+  const plain = zstdDecompressSync(file.subarray(at, at + size), { maxOutputLength: Math.max(1, plainSize) });
+  if (plain.length !== plainSize) throw new Error('a page has another length than its header says');
+  return plain;
+}
+
+/** The `width` bits, 0 to 50, from bit `at` on, lowest first. What lies after the end counts as zero. */
+function bitsAt(bytes: Uint8Array, at: number, width: number): number {
+  if (width > 25) return bitsAt(bytes, at, 25) + bitsAt(bytes, at + 25, width - 25) * 2 ** 25;
+  const i = at >>> 3;
+  const four = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
+  return (four >>> (at & 7)) & (2 ** width - 1);
+}
+
+/** A reader of variable-length integers; `at` moves. */
+interface Cursor {
+  readonly bytes: Uint8Array;
+  at: number;
+}
+
+function varint(cursor: Cursor): number {
+  let value = 0;
+  for (let scale = 1; scale <= Number.MAX_SAFE_INTEGER; scale *= 128) {
+    const next = cursor.bytes[cursor.at++];
+    if (next === undefined) throw new Error('a page ends too early');
+    value += (next & 127) * scale;
+    if (next < 128) return value;
+  }
+  throw new Error('a number in a page is too long');
+}
+
+function zigzag(cursor: Cursor): number {
+  const value = varint(cursor);
+  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+}
+
+/**
+ * Calls `visit` with the indexes of a dictionary page's values `from` to `to` of `rows`, runs of equal ones at once
+ * where they are stored so.
+ */
+export function visitIndexes(
+  bytes: Uint8Array,
+  rows: number,
+  from: number,
+  to: number,
+  visit: (index: number, count: number) => void,
+): void {
+  const width = bytes[0]!;
+  if (!(width <= 32)) throw new Error('a page has indexes of an unknown width');
+  const cursor = { bytes, at: 1 };
+  for (let row = 0; row < Math.min(rows, to); ) {
+    const head = varint(cursor);
+    if (head % 2 === 0) {
+      const count = head / 2;
+      if (count === 0) throw new Error('a page has an empty run');
+      const index = bitsAt(bytes, cursor.at * 8, width);
+      cursor.at += (width + 7) >> 3;
+      const seen = Math.min(row + count, to) - Math.max(row, from);
+      if (seen > 0) visit(index, seen);
+      row += count;
+    } else {
+      const count = ((head - 1) / 2) * 8;
+      const end = Math.min(row + count, to);
+      const start = cursor.at * 8;
+      for (let i = Math.max(row, from); i < end; i++) visit(bitsAt(bytes, start + (i - row) * width, width), 1);
+      cursor.at += (count / 8) * width;
+      row += count;
+    }
+    if (cursor.at > bytes.length) throw new Error('a page ends too early');
+  }
+}
+
+/** Reads values `from` to `to` of differences into `out` from `outAt` on. */
+function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Array, outAt: number): void {
+  const cursor = { bytes, at: 0 };
+  const blockValues = varint(cursor);
+  const miniblocks = varint(cursor);
+  const total = varint(cursor);
+  if (total < to || miniblocks === 0 || blockValues % miniblocks !== 0) throw new Error('a page lacks values');
+  const miniValues = blockValues / miniblocks;
+  let value = zigzag(cursor);
+  if (from === 0 && to > 0) out[outAt] = value;
+  for (let row = 1; row < to; ) {
+    const least = zigzag(cursor);
+    const widths = cursor.at;
+    cursor.at += miniblocks;
+    for (let mini = 0; mini < miniblocks && row < to; mini++) {
+      const width = bytes[widths + mini]!;
+      if (!(width <= 50)) throw new Error('a page has differences too wide');
+      const end = Math.min(row + miniValues, to);
+      for (let bit = cursor.at * 8; row < end; row++, bit += width) {
+        value += least + (width === 0 ? 0 : bitsAt(bytes, bit, width));
+        if (row >= from) out[outAt + row - from] = value;
+      }
+      cursor.at += (miniValues * width) / 8;
+    }
+  }
+}
+
+/** The doubles, or the 64-bit integers as doubles, stored plainly from value `from` to `to`. */
+function plainValues(bytes: Uint8Array, type: 'double' | 'int64', from: number, to: number): Float64Array {
+  if (to * 8 > bytes.length) throw new Error('a page ends too early');
+  const aligned = new Uint8Array(bytes.subarray(from * 8, to * 8)).buffer;
+  if (type === 'double') return new Float64Array(aligned);
+  const halves = new Int32Array(aligned);
+  return Float64Array.from(
+    { length: to - from },
+    (_, i) => (halves[2 * i]! >>> 0) + halves[2 * i + 1]! * 4_294_967_296,
+  );
+}
+
+/** The values of a column's rows `from` to `to`, `pages` being those of the column in order. */
+export function readValues(
+  file: Uint8Array,
+  pages: readonly Page[],
+  type: 'double' | 'int64',
+  from: number,
+  to: number,
+): Float64Array {
+  const out = new Float64Array(to - from);
+  let filled = 0;
+  let dictionary: { of: PageBody; values: Float64Array } | undefined;
+  for (const page of pages) {
+    const [a, b] = [Math.max(from, page.first) - page.first, Math.min(to, page.first + page.rows) - page.first];
+    if (a >= b) continue;
+    const bytes = plainBytes(file, page);
+    const at = page.first + a - from;
+    if (page.encoding === encodings.plain) out.set(plainValues(bytes, type, a, b), at);
+    else if (page.encoding === encodings.deltaBinaryPacked && type === 'int64') readDeltas(bytes, a, b, out, at);
+    else if (page.dictionary !== null) {
+      if (dictionary?.of !== page.dictionary) {
+        const values = plainValues(plainBytes(file, page.dictionary), type, 0, page.dictionary.values);
+        dictionary = { of: page.dictionary, values };
+      }
+      const { values } = dictionary;
+      let i = at;
+      visitIndexes(bytes, page.rows, a, b, (index, count) => {
+        const value = values[index];
+        if (value === undefined) throw new Error('a page names what its dictionary lacks');
+        out.fill(value, i, i + count);
+        i += count;
+      });
+    } else throw new Error(`a page has values of the unknown encoding ${page.encoding}`);
+    filled += b - a;
+  }
+  if (filled !== to - from) throw new Error('pages are missing');
+  return out;
+}
