@@ -3,6 +3,7 @@ import { type Covered, joinForPublishing, overlay } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
 import { type Conflict, type Merged, mergePart, noPart, type PartColumns } from '../core/merge.ts';
 import { compareUtf8 } from '../core/order.ts';
+import { firstAtOrAfter } from '../core/search.ts';
 import { type Bin, binTicksByRun, readBin, readBinCoverage } from '../state/journal.ts';
 import type { BookAnswer } from '../state/journal-books.ts';
 import { dayStandings } from '../state/standings.ts';
@@ -136,17 +137,6 @@ function updateCoverage(
       }),
     );
   }
-}
-
-function firstAtOrAfter(t: Float64Array, moment: number): number {
-  let low = 0;
-  let high = t.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (t[middle]! < moment) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 function deltasOf(added: ReadonlyMap<string, number>, columns: PartColumns): TickDelta[] {

@@ -1,7 +1,6 @@
-import { type Page, type PageBody, plainBytes, readValues, visitIndexes } from './page-values.ts';
-import { encodings } from './page-values.ts';
 import type { TickColumns } from '../core/tick.ts';
-import { readStruct, type Field, type Struct } from './thrift.ts';
+import { encodings, type Page, type PageBody, plainBytes, readValues, visitIndexes } from './page-values.ts';
+import { type Field, readStruct, type Struct } from './thrift.ts';
 import { decodeTicks } from './ticks-file.ts';
 
 /** Where the ticks of a part are in its file: symbol i holds rows offsets[i] to offsets[i + 1]. */

@@ -42,12 +42,31 @@ export const Tick = Type.Object({
 });
 export type Tick = Type.Static<typeof Tick>;
 
-export const TicksQuery = Type.Object({
-  symbol: Type.String({ minLength: 1, description: 'Market symbol.' }),
-  from: Type.Optional(EpochMs('Window start, included')),
-  to: Type.Optional(EpochMs('Window end, excluded')),
-  limit: Type.Optional(Type.Integer({ minimum: 1, description: 'Maximum ticks; capped internally by the service.' })),
-});
+export const TicksQuery = Type.Object(
+  {
+    symbol: Type.String({ minLength: 1, description: 'Market symbol.' }),
+    from: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'Window start, included, epoch milliseconds UTC. Without it: the latest ticks before `to`.',
+      }),
+    ),
+    to: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'Window end, excluded, epoch milliseconds UTC; after `from`. By default, and at most, now.',
+      }),
+    ),
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        description:
+          'Maximum ticks; by default 1,000, capped by the service (service.ticks_limit_max): a greater limit is cut to its cap.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
 export type TicksQuery = Type.Static<typeof TicksQuery>;
 
 /** A part of the answered window that the service lacks: our extension, absent from answers without holes. */
@@ -61,6 +80,11 @@ export const TicksAnswer = Type.Object({
   from: EpochMs('Start of the window covered'),
   to: EpochMs('End of the window covered'),
   generated_at: EpochMs('When the response was generated'),
-  gaps: Type.Optional(Type.Array(Gap, { description: 'Windows inside [from, to) that nobody has covered.' })),
+  gaps: Type.Optional(
+    Type.Array(Gap, {
+      description:
+        'Windows inside [from, to) that nobody has covered, at most 1,000: of more, the last one spans all the rest.',
+    }),
+  ),
 });
 export type TicksAnswer = Type.Static<typeof TicksAnswer>;

@@ -6,6 +6,7 @@ import type { ServiceContext } from './context.ts';
 import { refuseUnknown, sendProblem } from './problem.ts';
 import { readQuery } from './query-values.ts';
 import { healthRoutes } from './routes/health.ts';
+import { ticksRoutes } from './routes/ticks.ts';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -48,6 +49,7 @@ export async function createService(context: ServiceContext): Promise<App> {
   });
   refuseUnknown(app as unknown as FastifyInstance);
   healthRoutes(app);
+  ticksRoutes(app, context);
   await app.ready();
   return app;
 }

@@ -4,7 +4,7 @@
  * `journal*` hold what is accepted and not yet published; `segments`, `contested` and the tick counts of `symbols`
  * mirror what is published. Both sides change only inside one transaction, so they never disagree.
  */
-export const schemaVersion = 2;
+export const schemaVersion = 3;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -94,5 +94,10 @@ create table nights (
 ) without rowid;
 `;
 
+/** What version 3 added: the service reads what is journaled of one symbol. */
+const version3 = `
+create index if not exists journal_ticks_symbol on journal_ticks (symbol, day, record_id);
+`;
+
 /** The statements of each version, from 1: an older state is brought up by those it lacks. */
-export const schemaVersions: readonly string[] = [version1, version2];
+export const schemaVersions: readonly string[] = [version1, version2, version3];

@@ -1,0 +1,108 @@
+import { LRUCache } from 'lru-cache';
+import type { Archive } from '../archive/archive.ts';
+import type { Manifest, PublishedFile } from '../archive/manifest.ts';
+import { partOf } from '../core/part.ts';
+import { dayStart } from '../core/time.ts';
+import { dayFloor, union, type Window } from '../core/window.ts';
+import { coverageOf } from '../state/coverage.ts';
+import { journalEnd } from '../state/journal.ts';
+import { journaledDays, publishedSpan } from '../state/symbol-ticks.ts';
+import type { Current } from './current.ts';
+
+/** What one state of the archive says of a symbol's ticks. */
+export interface SymbolState {
+  readonly generation: number;
+  /** The last journal record that counts. */
+  readonly end: number;
+  /** The UTC days that may hold ticks of it, in order. */
+  readonly days: readonly SymbolDay[];
+  /** Published or journaled, sorted and disjoint. */
+  readonly covered: readonly Window[];
+  /** First published tick; null where there is none. */
+  readonly firstPublished: number | null;
+}
+
+export interface SymbolDay {
+  readonly day: number;
+  /** The published part that may hold ticks of it. */
+  readonly file: PublishedFile | undefined;
+  /** The last record that brought some that are not published; undefined where none did. */
+  readonly journaled: number | undefined;
+}
+
+/** The manifest is of another generation than the state, or a publish came between: begin again. */
+export class Superseded extends Error {}
+
+/** Symbols whose state is kept. */
+const symbolsMax = 4096;
+/** Days and windows of all of them together. */
+const weightMax = 1_000_000;
+
+/** Reads what the state says of a symbol, again only where something was written; null for an unknown symbol. */
+export function openSymbolStates(archive: Archive, current: Current): (symbol: string) => SymbolState | null {
+  const kept = new LRUCache<string, SymbolState>({
+    ...{ max: symbolsMax, maxSize: weightMax },
+    sizeCalculation: ({ days, covered }) => days.length + covered.length + 1,
+  });
+  const filesOf = partFiles();
+  let version: number | undefined;
+
+  function read(symbol: string): SymbolState | null {
+    const { db } = archive.state;
+    const span = publishedSpan(db, symbol);
+    if (span === undefined) return null;
+    const manifest = current.manifest();
+    const generation = archive.state.generation();
+    if (manifest.generation !== generation) throw new Superseded();
+    const covered = coverageOf(db, symbol);
+    const end = journalEnd(db);
+    const journaled = new Map(journaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
+    // Where the symbols dataset was lost with the state, coverage still tells which days to look at.
+    const known = union([...covered, ...(span === null ? [] : [span])]);
+    const files = between(filesOf(manifest, partOf(symbol, manifest.parts)), known);
+    const days = [...new Set([...files.keys(), ...journaled.keys()])].sort((a, b) => a - b);
+    return {
+      ...{ generation, end, covered, firstPublished: span?.from ?? null },
+      days: days.map((day) => ({ day, file: files.get(day), journaled: journaled.get(day) })),
+    };
+  }
+
+  return (symbol) => {
+    const held = kept.get(symbol);
+    if (held !== undefined && current.version() === version) return held;
+    return archive.state.db.snapshot(() => {
+      const now = current.version();
+      if (now !== version) kept.clear();
+      version = now;
+      const found = read(symbol);
+      if (found !== null) kept.set(symbol, found);
+      return found;
+    });
+  };
+}
+
+interface DayFile {
+  readonly day: number;
+  readonly file: PublishedFile;
+}
+
+/** The ticks files of a part in the order of days; worked out once a manifest. */
+function partFiles(): (manifest: Manifest, part: number) => readonly DayFile[] {
+  let held: { readonly manifest: Manifest; readonly byPart: Map<string, DayFile[]> } | undefined;
+  return (manifest, part) => {
+    if (held?.manifest !== manifest) {
+      const files = manifest.datasets.ticks.files.map((file) => ({ day: dayStart(file.date!), file }));
+      const byPart = Map.groupBy(files, ({ file }) => file.path.slice(file.path.lastIndexOf('/') + 1));
+      for (const list of byPart.values()) list.sort((a, b) => a.day - b.day);
+      held = { manifest, byPart };
+    }
+    return held.byPart.get(`part-${String(part).padStart(2, '0')}.parquet`) ?? [];
+  };
+}
+
+/** The files of days from the first to the last of which anything is known. */
+function between(files: readonly DayFile[], known: readonly Window[]): Map<number, PublishedFile> {
+  if (known.length === 0) return new Map();
+  const [first, last] = [dayFloor(known[0]!.from), dayFloor(known.at(-1)!.to - 1)];
+  return new Map(files.filter(({ day }) => first <= day && day <= last).map(({ day, file }) => [day, file]));
+}

@@ -1,0 +1,68 @@
+import { paths } from '../../contract/paths.ts';
+import { TicksAnswer, TicksQuery } from '../../contract/schemas.ts';
+import { exitCodes, OddslakeError } from '../../core/errors.ts';
+import { openTicks, type TicksFound } from '../../reading/ticks.ts';
+import type { ServiceContext } from '../context.ts';
+import { ProblemError } from '../problem.ts';
+import type { App } from '../server.ts';
+import { openTicksTexts } from '../ticks-text.ts';
+
+/** Ticks of an answer whose request has no limit, where the service's cap is not less. */
+const limitByDefault = 1000;
+
+/** `/api/v1/ticks`: the recent and the old ticks of one symbol, without a seam. */
+export function ticksRoutes(app: App, { archive, current, files, settings, clock }: ServiceContext): void {
+  const { cacheBytesMax, ticksLimitMax } = settings.service;
+  // Half of what published files may take for decoded ticks, and half for texts that were sent.
+  const readTicks = openTicks(archive, current, files, cacheBytesMax / 2);
+  const textOf = openTicksTexts(cacheBytesMax / 2);
+  app.get(
+    paths.ticks,
+    {
+      schema: {
+        summary: 'The ticks of one symbol',
+        description:
+          'Ascending in time, each moment once: what is published and what is not yet, as one. From `from` on; or, without `from`, the latest before `to`. `from` and `to` of the answer are the window that it holds completely: where there is more than `limit`, it ends with the last tick given (without `from`: begins with the first), so that a client reads on from there. An answer looks at no more than 366 days that may hold ticks.',
+        tags: ['realtime'],
+        querystring: TicksQuery,
+        response: { 200: TicksAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { symbol, from = null, to, limit = limitByDefault } = request.query;
+      if (from !== null && to !== undefined && from >= to)
+        throw new ProblemError(400, 'The window is empty: from must be before to.', {
+          errors: [{ name: 'from', reason: 'must be before to' }],
+        });
+      const nowMs = clock.nowMs();
+      const window = { symbol, from, to: Math.min(nowMs, to ?? nowMs), limit: Math.min(limit, ticksLimitMax) };
+      const found = await readTicks(window).catch(unavailable);
+      if (found === null)
+        throw new ProblemError(404, 'No such symbol is known here.', {
+          errors: [{ name: 'symbol', reason: 'is not known' }],
+        });
+      reply.type('application/json; charset=utf-8');
+      // A text is sent as it is: an object for each tick would take longer than finding them.
+      return reply.send(answerText(symbol, found, textOf, nowMs) as unknown as TicksAnswer);
+    },
+  );
+}
+
+function answerText(
+  symbol: string,
+  { slices, count, from, to, gaps }: TicksFound,
+  textOf: ReturnType<typeof openTicksTexts>,
+  nowMs: number,
+): string {
+  const ticks = slices.map(textOf).join(',');
+  const end = gaps.length === 0 ? '' : `,"gaps":${JSON.stringify(gaps.map((gap) => ({ from: gap.from, to: gap.to })))}`;
+  return `{"symbol":${JSON.stringify(symbol)},"ticks":[${ticks}],"count":${count},"from":${from},"to":${to},"generated_at":${nowMs}${end}}`;
+}
+
+function unavailable(error: unknown): never {
+  if (error instanceof OddslakeError && error.exitCode === exitCodes.busy)
+    throw new ProblemError(503, 'The archive is being written too fast to be read; try again.', {
+      headers: { 'retry-after': '1' },
+    });
+  throw error;
+}

@@ -1,0 +1,41 @@
+import type { Chunk } from '../core/merge.ts';
+import type { Window } from '../core/window.ts';
+import type { Database } from './database.ts';
+import { doublesOf } from './journal.ts';
+
+// What the journal and the state hold of the ticks of a single symbol.
+
+/** A UTC day of which ticks of a symbol are journaled, and the last record that brought some. */
+export interface JournaledDay {
+  readonly day: number;
+  readonly last: number;
+}
+
+/** The days of which ticks of a symbol are journaled by records up to `end`; in order. */
+export const journaledDays = (db: Database, symbol: string, end: number): JournaledDay[] =>
+  db.all<JournaledDay & Record<string, number>>(
+    `select day, max(record_id) as last from journal_ticks where symbol = ? and record_id <= ? group by day order by day`,
+    ...[symbol, end],
+  );
+
+/** The journaled ticks of one symbol's day, in the order they were accepted. */
+export const readSymbolDay = (db: Database, symbol: string, day: number, end: number): Chunk[] =>
+  db
+    .all<{ t: Uint8Array; p: Uint8Array; run_id: string; observed_at: number; rank: number }>(
+      `select k.t, k.p, j.run_id, j.observed_at, j.rank from journal_ticks k join journal j on j.id = k.record_id
+       where k.symbol = ? and k.day = ? and k.record_id <= ? order by k.id`,
+      ...[symbol, day, end],
+    )
+    .map((row) => ({
+      ...{ symbol, t: doublesOf(row.t), p: doublesOf(row.p) },
+      ...{ runId: row.run_id, observedAt: row.observed_at, rank: row.rank },
+    }));
+
+/** From the first to the last published tick of a known symbol, null where it has none; undefined for an unknown one. */
+export function publishedSpan(db: Database, symbol: string): Window | null | undefined {
+  const sql = 'select first_tick, last_tick from symbols where symbol = ?';
+  const row = db.one<{ first_tick: number | null; last_tick: number | null }>(sql, symbol);
+  if (row === undefined) return undefined;
+  const { first_tick: first, last_tick: last } = row;
+  return first === null || last === null ? null : { from: first, to: last + 1 };
+}
