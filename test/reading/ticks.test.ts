@@ -181,3 +181,17 @@ test('a manifest that is not the one last published is damage, not waited for', 
   writeFileSync(join(root, 'manifest.json'), older);
   await expect(reading(opened({ root }))({ ...all, symbol: 'A' })).rejects.toThrow(DamageError);
 });
+
+test('a manifest of another generation than the state is not believed: the read begins again', async () => {
+  const archive = opened({ parts: 1 });
+  append(archive, answer('A', [[day0, 1]]));
+  const { manifest: older } = await publishNow(archive);
+  append(archive, answer('A', [[day0 + 1, 2]]));
+  await publishNow(archive);
+  const current = watchCurrent(archive);
+  let looks = 0;
+  const late = { ...current, manifest: () => (looks++ < 3 ? older : current.manifest()) };
+  const found = await openTicks(archive, late, openVerifiedFiles(archive, 0), 0)({ ...all, symbol: 'A' });
+  expect(lines('A', found)).toEqual([`A ${day0} 1`, `A ${day0 + 1} 2`]);
+  expect(looks).toBe(4);
+});

@@ -1,0 +1,108 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { decodeTicks, encodeTicks } from '../../src/archive/ticks-file.ts';
+import { indexTicks, ticksOf, ticksOfWhole } from '../../src/archive/ticks-index.ts';
+import type { PartColumns } from '../../src/core/merge.ts';
+import { compareUtf8 } from '../../src/core/order.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`ticks-index: SEED=${seed}`);
+
+interface Drawn {
+  readonly sizes: readonly number[];
+  /** Between ticks, in ms, at most. */
+  readonly step: number;
+  /** Prices that there are; 0: each is another. */
+  readonly prices: number;
+  readonly start: number;
+}
+
+/** A part as drawn; `random` from 0 to 1. */
+function partOf({ sizes, step, prices, start }: Drawn, random: () => number): PartColumns {
+  const symbols = sizes.map((_, i) => `${['S', 'é', '🚀'][i % 3]} ${i}`).sort(compareUtf8);
+  const offsets = new Float64Array(sizes.length + 1);
+  const rows = sizes.reduce((sum, size) => sum + size, 0);
+  const [t, p] = [new Float64Array(rows), new Float64Array(rows)];
+  let row = 0;
+  sizes.forEach((size, s) => {
+    for (let i = 0, time = start; i < size; i++, row++) {
+      time += 1 + Math.floor(random() * step);
+      t[row] = time;
+      p[row] = prices === 0 ? random() : Math.floor(random() * prices) / 1000;
+    }
+    offsets[s + 1] = row;
+  });
+  return { symbols, offsets, t, p };
+}
+
+/** Numerical Recipes' linear congruence: the same draws for the same seed. */
+function draws(from: number): () => number {
+  let state = from >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+function expectSame(part: PartColumns): void {
+  const file = encodeTicks(part);
+  const index = indexTicks(file);
+  const plain = decodeTicks(file);
+  expect([...index.symbols.keys()]).toEqual(plain.symbols);
+  plain.symbols.forEach((symbol, i) => {
+    const [from, to] = [plain.offsets[i]!, plain.offsets[i + 1]!];
+    const wanted = { t: plain.t.subarray(from, to), p: plain.p.subarray(from, to) };
+    const found = ticksOf(file, index, symbol)!;
+    expect(Buffer.from(found.t.buffer).equals(Buffer.from(wanted.t.slice().buffer))).toBe(true);
+    expect(Buffer.from(found.p.buffer).equals(Buffer.from(wanted.p.slice().buffer))).toBe(true);
+  });
+  expect(ticksOf(file, index, 'none')).toBeUndefined();
+}
+
+test('the pages of a symbol give what decoding the whole part gives', () => {
+  const drawn = fc.record({
+    sizes: fc.array(fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 3000 })), {
+      ...{ minLength: 1, maxLength: 30 },
+    }),
+    step: fc.constantFrom(1, 2, 60_000, 3_000_000_000),
+    prices: fc.constantFrom(0, 1, 2, 100, 1001),
+    start: fc.constantFrom(946_684_800_000, 1_780_272_000_000, 4_102_444_000_000),
+    from: fc.nat(),
+  });
+  fc.assert(
+    fc.property(drawn, ({ from, ...rest }) => expectSame(partOf(rest, draws(from)))),
+    { seed, numRuns: 40 },
+  );
+}, 60_000);
+
+test('so they do over many pages and row groups, with dictionaries that are given up halfway', () => {
+  const sizes = [1, 19_999, 20_001, 5, 80_000, 40_000, 1];
+  for (const prices of [0, 500]) {
+    for (const step of [1, 40_000])
+      expectSame(partOf({ sizes, step, prices, start: 1_780_272_000_000 }, draws(seed + prices)));
+  }
+}, 30_000);
+
+test('a file cut short or changed anywhere is an error or some ticks, and never goes on for ever', () => {
+  const file = encodeTicks(partOf({ sizes: [30, 200, 7], step: 1000, prices: 50, start: 1_780_272_000_000 }, draws(1)));
+  const random = draws(seed);
+  for (let round = 0; round < 2000; round++) {
+    const bad = Uint8Array.from(file.subarray(0, round % 2 === 0 ? file.length : Math.floor(random() * file.length)));
+    if (bad.length > 0) bad[Math.floor(random() * bad.length)]! ^= 1 << Math.floor(random() * 8);
+    try {
+      const index = indexTicks(bad);
+      for (const symbol of index.symbols.keys()) ticksOf(bad, index, symbol);
+    } catch (error) {
+      expect(error).toBeInstanceOf(Error);
+    }
+  }
+});
+
+test('the plain way finds a symbol too, or none', () => {
+  const part = partOf({ sizes: [3, 4], step: 10, prices: 5, start: 1_780_272_000_000 }, draws(seed));
+  const file = encodeTicks(part);
+  const found = ticksOfWhole(file, part.symbols[1]!)!;
+  expect([...found.t]).toEqual([...part.t.subarray(3, 7)]);
+  expect([...found.p]).toEqual([...part.p.subarray(3, 7)]);
+  expect(ticksOfWhole(file, 'none')).toBeUndefined();
+});

@@ -1,0 +1,34 @@
+import { openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { publish } from '../../src/archive/publish.ts';
+import { ranks } from '../../src/core/merge.ts';
+import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
+import { startRun } from '../../src/state/runs.ts';
+import { systemClock } from '../../src/system.ts';
+
+// A process that collects and publishes, so many rounds. Arguments: the archive's root, the first day, the rounds. Each
+// round brings, in one transaction, one more tick to either of two days, and a new price for the first tick of both.
+
+const [root, day, rounds] = [process.argv[2]!, Number(process.argv[3]), Number(process.argv[4])];
+const dayMs = 86_400_000;
+const options = { root, create: false, upstream: null, parts: 1, writer: 'publisher', settleMs: 0 };
+const archive = openArchive(options, systemDisk);
+startRun(archive.state.db, 'publisher', 'test', process.pid, 0);
+for (let round = 1; round <= rounds; round++) {
+  const records = [day, day + dayMs].map(
+    (start): TickRecord => ({
+      ...{ runId: 'publisher', symbol: 'S', asked: { from: start, to: start + dayMs }, origin: 'poll' },
+      ...{ observedAt: day + 3 * dayMs + round, rank: ranks.poll, rejected: [], covered: [] },
+      ticks: { t: Float64Array.of(start, start + round), p: Float64Array.of(round, round) },
+    }),
+  );
+  appendTicks(archive.state, records);
+  // Some rounds stay journaled for a while.
+  if (round % 3 === 0) {
+    const rules = { lingerMs: 0, settleMs: 0 };
+    await publish(archive, {
+      ...{ runId: 'publisher', clock: systemClock, waitMs: 10_000, named: null, rules, candles: [] },
+    });
+  }
+}
+archive.close();
