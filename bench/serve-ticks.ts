@@ -1,0 +1,164 @@
+/**
+ * Ticks over HTTP against DuckDB: 1,000 ticks of one symbol and day out of an archive, from the service in a process of
+ * its own, and, in turn with it, by SQL over the glob of the same files in this process. Fresh: every question is for
+ * another symbol and day; again: always the same one. DuckDB's rows stay columns, not made into JSON. Then 200 clients
+ * at once. Memory is read from /proc, so only Linux tells it.
+ * Run: node bench/serve-ticks.ts [TICKS]   (50,000,000)
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { Agent, get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DuckDBInstance, type DuckDBResultReader } from '@duckdb/node-api';
+import { dayMs } from '../src/core/window.ts';
+import { makeArchive } from './tick-archive.ts';
+
+const ticksAsked = Number(process.argv[2] ?? 50_000_000);
+const rounds = 6;
+const perRound = { ours: 400, duckdb: 60 };
+const clients = 200;
+const perClient = 100;
+const limit = 1000;
+
+interface Question {
+  readonly symbol: string;
+  readonly day: number;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'oddslake-serve-'));
+const root = join(folder, 'lake');
+const startedAt = performance.now();
+const { symbols, days, ticks, key } = await makeArchive(root, ticksAsked);
+const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
+console.log(`${ticks.toLocaleString('en-US')} ticks of ${symbols.length} symbols, made in ${seconds} s`);
+
+const { child, url } = await startService();
+process.on('exit', () => child.kill('SIGTERM'));
+const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
+await duckdb.run("set TimeZone = 'UTC'");
+// The best that it has for files that stay as they are: their footers are read once.
+await duckdb.run('set parquet_metadata_cache = true');
+
+const agent = new Agent({ keepAlive: true, maxSockets: clients });
+
+function ask({ symbol, day }: Question): Promise<string> {
+  const query = new URLSearchParams({ symbol, from: String(day), to: String(day + dayMs), limit: String(limit) });
+  return new Promise((resolve, reject) => {
+    get(`${url}/api/v1/ticks?${query}`, { agent, headers: { authorization: `Bearer ${key}` } }, (response) => {
+      const pieces: Buffer[] = [];
+      response.on('data', (piece: Buffer) => pieces.push(piece));
+      response.on('error', reject);
+      response.on('end', () => {
+        const text = Buffer.concat(pieces).toString('latin1');
+        if (response.statusCode === 200) resolve(text);
+        else reject(new Error(`answered ${response.statusCode}: ${text.slice(0, 200)}`));
+      });
+    }).on('error', reject);
+  });
+}
+
+async function runDuckdb({ symbol, day }: Question): Promise<DuckDBResultReader> {
+  const date = new Date(day).toISOString().slice(0, 10);
+  return await duckdb.runAndReadAll(
+    `select t, p from read_parquet('${root}/ticks/date=*/*.parquet', hive_partitioning = true)
+     where date = '${date}' and symbol = '${symbol}' order by t limit ${limit}`,
+  );
+}
+
+async function askDuckdb(question: Question): Promise<{ t: number; p: number }[]> {
+  const [t, p] = (await runDuckdb(question)).getColumns() as unknown as [{ micros: bigint }[], number[]];
+  return t!.map(({ micros }, i) => ({ t: Number(micros / 1000n), p: p![i]! }));
+}
+
+/** Every symbol and day, in an order that visits the files at random; a small archive's come again after all. */
+function* questions(): Generator<Question, never> {
+  const all = symbols.flatMap((symbol) => days.map((day) => ({ symbol, day })));
+  for (;;) {
+    for (let left = all.length; left > 0; left--) {
+      const at = Math.floor(Math.random() * left);
+      const drawn = all[at]!;
+      yield drawn;
+      all[at] = all[left - 1]!;
+      all[left - 1] = drawn;
+    }
+  }
+}
+
+/** Milliseconds that each of `count` questions took, one after the other. */
+async function timed(count: number, work: () => Promise<unknown>): Promise<number[]> {
+  const took: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const before = performance.now();
+    await work();
+    took.push(performance.now() - before);
+  }
+  return took;
+}
+
+const quantile = (took: readonly number[], share: number): number =>
+  took.toSorted((a, b) => a - b)[Math.floor((took.length - 1) * share)]!;
+
+const rateOf = (took: readonly number[]): number => (took.length * 1000) / took.reduce((sum, ms) => sum + ms, 0);
+
+const told = (took: readonly number[]): string =>
+  `${rateOf(took).toFixed(0)} requests/s, p50 ${quantile(took, 0.5).toFixed(2)} ms, p99 ${quantile(took, 0.99).toFixed(2)} ms`;
+
+function residentMiB(): number {
+  const path = `/proc/${child.pid}/status`;
+  return existsSync(path) ? Number(/VmRSS:\s+(\d+)/.exec(readFileSync(path, 'utf8'))?.[1]) / 1024 : Number.NaN;
+}
+
+async function startService(): Promise<{ child: ChildProcess; url: string }> {
+  const main = new URL('../bin/main.ts', import.meta.url).pathname;
+  const args = ['serve', '--json', '--quiet', '--output', root, '--set', 'service.port=0'];
+  const child = spawn(process.execPath, [main, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(child.stdout!, 'data')) as [Buffer];
+  return { child, url: (JSON.parse(line.toString()) as { url: string }).url };
+}
+
+async function compare(name: string, next: () => Question): Promise<void> {
+  const ours: number[] = [];
+  const theirs: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    ours.push(...(await timed(perRound.ours, () => ask(next()))));
+    theirs.push(...(await timed(perRound.duckdb, () => runDuckdb(next()))));
+  }
+  console.log(`${name}: service ${told(ours)}`);
+  console.log(`${name}: DuckDB  ${told(theirs)}; ratio ${(rateOf(ours) / rateOf(theirs)).toFixed(1)}`);
+}
+
+const order = questions();
+const fresh = (): Question => order.next().value;
+const same = fresh();
+
+const answer = JSON.parse(await ask(same)) as { ticks: { t: number; p: number }[] };
+const theirs = await askDuckdb(same);
+if (JSON.stringify(answer.ticks) !== JSON.stringify(theirs)) throw new Error('the two answers differ');
+
+await compare('fresh', fresh);
+await compare('again', () => same);
+
+const before = residentMiB();
+const took: number[] = [];
+let failed = 0;
+const began = performance.now();
+await Promise.all(
+  Array.from({ length: clients }, async (_, i) => {
+    for (let n = 0; n < perClient; n++) {
+      const at = performance.now();
+      // Half of the clients ask for what is fresh.
+      await ask(i % 2 === 0 ? same : fresh()).catch(() => failed++);
+      took.push(performance.now() - at);
+    }
+  }),
+);
+const rate = (took.length * 1000) / (performance.now() - began);
+console.log(
+  `${clients} clients: ${rate.toFixed(0)} requests/s, p50 ${quantile(took, 0.5).toFixed(1)} ms, p99 ${quantile(took, 0.99).toFixed(1)} ms, ${failed} failed, resident ${before.toFixed(0)} MiB before, ${residentMiB().toFixed(0)} after`,
+);
+agent.destroy();
+child.kill('SIGTERM');
+await once(child, 'exit');
+rmSync(folder, { recursive: true });

@@ -1,0 +1,85 @@
+import { openConfiguredWorkspace } from '../src/app/serve.ts';
+import { type Archive, openArchive } from '../src/archive/archive.ts';
+import { commit } from '../src/archive/commit.ts';
+import { encodeDay } from '../src/archive/day-files.ts';
+import { systemDisk } from '../src/archive/disk.ts';
+import { dayPath } from '../src/archive/layout.ts';
+import { factsOfPart, nextFiles, type Stage, stageFile, startStage } from '../src/archive/stage.ts';
+import { encodeTicks } from '../src/archive/ticks-file.ts';
+import type { PartColumns } from '../src/core/merge.ts';
+import { compareUtf8 } from '../src/core/order.ts';
+import { partOf } from '../src/core/part.ts';
+import { dayMs } from '../src/core/window.ts';
+import { restoreSegments } from '../src/state/coverage.ts';
+import { addTickDeltas } from '../src/state/symbols.ts';
+import { systemClock } from '../src/system.ts';
+
+// A true archive of many ticks, made fast: parts by the archive's own encoder, one generation by its own commit.
+
+export const firstDay = Date.UTC(2026, 4, 1);
+/** Ticks of a symbol's day: one a minute, about. */
+export const ticksPerDay = 1440;
+const days = 30;
+const parts = 4;
+
+export interface BenchArchive {
+  readonly symbols: readonly string[];
+  /** UTC midnights. */
+  readonly days: readonly number[];
+  readonly ticks: number;
+  readonly key: string;
+}
+
+export async function makeArchive(root: string, ticks: number): Promise<BenchArchive> {
+  const count = Math.max(parts, Math.round(ticks / (days * ticksPerDay)));
+  const symbols = Array.from({ length: count }, (_, i) => `KXMARKET-26MAY-${String(i).padStart(5, '0')}`);
+  const midnights = Array.from({ length: days }, (_, i) => firstDay + i * dayMs);
+  const options = { root, create: true, upstream: 'https://bench.test', parts, writer: 'oddslake bench', settleMs: 0 };
+  const archive = openArchive(options, systemDisk);
+  const byPart = Map.groupBy(symbols.toSorted(compareUtf8), (symbol) => partOf(symbol, parts));
+  const stage = startStage(archive, archive.manifest());
+  for (const day of midnights) {
+    for (const [part, ofPart] of byPart) {
+      const columns = dayColumns(ofPart, day);
+      stageFile(archive, stage, 'ticks', dayPath('ticks', day, part), encodeTicks(columns), factsOfPart(day, columns));
+    }
+    const covered = symbols.map((symbol) => ['ticks', symbol, day, day + dayMs, ticksPerDay, day + dayMs, 'poll']);
+    encodeDay(archive, stage, 'coverage', day, covered);
+  }
+  commitAll(archive, stage, symbols);
+  const workspace = await openConfiguredWorkspace(archive);
+  const named = { name: 'bench', expiresAt: null, requestsPerMinute: 10_000_000 };
+  const { key } = await workspace.createKey(named, systemClock.nowMs());
+  await workspace.close();
+  archive.close();
+  return { symbols, days: midnights, ticks: symbols.length * days * ticksPerDay, key };
+}
+
+/** Times at random within the day, prices that walk by tenths of a cent. */
+function dayColumns(symbols: readonly string[], day: number): PartColumns {
+  const rows = symbols.length * ticksPerDay;
+  const [t, p] = [new Float64Array(rows), new Float64Array(rows)];
+  let row = 0;
+  for (let s = 0; s < symbols.length; s++) {
+    let price = 1 + Math.floor(Math.random() * 999);
+    for (let i = 0; i < ticksPerDay; i++, row++) {
+      price = Math.min(999, Math.max(1, price + Math.floor(Math.random() * 5) - 2));
+      t[row] = day + Math.floor(((i + Math.random()) * dayMs) / ticksPerDay);
+      p[row] = price / 1000;
+    }
+  }
+  return { symbols, offsets: Float64Array.from({ length: symbols.length + 1 }, (_, i) => i * ticksPerDay), t, p };
+}
+
+function commitAll(archive: Archive, stage: Stage, symbols: readonly string[]): void {
+  const base = stage.base;
+  const last = firstDay + days * dayMs;
+  const manifest = { ...base, generation: stage.generation, created_at: last, datasets: nextFiles(stage) };
+  commit(archive, manifest, stage.moves, () => {
+    const { db } = archive.state;
+    for (const symbol of symbols) {
+      addTickDeltas(db, [{ symbol, added: days * ticksPerDay, first: firstDay, last: last - 1 }], last);
+      restoreSegments(db, symbol, [{ from: firstDay, to: last, fetchedAt: last, origin: 'poll' }]);
+    }
+  });
+}
