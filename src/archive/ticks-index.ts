@@ -1,5 +1,13 @@
 import type { TickColumns } from '../core/tick.ts';
-import { encodings, type Page, type PageBody, plainBytes, readValues, visitIndexes } from './page-values.ts';
+import {
+  dictionaryBytesMax,
+  encodings,
+  type Page,
+  type PageBody,
+  plainBytes,
+  readValues,
+  visitIndexes,
+} from './page-values.ts';
 import { type Field, readStruct, type Struct } from './thrift.ts';
 import { decodeTicks } from './ticks-file.ts';
 
@@ -39,7 +47,10 @@ export function indexTicks(file: Uint8Array): TicksIndex {
     row += rows;
   }
   const { symbols, offsets } = symbolsOf(file, columns.symbol, row);
-  const bytes = 200 * (columns.t.length + columns.p.length) + 150 * symbols.size;
+  const pages = [...columns.t, ...columns.p];
+  const small = new Set(pages.map((page) => page.dictionary).filter((d) => (d?.plainSize ?? 0) <= dictionaryBytesMax));
+  const kept = [...small].reduce((sum, dictionary) => sum + (dictionary?.plainSize ?? 0), 0);
+  const bytes = 200 * pages.length + 150 * symbols.size + kept;
   return { symbols, offsets, t: columns.t, p: columns.p, bytes };
 }
 
