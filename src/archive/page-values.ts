@@ -22,9 +22,18 @@ export interface Page extends PageBody {
   readonly dictionary: (PageBody & { readonly values: number }) | null;
 }
 
+/** Bytes that decompressing takes at a time: zlib's own least, and enough for any page of ours. */
+const chunkBytesMin = 64;
+const chunkBytesMax = 1 << 20;
+
 export function plainBytes(file: Uint8Array, { at, size, plainSize }: PageBody): Uint8Array {
   if (at + size > file.length) throw new Error('a page ends after its file');
-  const plain = zstdDecompressSync(file.subarray(at, at + size), { maxOutputLength: Math.max(1, plainSize) });
+  // By default every call takes a buffer of 128 KiB for what is mostly far less, and the collector runs all the time.
+  const chunkSize = Math.min(chunkBytesMax, Math.max(chunkBytesMin, plainSize));
+  const plain = zstdDecompressSync(file.subarray(at, at + size), {
+    maxOutputLength: Math.max(1, plainSize),
+    chunkSize,
+  });
   if (plain.length !== plainSize) throw new Error('a page has another length than its header says');
   return plain;
 }
