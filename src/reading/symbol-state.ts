@@ -59,8 +59,8 @@ export function openSymbolStates(archive: Archive, current: Current): (symbol: s
     const journaled = new Map(journaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
     // Where the symbols dataset was lost with the state, coverage still tells which days to look at.
     const known = union([...covered, ...(span === null ? [] : [span])]);
-    const files = between(filesOf(manifest, partOf(symbol, manifest.parts)), known);
-    const days = [...new Set([...files.keys(), ...journaled.keys()])].sort((a, b) => a - b);
+    const files = filesOf(manifest, partOf(symbol, manifest.parts));
+    const days = [...new Set([...daysWithin(files, known), ...journaled.keys()])].sort((a, b) => a - b);
     return {
       ...{ generation, end, covered, firstPublished: span?.from ?? null },
       days: days.map((day) => ({ day, file: files.get(day), journaled: journaled.get(day) })),
@@ -81,28 +81,27 @@ export function openSymbolStates(archive: Archive, current: Current): (symbol: s
   };
 }
 
-interface DayFile {
-  readonly day: number;
-  readonly file: PublishedFile;
-}
-
-/** The ticks files of a part in the order of days; worked out once a manifest. */
-function partFiles(): (manifest: Manifest, part: number) => readonly DayFile[] {
-  let held: { readonly manifest: Manifest; readonly byPart: Map<string, DayFile[]> } | undefined;
+/** The ticks files of a part by their day, in order; worked out once a manifest. */
+function partFiles(): (manifest: Manifest, part: number) => ReadonlyMap<number, PublishedFile> {
+  let held: { readonly manifest: Manifest; readonly byPart: Map<string, Map<number, PublishedFile>> } | undefined;
   return (manifest, part) => {
     if (held?.manifest !== manifest) {
-      const files = manifest.datasets.ticks.files.map((file) => ({ day: dayStart(file.date!), file }));
-      const byPart = Map.groupBy(files, ({ file }) => file.path.slice(file.path.lastIndexOf('/') + 1));
-      for (const list of byPart.values()) list.sort((a, b) => a.day - b.day);
+      const byPart = new Map<string, Map<number, PublishedFile>>();
+      // A manifest's files are sorted by path, and so by day.
+      for (const file of manifest.datasets.ticks.files) {
+        const name = file.path.slice(file.path.lastIndexOf('/') + 1);
+        const ofPart = byPart.get(name) ?? new Map<number, PublishedFile>();
+        byPart.set(name, ofPart.set(dayStart(file.date!), file));
+      }
       held = { manifest, byPart };
     }
-    return held.byPart.get(`part-${String(part).padStart(2, '0')}.parquet`) ?? [];
+    return held.byPart.get(`part-${String(part).padStart(2, '0')}.parquet`) ?? new Map();
   };
 }
 
-/** The files of days from the first to the last of which anything is known. */
-function between(files: readonly DayFile[], known: readonly Window[]): Map<number, PublishedFile> {
-  if (known.length === 0) return new Map();
+/** The days of files from the first to the last of which anything is known. */
+function daysWithin(files: ReadonlyMap<number, PublishedFile>, known: readonly Window[]): number[] {
+  if (known.length === 0) return [];
   const [first, last] = [dayFloor(known[0]!.from), dayFloor(known.at(-1)!.to - 1)];
-  return new Map(files.filter(({ day }) => first <= day && day <= last).map(({ day, file }) => [day, file]));
+  return [...files.keys()].filter((day) => first <= day && day <= last);
 }

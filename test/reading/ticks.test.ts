@@ -65,7 +65,7 @@ test('what is published and what is journaled are read as one, as a publish woul
       writer.close();
       reader.close();
     }),
-    { seed, numRuns: 15 },
+    { seed, numRuns: 10 },
   );
 }, 60_000);
 
@@ -105,7 +105,7 @@ test('pages in either direction put together are the whole, whatever is publishe
       expect(back).toEqual(pairsOf(whole));
       archive.close();
     }),
-    { seed, numRuns: 25 },
+    { seed, numRuns: 15 },
   );
 }, 60_000);
 

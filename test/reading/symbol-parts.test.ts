@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest';
+import { datasets } from '../../src/archive/datasets.ts';
+import type { PublishedFile } from '../../src/archive/manifest.ts';
+import { encodeRows } from '../../src/archive/parquet.ts';
+import { indexTicks } from '../../src/archive/ticks-index.ts';
+import { DamageError } from '../../src/core/errors.ts';
+import { openSymbolParts } from '../../src/reading/symbol-parts.ts';
+import { day0 } from '../archive/scratch.ts';
+
+const rows = [
+  ['A', day0, 0.5],
+  ['B', day0, 0.25],
+  ['B', day0 + 1, 0.75],
+];
+const file: PublishedFile = {
+  ...{ path: 'ticks/date=2026-06-01/part-00.parquet', date: '2026-06-01', rows: 3, bytes: 1, sha256: 'a' },
+  ...{ t_min: day0, t_max: day0 + 1, symbols: 2, generation: 1 },
+};
+
+/** The symbols of a file of these bytes, and how often they were asked for. */
+function over(bytes: Uint8Array, bytesMax: number) {
+  const asked = { times: 0 };
+  const files = {
+    bytes() {
+      asked.times++;
+      return bytes;
+    },
+  };
+  const parts = openSymbolParts(files as unknown as Parameters<typeof openSymbolParts>[0], bytesMax);
+  const pairs = (symbol: string) => {
+    const { t, p } = parts.ticks(file, symbol);
+    return [...t].map((time, i) => [time - day0, p[i]]);
+  };
+  return { asked, pairs };
+}
+
+test('what was read stays in memory, and the index of a file tells which symbols it lacks', () => {
+  const { asked, pairs } = over(encodeRows(datasets.ticks, rows), 1 << 20);
+  for (let round = 0; round < 2; round++) {
+    expect(pairs('B')).toEqual([
+      [0, 0.25],
+      [1, 0.75],
+    ]);
+    expect(pairs('C')).toEqual([]);
+  }
+  expect(asked.times).toBe(1);
+});
+
+test('without memory each read begins with the file, to the same result', () => {
+  const { asked, pairs } = over(encodeRows(datasets.ticks, rows), 0);
+  for (let round = 0; round < 2; round++) expect(pairs('A')).toEqual([[0, 0.5]]);
+  expect(asked.times).toBe(2);
+});
+
+test('a file that is stored in another way than our writer stores ticks is read all the same', () => {
+  const bytes = encodeRows(
+    datasets.ticks.map((column) => ({ ...column, nullable: true })),
+    rows,
+  );
+  expect(() => indexTicks(bytes)).toThrow();
+  const { pairs } = over(bytes, 1 << 20);
+  expect(pairs('B')).toEqual([
+    [0, 0.25],
+    [1, 0.75],
+  ]);
+  expect(pairs('C')).toEqual([]);
+});
+
+test('a file that nothing can read is damage', () => {
+  const { pairs } = over(Buffer.from('no Parquet at all'), 1 << 20);
+  expect(() => pairs('A')).toThrow(DamageError);
+});
