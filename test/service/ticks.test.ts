@@ -5,6 +5,7 @@ import { Value } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { TicksAnswer } from '../../src/contract/schemas.ts';
 import { openTicksTexts } from '../../src/service/ticks-text.ts';
+import { decodeTickPage } from '../../src/upstream/decode.ts';
 import { answer, append, day0, dayMs, now, opened, type Pairs, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { type Serving, type ServingOptions, serving } from './serving.ts';
 
@@ -162,6 +163,29 @@ test('a damaged part is never served: 503', async () => {
   writeFileSync(file, bytes);
   const { json } = await serving(archive);
   expect((await json(`/api/v1/ticks?symbol=A&from=${start}`)).status).toBe(503);
+});
+
+test.each([
+  [200, []],
+  [503, ['service.cache_bytes_max=0']],
+])('what was read is kept in memory, unless service.cache_bytes_max is 0: after damage %i', async (status, set) => {
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 1 });
+  append(archive, answer('A', [[day0, 1]]));
+  const { manifest } = await publishNow(archive);
+  const { json } = await serving(archive, { set });
+  expect((await json('/api/v1/ticks?symbol=A')).body).toMatchObject({ count: 1 });
+  writeFileSync(join(root, manifest.datasets.ticks.files[0]!.path), 'damage');
+  expect((await json('/api/v1/ticks?symbol=A')).status).toBe(status);
+});
+
+test('the collector reads an answer as it reads those of the service it polls', async () => {
+  const { ask } = await served();
+  const bytes = new Uint8Array(await (await ask(path({ from: start - 1, to: end }))).arrayBuffer());
+  const page = decodeTickPage(bytes);
+  expect([...page.t]).toEqual(pairs.map(([t]) => t));
+  expect([...page.p]).toEqual(pairs.map(([, p]) => p));
+  expect(page).toMatchObject({ from: start - 1, to: end, generatedAt: now, gaps: [{ from: start - 1, to: start }] });
 });
 
 test('what another process writes is in the next answer', async () => {
