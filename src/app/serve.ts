@@ -5,6 +5,7 @@ import { watchCurrent } from '../reading/current.ts';
 import { openVerifiedFiles } from '../reading/verified-files.ts';
 import { createService } from '../service/server.ts';
 import { systemRandomBytes } from '../system.ts';
+import { readLocation } from '../workspace/location.ts';
 import { openWorkspace, type Workspace } from '../workspace/workspace.ts';
 import type { Context } from './context.ts';
 
@@ -16,13 +17,16 @@ export interface Serving {
 }
 
 /** The service's own database, as the settings name it. */
-export const openConfiguredWorkspace = (archive: Archive): Promise<Workspace> =>
-  openWorkspace(join(archive.layout.private, 'service.sqlite'), systemRandomBytes);
+export const openConfiguredWorkspace = ({ settings }: Context, archive: Archive): Promise<Workspace> =>
+  openWorkspace(
+    readLocation(settings.service.databaseUrl, join(archive.layout.private, 'service.sqlite')),
+    systemRandomBytes,
+  );
 
 /** Starts the service over an archive, which stays open until it is stopped. */
 export async function startService(context: Context, archive: Archive): Promise<Serving> {
   const { host, port } = context.settings.service;
-  const workspace = await openConfiguredWorkspace(archive);
+  const workspace = await openConfiguredWorkspace(context, archive);
   try {
     const app = await createService({
       ...context,

@@ -43,6 +43,10 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   if (typeof keyFile === 'string') values.set('upstream.api_key_file', resolve(base, keyFile));
   const keySet = values.get('service.tokens.jwks_file');
   if (typeof keySet === 'string') values.set('service.tokens.jwks_file', resolve(base, keySet));
+  const database = /^sqlite:(?!\/\/[^/])(.*\S.*)$/is.exec(
+    (values.get('service.database_url') as string | null) ?? '',
+  )?.[1];
+  if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
   values.set('archive.output', resolve(base, values.get('archive.output') as string));
 
   const nested = nest(values);

@@ -1,7 +1,11 @@
-import { Kysely, SqliteDialect } from 'kysely';
-import { openStatements } from '../state/statements.ts';
+import { Kysely } from 'kysely';
+import type { Location } from './location.ts';
+import { migrate } from './migrate.ts';
+import { migrations } from './migrations.ts';
+import { postgresDialect } from './postgres.ts';
+import { sqliteDialect } from './sqlite.ts';
 
-/** Tables of the service's database. Times are epoch milliseconds. */
+/** Tables of the service's database, as migrations.ts makes them. Times are epoch milliseconds. */
 export interface Tables {
   keys: {
     id: string;
@@ -11,25 +15,26 @@ export interface Tables {
     created_at: number;
     expires_at: number | null;
     revoked_at: number | null;
+    /** To the minute, not to the request. */
+    last_used_at: number | null;
     requests_per_minute: number | null;
   };
 }
 
 export type WorkspaceDatabase = Kysely<Tables>;
 
-/** Opens the database in the SQLite file at `path`, made if need be. */
-export async function openWorkspaceDatabase(path: string): Promise<WorkspaceDatabase> {
-  const db = new Kysely<Tables>({ dialect: new SqliteDialect({ database: openStatements(path) }) });
-  await db.schema
-    .createTable('keys')
-    .ifNotExists()
-    .addColumn('id', 'text', (column) => column.primaryKey())
-    .addColumn('name', 'text', (column) => column.notNull())
-    .addColumn('digest', 'text', (column) => column.notNull())
-    .addColumn('created_at', 'bigint', (column) => column.notNull())
-    .addColumn('expires_at', 'bigint')
-    .addColumn('revoked_at', 'bigint')
-    .addColumn('requests_per_minute', 'bigint')
-    .execute();
-  return db;
+/**
+ * Opens the database and brings its tables up to date.
+ * @throws UsageError for a URL that is none, or a database of a newer oddslake; OddslakeError where it cannot be reached
+ */
+export async function openWorkspaceDatabase(location: Location): Promise<WorkspaceDatabase> {
+  const dialect = location.kind === 'sqlite' ? sqliteDialect(location.path) : await postgresDialect(location.url);
+  const db = new Kysely<Tables>({ dialect });
+  try {
+    await migrate(db, location.kind, migrations);
+    return db;
+  } catch (error) {
+    await db.destroy();
+    throw error;
+  }
 }

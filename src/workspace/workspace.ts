@@ -1,5 +1,6 @@
 import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
 import { createKey, keyHolder, type NewKey, type RandomBytes } from './keys.ts';
+import type { Location } from './location.ts';
 import type { Principal } from './principal.ts';
 
 /** The service's own database: who may ask, and what they have made. */
@@ -11,8 +12,8 @@ export interface Workspace {
   close(): Promise<void>;
 }
 
-export async function openWorkspace(path: string, randomBytes: RandomBytes): Promise<Workspace> {
-  const db = await openWorkspaceDatabase(path);
+export async function openWorkspace(location: Location, randomBytes: RandomBytes): Promise<Workspace> {
+  const db = await openWorkspaceDatabase(location);
   return {
     db,
     createKey: (key, nowMs) => createKey(db, key, nowMs, randomBytes),

@@ -39,7 +39,10 @@ const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
   const { set = [], clock = clockAt(now), log = silent } = options;
   const settings = await loadSettings({ env: {}, cwd: scratchFolder(), set: ['service.port=0', ...set] });
-  const workspace = await openWorkspace(`${scratchFolder()}/service.sqlite`, systemRandomBytes);
+  const workspace = await openWorkspace(
+    { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` },
+    systemRandomBytes,
+  );
   const { key } = await workspace.createKey(
     { name: 'test', expiresAt: null, requestsPerMinute: 1_000_000 },
     clock.nowMs(),

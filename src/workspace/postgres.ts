@@ -1,0 +1,98 @@
+import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely';
+import { UsageError } from '../core/errors.ts';
+import { WorkspaceUnavailable } from './unavailable.ts';
+
+/** Connections of one process, and how long one is waited for, asked, and kept without work, in ms. */
+const connectionsMax = 8;
+const connectMsMax = 5_000;
+const queryMsMax = 10_000;
+const idleMsMax = 30_000;
+
+const int8 = 20;
+
+/**
+ * The dialect of a PostgreSQL database, its driver loaded only here. No connection is made yet.
+ * @throws UsageError for a URL that the driver cannot read; its text is in no message, as it holds a password
+ */
+export async function postgresDialect(url: string): Promise<Dialect> {
+  const { default: pg } = await import('pg');
+  let told: string;
+  try {
+    const { host, port, database } = new pg.Client({ connectionString: url });
+    told = `PostgreSQL at ${host}:${port}, database ${database ?? 'as its user'}`;
+  } catch {
+    throw new UsageError(
+      "The URL of the service's database cannot be read: expected postgres://user:password@host/database, with what is special in user and password as %XX.",
+    );
+  }
+  const pool = new pg.Pool({
+    connectionString: url,
+    ...{ max: connectionsMax, connectionTimeoutMillis: connectMsMax, idleTimeoutMillis: idleMsMax },
+    ...{ query_timeout: queryMsMax, statement_timeout: queryMsMax, application_name: 'oddslake', keepAlive: true },
+    // The driver gives a bigint as text; none of ours is beyond what a number holds exactly.
+    types: {
+      getTypeParser: ((oid: number, format?: 'text') =>
+        oid === int8 ? wholeNumber : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
+    },
+  });
+  // A connection at rest that breaks is no news until somebody asks; unheard it would end the process.
+  pool.on('error', () => {});
+  return new PostgresDialect({
+    pool: {
+      options: {},
+      async connect() {
+        const client = await pool.connect().catch((error) => {
+          throw new WorkspaceUnavailable(`The service's database (${told}) cannot be reached: ${reasonOf(error)}.`);
+        });
+        return explained(client as unknown as PostgresPoolClient, told);
+      },
+      end: () => pool.end(),
+    },
+  });
+}
+
+/** A connection whose loss is told as such. */
+function explained(client: PostgresPoolClient, told: string): PostgresPoolClient {
+  let lost = false;
+  const query = async (sql: string, parameters: readonly unknown[]) => {
+    try {
+      return await client.query(sql, parameters);
+    } catch (error) {
+      if (!isLoss(error)) throw error;
+      lost = true;
+      throw new WorkspaceUnavailable(`The service's database (${told}) does not answer: ${reasonOf(error)}.`);
+    }
+  };
+  return {
+    ...(client.processID === undefined ? {} : { processID: client.processID }),
+    query: query as PostgresPoolClient['query'],
+    release: (destroy) => client.release(lost || destroy === true),
+  };
+}
+
+/** Classes of SQLSTATE: connection, not enough of something, stopped by its operator, its system. */
+const lossClasses = new Set(['08', '53', '57', '58']);
+
+/** Whether the database could not be asked, rather than refused what it was asked. */
+function isLoss(error: unknown): boolean {
+  const { code, severity } = error as { code?: unknown; severity?: unknown };
+  // What comes from the server has a severity; all else is the way there.
+  if (severity === undefined) return true;
+  // Read-only: a standby that took no writes yet.
+  return typeof code === 'string' && (lossClasses.has(code.slice(0, 2)) || code === '25006');
+}
+
+/** Why, without what the driver says besides: a message of its own may hold the address as it was given. */
+function reasonOf(error: unknown): string {
+  const { code, severity, message } = error as { code?: unknown; severity?: unknown; message?: unknown };
+  // The server's own words name the user or the database at most.
+  if (severity !== undefined) return String(message);
+  if (/timeout/i.test(String(message))) return `no answer within ${connectMsMax / 1000} s`;
+  return typeof code === 'string' ? code : 'the connection ended';
+}
+
+function wholeNumber(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value)) throw new RangeError('a number in the database is beyond 2^53');
+  return value;
+}

@@ -1,0 +1,6 @@
+import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+import type { Location } from '../../src/workspace/location.ts';
+
+// A process that opens a service's database and ends.
+const db = await openWorkspaceDatabase(JSON.parse(process.argv[2]!) as Location);
+await db.destroy();
