@@ -17,11 +17,12 @@ export interface Serving {
 }
 
 /** The service's own database, as the settings name it. */
-export const openConfiguredWorkspace = ({ settings }: Context, archive: Archive): Promise<Workspace> =>
-  openWorkspace(
-    readLocation(settings.service.databaseUrl, join(archive.layout.private, 'service.sqlite')),
-    systemRandomBytes,
-  );
+export const openConfiguredWorkspace = ({ settings, clock, log }: Context, archive: Archive): Promise<Workspace> =>
+  openWorkspace({
+    location: readLocation(settings.service.databaseUrl, join(archive.layout.private, 'service.sqlite')),
+    tokens: settings.service.tokens,
+    ...{ randomBytes: systemRandomBytes, clock, log },
+  });
 
 /** Starts the service over an archive, which stays open until it is stopped. */
 export async function startService(context: Context, archive: Archive): Promise<Serving> {

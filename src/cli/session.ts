@@ -93,8 +93,9 @@ export async function withContext<T>(
     same,
   ) => same,
 ): Promise<T> {
-  const [{ loadSettings }, { processEnvironment }, { createLog }] = await Promise.all([
+  const [{ loadSettings }, { secretsOf }, { processEnvironment }, { createLog }] = await Promise.all([
     import('../settings/load.ts'),
+    import('../settings/secrets.ts'),
     import('../settings/environment.ts'),
     import('./log.ts'),
   ]);
@@ -107,11 +108,10 @@ export async function withContext<T>(
     ...(output === undefined ? {} : { output }),
     ...(flags.logLevel === undefined ? {} : { logLevel: flags.logLevel }),
   });
-  const { apiKey } = settings.upstream;
   const log: Log = await createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
-    secrets: apiKey === null ? [] : [apiKey],
+    secrets: secretsOf(settings),
   });
   const unnamed = settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
   if (unnamed && existsSync(configDefault))

@@ -14,6 +14,8 @@ export const paths = {
   historicalCoverage: '/api/v1/historical/coverage',
   historicalOrderbooks: '/api/v1/historical/orderbooks',
   export: '/api/v1/export',
+  /** What the credential is that one asks with; ours alone. */
+  me: '/api/v1/me',
   openapi: '/api/v1/openapi.json',
   documentation: '/docs',
   health: '/healthz',

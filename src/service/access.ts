@@ -1,13 +1,13 @@
 import type { FastifyRequest } from 'fastify';
 import type { KeyHolder, Principal, User } from '../workspace/principal.ts';
-import type { ServiceContext } from './context.ts';
 import { ProblemError } from './problem.ts';
 
 /**
  * Who may use a route: `open` everybody, `key` holders of a market data key, `user` bearers of a user token, `research`
- * those among them whose token has that scope, `either` a key or, in its place, nothing (the route tells less then).
+ * those among them whose token has that scope, `either` a key or, in its place, nothing (the route tells less then), `any`
+ * a credential of either kind.
  */
-export type Access = 'open' | 'key' | 'user' | 'research' | 'either';
+export type Access = 'open' | 'key' | 'user' | 'research' | 'either' | 'any';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -19,26 +19,14 @@ declare module 'fastify' {
   }
 }
 
-const challenge = (error?: string) => ({
+/** The header that a 401 has, and a 403 for the lack of a scope (RFC 6750). */
+export const challenge = (error?: string) => ({
   headers: { 'www-authenticate': error === undefined ? 'Bearer' : `Bearer error="${error}"` },
 });
 
-/** Finds out who asks, and throws where the route is not for them: 401 without a good credential, 403 for the wrong kind. */
-export async function requireAccess({ workspace, clock }: ServiceContext, request: FastifyRequest): Promise<void> {
-  const access = request.routeOptions.config.access ?? 'key';
-  const { authorization } = request.headers;
-  if (access === 'open' || (access === 'either' && authorization === undefined)) return;
-  if (authorization === undefined)
-    throw new ProblemError(
-      401,
-      'Send a credential in the Authorization header: Bearer, then the credential.',
-      challenge(),
-    );
-  const [, credential] = /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization) ?? [];
-  const principal = credential === undefined ? null : await workspace.authenticate(credential, clock.nowMs());
-  if (principal === null)
-    throw new ProblemError(401, 'The credential is not one that is good here and now.', challenge('invalid_token'));
-  request.principal = principal;
+/** Throws 403 where a route is not for who asks. */
+export function requireAccess(principal: Principal, access: Access): void {
+  if (access === 'open' || access === 'any') return;
   const wanted = access === 'user' || access === 'research' ? 'user' : 'key';
   if (principal.kind !== wanted) {
     throw new ProblemError(
@@ -47,7 +35,9 @@ export async function requireAccess({ workspace, clock }: ServiceContext, reques
     );
   }
   if (access === 'research' && !(principal as User).scopes.includes('research')) {
-    throw new ProblemError(403, 'The token lacks the scope research.', challenge('insufficient_scope'));
+    throw new ProblemError(403, 'The token lacks the scope research.', {
+      headers: { 'www-authenticate': 'Bearer error="insufficient_scope", scope="research"' },
+    });
   }
 }
 
@@ -55,5 +45,12 @@ export async function requireAccess({ workspace, clock }: ServiceContext, reques
 export function holderOf(request: FastifyRequest): KeyHolder {
   const { principal } = request;
   if (principal?.kind !== 'key') throw new ProblemError(403, 'Market data is read with a market data key.');
+  return principal;
+}
+
+/** The bearer of the token that a user's route was asked with. */
+export function userOf(request: FastifyRequest): User {
+  const { principal } = request;
+  if (principal?.kind !== 'user') throw new ProblemError(403, 'This belongs to users: send a user token.');
   return principal;
 }

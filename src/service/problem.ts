@@ -2,6 +2,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { type Problem, problemType } from '../contract/problem.ts';
 import { DamageError, UsageError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
+import { WorkspaceUnavailable } from '../workspace/unavailable.ts';
 
 /** An answer that is an error; what is thrown as anything else tells the client nothing but that it was ours. */
 export class ProblemError extends Error {
@@ -42,6 +43,7 @@ export function sendProblem(log: Log, error: unknown, request: FastifyRequest, r
   if (problem.status >= 500)
     log.error({ err: error, method: request.method, route: request.routeOptions.url }, 'a request failed');
   if (error instanceof ProblemError) reply.headers(error.headers);
+  if (error instanceof WorkspaceUnavailable) reply.header('retry-after', '5');
   return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
 }
 
@@ -50,6 +52,8 @@ function toProblem(error: unknown): Problem {
   if (error instanceof UsageError) return problemOf(400, error.message);
   if (error instanceof DamageError)
     return problemOf(503, 'What was asked for is damaged in the archive and is not served until it is repaired.');
+  if (error instanceof WorkspaceUnavailable)
+    return problemOf(503, 'What the service keeps of credentials and jobs cannot be asked at the moment; try again.');
   const { validation, validationContext, statusCode = 500 } = error as FastifyError;
   if (validation !== undefined) {
     const errors = validation.map(({ instancePath, params, message, keyword }) => ({

@@ -1,12 +1,13 @@
 import swagger from '@fastify/swagger';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyInstance, fastify, type RawServerDefault } from 'fastify';
-import { requireAccess } from './access.ts';
+import { admission } from './admission.ts';
 import type { ServiceContext } from './context.ts';
 import { refuseUnknown, sendProblem } from './problem.ts';
 import { readQuery } from './query-values.ts';
 import { healthRoutes } from './routes/health.ts';
 import { ticksRoutes } from './routes/ticks.ts';
+import { userRoutes } from './routes/users.ts';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -25,6 +26,8 @@ export async function createService(context: ServiceContext): Promise<App> {
   const app = fastify({
     logger: false,
     bodyLimit: bodyBytesMax,
+    // TLS is a proxy's work: one on this machine tells whom a request came from.
+    trustProxy: 'loopback',
     http: { maxHeaderSize: headerBytesMax },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true } },
   }).withTypeProvider<TypeBoxTypeProvider>();
@@ -40,7 +43,7 @@ export async function createService(context: ServiceContext): Promise<App> {
   app.setErrorHandler((error, request, reply) => sendProblem(context.log, error, request, reply));
   // Plain: what a schema does not name must not silently fall out of an answer.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
-  app.addHook('onRequest', (request) => requireAccess(context, request));
+  app.addHook('onRequest', admission(context));
   app.addHook('preValidation', async (request) => {
     const schema = request.routeOptions.schema?.querystring as { properties?: Record<string, object> } | undefined;
     if (schema?.properties === undefined) return;
@@ -50,6 +53,7 @@ export async function createService(context: ServiceContext): Promise<App> {
   refuseUnknown(app as unknown as FastifyInstance);
   healthRoutes(app);
   ticksRoutes(app, context);
+  userRoutes(app, context);
   await app.ready();
   return app;
 }

@@ -1,8 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { WorkspaceDatabase } from './database.ts';
-import type { KeyHolder } from './principal.ts';
+import { UsageError } from '../core/errors.ts';
+import type { Tables, WorkspaceDatabase } from './database.ts';
 
 export interface NewKey {
+  /** 1 to 200 characters, none of them a control character. */
   readonly name: string;
   /** Epoch milliseconds; null: never. */
   readonly expiresAt: number | null;
@@ -10,41 +11,100 @@ export interface NewKey {
   readonly requestsPerMinute: number | null;
 }
 
+/** A key as it is told of: its secret is not known here. Times are epoch milliseconds. */
+export interface ListedKey {
+  readonly id: string;
+  readonly name: string;
+  readonly state: 'good' | 'expired' | 'revoked';
+  readonly created_at: number;
+  readonly expires_at: number | null;
+  readonly revoked_at: number | null;
+  readonly last_used_at: number | null;
+  readonly requests_per_minute: number | null;
+}
+
 /** Cryptographically random bytes. */
 export type RandomBytes = (count: number) => Uint8Array;
 
-const idBytes = 9;
+const idBytes = 6;
 const secretBytes = 32;
 const form = /^olk_([A-Za-z0-9_-]{12})_([A-Za-z0-9_-]{43})$/;
 
-/** Makes a key; the text returned is the only time that its secret is seen. */
+/** Makes a key; the text returned is the only time that its secret is seen. Throws UsageError for a bad name or a past end. */
 export async function createKey(
   db: WorkspaceDatabase,
   { name, expiresAt, requestsPerMinute }: NewKey,
   nowMs: number,
   randomBytes: RandomBytes,
 ): Promise<{ id: string; key: string }> {
-  const text = (bytes: number): string => Buffer.from(randomBytes(bytes)).toString('base64url');
-  const [id, secret] = [text(idBytes), text(secretBytes)];
-  const row = { id, name, digest: digestOf(secret).toString('hex'), created_at: nowMs, revoked_at: null };
+  requireName(name, 'The name of a key');
+  if (expiresAt !== null && expiresAt <= nowMs)
+    throw new UsageError('A key that expires in the past is good for nothing.');
+  // Hex: an id is typed after `keys revoke`, where one that begins with a hyphen would be a flag.
+  const id = Buffer.from(randomBytes(idBytes)).toString('hex');
+  const secret = Buffer.from(randomBytes(secretBytes)).toString('base64url');
+  const row = { id, name, digest: digestOf(secret).toString('hex'), created_at: nowMs };
   await db
     .insertInto('keys')
-    .values({ ...row, expires_at: expiresAt, requests_per_minute: requestsPerMinute })
+    .values({
+      ...row,
+      ...{ expires_at: expiresAt, revoked_at: null, last_used_at: null, requests_per_minute: requestsPerMinute },
+    })
     .execute();
   return { id, key: `olk_${id}_${secret}` };
 }
 
-/** The holder of a key that is good at `nowMs`; null for any other text. */
-export async function keyHolder(db: WorkspaceDatabase, text: string, nowMs: number): Promise<KeyHolder | null> {
+/** Every key, the newest first. */
+export async function listKeys(db: WorkspaceDatabase, nowMs: number): Promise<ListedKey[]> {
+  const rows = await db.selectFrom('keys').selectAll().orderBy('created_at', 'desc').orderBy('id').execute();
+  return rows.map((row) => ({
+    ...{ id: row.id, name: row.name, state: stateOf(row, nowMs), created_at: row.created_at },
+    ...{ expires_at: row.expires_at, revoked_at: row.revoked_at, last_used_at: row.last_used_at },
+    requests_per_minute: row.requests_per_minute,
+  }));
+}
+
+/** Ends a key, by its id or its whole text; one that is revoked already stays as it is. Throws UsageError for an unknown one. */
+export async function revokeKey(
+  db: WorkspaceDatabase,
+  idOrKey: string,
+  nowMs: number,
+): Promise<{ id: string; name: string; revoked_at: number }> {
+  const id = readKey(idOrKey)?.id ?? idOrKey;
+  await db
+    .updateTable('keys')
+    .set({ revoked_at: nowMs })
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .execute();
+  const row = await db.selectFrom('keys').select(['name', 'revoked_at']).where('id', '=', id).executeTakeFirst();
+  // What was given may be a secret by mistake.
+  if (row === undefined) throw new UsageError('There is no key with this id: oddslake keys list shows them.');
+  return { id, name: row.name, revoked_at: row.revoked_at! };
+}
+
+export type KeyRow = Tables['keys'];
+
+export const stateOf = (row: Pick<KeyRow, 'revoked_at' | 'expires_at'>, nowMs: number): ListedKey['state'] =>
+  row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'good';
+
+/** The two parts of a key's text; null for what is none. */
+export function readKey(text: string): { id: string; secret: string } | null {
   const [, id, secret] = form.exec(text) ?? [];
-  if (id === undefined || secret === undefined) return null;
-  const row = await db.selectFrom('keys').selectAll().where('id', '=', id).executeTakeFirst();
-  // An unknown id takes as long as a known one.
-  const known = Buffer.from(row?.digest ?? digestOf('').toString('hex'), 'hex');
-  const same = timingSafeEqual(known, digestOf(secret));
-  if (row === undefined || !same) return null;
-  if (row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= nowMs)) return null;
-  return { kind: 'key', id, name: row.name, requestsPerMinute: row.requests_per_minute };
+  return id === undefined || secret === undefined ? null : { id, secret };
+}
+
+/** Whether the secret is the key's, in a time that does not tell how much of it is. */
+export const isSecretOf = (digest: string, secret: string): boolean => {
+  const known = Buffer.from(digest, 'hex');
+  const given = digestOf(secret);
+  return known.length === given.length && timingSafeEqual(known, given);
+};
+
+/** Throws UsageError for a text that is no name of something for people. */
+export function requireName(text: string, what: string): void {
+  if (/^[^\p{Cc}\p{Cs}]{1,200}$/u.test(text) && text.trim() !== '') return;
+  throw new UsageError(`${what} is a text of 1 to 200 characters on one line.`);
 }
 
 const digestOf = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

@@ -1,23 +1,59 @@
+import type { Clock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
 import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
-import { createKey, keyHolder, type NewKey, type RandomBytes } from './keys.ts';
+import { createKey, type ListedKey, listKeys, type NewKey, type RandomBytes, revokeKey } from './keys.ts';
+import { knownKeys } from './known-keys.ts';
 import type { Location } from './location.ts';
 import type { Principal } from './principal.ts';
+import { openTokens, type TokenSettings } from './tokens.ts';
 
 /** The service's own database: who may ask, and what they have made. */
 export interface Workspace {
   readonly db: WorkspaceDatabase;
   createKey(key: NewKey, nowMs: number): Promise<{ id: string; key: string }>;
-  /** Who a bearer credential stands for; null where it is none that is good now. */
+  listKeys(nowMs: number): Promise<ListedKey[]>;
+  revokeKey(idOrKey: string, nowMs: number): Promise<{ id: string; name: string; revoked_at: number }>;
+  /**
+   * Who a bearer credential stands for; null where it is none that is good now. Rejects with WorkspaceUnavailable where
+   * that cannot be told at the moment.
+   */
   authenticate(credential: string, nowMs: number): Promise<Principal | null>;
+  /** Whether a credential was good lately: a cheap look, that proves nothing about now. */
+  isFamiliar(credential: string): boolean;
   close(): Promise<void>;
 }
 
-export async function openWorkspace(location: Location, randomBytes: RandomBytes): Promise<Workspace> {
+export interface WorkspaceOptions {
+  readonly location: Location;
+  readonly tokens: TokenSettings;
+  readonly randomBytes: RandomBytes;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Opens the database, and what judges credentials. Throws as openWorkspaceDatabase and openTokens do. */
+export async function openWorkspace({
+  location,
+  randomBytes,
+  clock,
+  log,
+  ...rest
+}: WorkspaceOptions): Promise<Workspace> {
+  const tokens = await openTokens(rest.tokens, clock, log);
   const db = await openWorkspaceDatabase(location);
+  const keys = knownKeys(db, clock);
   return {
     db,
     createKey: (key, nowMs) => createKey(db, key, nowMs, randomBytes),
-    authenticate: (credential, nowMs) => keyHolder(db, credential, nowMs),
-    close: () => db.destroy(),
+    listKeys: (nowMs) => listKeys(db, nowMs),
+    revokeKey: (idOrKey, nowMs) => revokeKey(db, idOrKey, nowMs),
+    // No token begins so: the two cannot be taken for each other.
+    authenticate: (credential, nowMs) =>
+      credential.startsWith('olk_') ? keys.holder(credential, nowMs) : tokens.user(credential, nowMs),
+    isFamiliar: (credential) => keys.isFamiliar(credential) || tokens.isFamiliar(credential),
+    async close() {
+      await keys.settle();
+      await db.destroy();
+    },
   };
 }

@@ -7,6 +7,7 @@ import { openVerifiedFiles } from '../../src/reading/verified-files.ts';
 import { createService } from '../../src/service/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemRandom, systemRandomBytes } from '../../src/system.ts';
+import type { Location } from '../../src/workspace/location.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
 import { clockAt, now, scratchFolder } from '../archive/scratch.ts';
 
@@ -17,6 +18,8 @@ export interface ServingOptions {
   readonly set?: readonly string[];
   readonly clock?: Clock;
   readonly log?: Log;
+  /** The service's own database; by default a SQLite file of the test's own. */
+  readonly database?: Location;
 }
 
 export interface Serving {
@@ -39,10 +42,11 @@ const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
   const { set = [], clock = clockAt(now), log = silent } = options;
   const settings = await loadSettings({ env: {}, cwd: scratchFolder(), set: ['service.port=0', ...set] });
-  const workspace = await openWorkspace(
-    { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` },
-    systemRandomBytes,
-  );
+  const workspace = await openWorkspace({
+    location: options.database ?? { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` },
+    tokens: settings.service.tokens,
+    ...{ randomBytes: systemRandomBytes, clock, log },
+  });
   const { key } = await workspace.createKey(
     { name: 'test', expiresAt: null, requestsPerMinute: 1_000_000 },
     clock.nowMs(),
