@@ -1,13 +1,10 @@
-import { join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
 import { UsageError } from '../core/errors.ts';
 import { watchCurrent } from '../reading/current.ts';
 import { openVerifiedFiles } from '../reading/verified-files.ts';
 import { createService } from '../service/server.ts';
-import { systemRandomBytes } from '../system.ts';
-import { readLocation } from '../workspace/location.ts';
-import { openWorkspace, type Workspace } from '../workspace/workspace.ts';
 import type { Context } from './context.ts';
+import { openConfiguredWorkspace } from './workspace.ts';
 
 export interface Serving {
   /** Where it listens, e.g. http://127.0.0.1:8080 */
@@ -15,14 +12,6 @@ export interface Serving {
   /** Lets what is under way come to its end, and stops. */
   stop(): Promise<void>;
 }
-
-/** The service's own database, as the settings name it. */
-export const openConfiguredWorkspace = ({ settings, clock, log }: Context, archive: Archive): Promise<Workspace> =>
-  openWorkspace({
-    location: readLocation(settings.service.databaseUrl, join(archive.layout.private, 'service.sqlite')),
-    tokens: settings.service.tokens,
-    ...{ randomBytes: systemRandomBytes, clock, log },
-  });
 
 /** Starts the service over an archive, which stays open until it is stopped. */
 export async function startService(context: Context, archive: Archive): Promise<Serving> {
@@ -40,6 +29,8 @@ export async function startService(context: Context, archive: Archive): Promise<
       const why = error.code === 'EADDRINUSE' ? 'another program has it' : error.code;
       throw new UsageError(`service.port ${port} at ${host} cannot be had: ${why}. Set another, or 0 for a free one.`);
     });
+    if (!(await workspace.hasGoodKey(context.clock.nowMs())))
+      context.log.warn({}, 'nobody has a key yet: oddslake keys create --name NAME makes one, with the same settings');
     return {
       url,
       async stop() {

@@ -42,11 +42,13 @@ export const knownSymbols = (archive: Archive, symbols: readonly string[]): Symb
     );
   });
 
-/** Takes a flag whose value is a whole number of at least `least`. */
+/** Takes a flag whose value is a whole number of at least `least`, and at most `most`. */
 export const wholeNumber =
-  (least: number) =>
+  (least: number, most = Number.MAX_SAFE_INTEGER) =>
   (text: string): number => {
     const value = Number(text);
-    if (/^\d+$/.test(text) && Number.isSafeInteger(value) && value >= least) return value;
-    throw new InvalidArgumentError(`Expected a whole number, ${least} or more.`);
+    if (/^\d+$/.test(text) && least <= value && value <= most) return value;
+    throw new InvalidArgumentError(
+      `Expected a whole number, ${least} ${most === Number.MAX_SAFE_INTEGER ? 'or more' : `to ${most}`}.`,
+    );
   };

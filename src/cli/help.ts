@@ -29,14 +29,16 @@ export function withTerms(command: Command, head: string, terms: Readonly<Record
  * before one is told so: Commander only says that it does not know it.
  */
 export function speakOfUsage(program: Command): void {
-  for (const command of [program, ...program.commands]) {
-    const name = command === program ? 'oddslake' : `oddslake ${command.name()}`;
+  const below = (command: Command, name: string): [Command, string][] =>
+    command.commands.flatMap((each) => [[each, `${name} ${each.name()}`], ...below(each, `${name} ${each.name()}`)]);
+  for (const [command, name] of [[program, 'oddslake'] as const, ...below(program, 'oddslake')]) {
     command.showHelpAfterError(`${name} --help says what is expected.`);
     command.configureOutput({
       outputError(text, write) {
-        const flag = command === program ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
-        const own = flag !== undefined && program.commands.some(({ options }) => options.some((o) => o.long === flag));
-        write(own ? `oddslake: ${flag} stands after the command: oddslake COMMAND ${flag} …\n` : prefixed(text));
+        const flag = command.commands.length > 0 ? /^error: unknown option '(--[\w-]+)/.exec(text)?.[1] : undefined;
+        const own =
+          flag !== undefined && below(command, '').some(([{ options }]) => options.some((o) => o.long === flag));
+        write(own ? `oddslake: ${flag} stands after the command: ${name} COMMAND ${flag} …\n` : prefixed(text));
       },
     });
   }

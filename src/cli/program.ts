@@ -7,6 +7,7 @@ import { addExport } from './commands/export.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addImport } from './commands/import.ts';
 import { addInit } from './commands/init.ts';
+import { addKeys } from './commands/keys.ts';
 import { addMarkets } from './commands/markets.ts';
 import { addNightly } from './commands/nightly.ts';
 import { addOrderbook } from './commands/orderbook.ts';
@@ -19,6 +20,7 @@ import { addSql } from './commands/sql.ts';
 import { addStatus } from './commands/status.ts';
 import { addSymbols } from './commands/symbols.ts';
 import { addTicks } from './commands/ticks.ts';
+import { addTokens } from './commands/tokens.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
 import { speakOfUsage } from './help.ts';
@@ -42,10 +44,10 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   program.commandsGroup('Keep:');
   for (const add of [addVerify, addSnapshot, addUpgrade]) add(shell);
   program.commandsGroup('Serve:');
-  for (const add of [addServe]) add(shell);
+  for (const add of [addServe, addKeys, addTokens]) add(shell);
   program.commandsGroup('Try:');
   for (const add of [addSandbox, addDemo]) add(shell);
-  for (const command of program.commands) command.exitOverride();
+  for (const command of program.commands.flatMap((each) => [each, ...each.commands])) command.exitOverride();
   speakOfUsage(program);
   return program;
 }

@@ -64,23 +64,52 @@ export async function listKeys(db: WorkspaceDatabase, nowMs: number): Promise<Li
   }));
 }
 
-/** Ends a key, by its id or its whole text; one that is revoked already stays as it is. Throws UsageError for an unknown one. */
-export async function revokeKey(
-  db: WorkspaceDatabase,
-  idOrKey: string,
-  nowMs: number,
-): Promise<{ id: string; name: string; revoked_at: number }> {
-  const id = readKey(idOrKey)?.id ?? idOrKey;
-  await db
-    .updateTable('keys')
-    .set({ revoked_at: nowMs })
-    .where('id', '=', id)
+export interface RevokedKey {
+  readonly id: string;
+  readonly name: string;
+  /** Epoch milliseconds. */
+  readonly revoked_at: number;
+}
+
+/**
+ * Ends keys, by their ids or their whole texts; one that is revoked already stays as it is.
+ * @throws UsageError where one is unknown; then none is revoked
+ */
+export function revokeKeys(db: WorkspaceDatabase, idsOrKeys: readonly string[], nowMs: number): Promise<RevokedKey[]> {
+  const ids = [...new Set(idsOrKeys.map((text) => readKey(text)?.id ?? text))];
+  return db.transaction().execute(async (inside) => {
+    const revoked: RevokedKey[] = [];
+    for (const id of ids) {
+      await inside
+        .updateTable('keys')
+        .set({ revoked_at: nowMs })
+        .where('id', '=', id)
+        .where('revoked_at', 'is', null)
+        .execute();
+      const row = await inside
+        .selectFrom('keys')
+        .select(['name', 'revoked_at'])
+        .where('id', '=', id)
+        .executeTakeFirst();
+      // Not repeated: what was given may be a secret by mistake.
+      if (row === undefined)
+        throw new UsageError('There is no key with this id: oddslake keys list shows those there are.');
+      revoked.push({ id, name: row.name, revoked_at: row.revoked_at! });
+    }
+    return revoked;
+  });
+}
+
+/** Whether there is any key that is good at `nowMs`. */
+export async function hasGoodKey(db: WorkspaceDatabase, nowMs: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('keys')
+    .select('id')
     .where('revoked_at', 'is', null)
-    .execute();
-  const row = await db.selectFrom('keys').select(['name', 'revoked_at']).where('id', '=', id).executeTakeFirst();
-  // What was given may be a secret by mistake.
-  if (row === undefined) throw new UsageError('There is no key with this id: oddslake keys list shows them.');
-  return { id, name: row.name, revoked_at: row.revoked_at! };
+    .where((e) => e.or([e('expires_at', 'is', null), e('expires_at', '>', nowMs)]))
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 export type KeyRow = Tables['keys'];

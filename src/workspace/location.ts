@@ -12,9 +12,9 @@ const expected =
  * Reads `service.database_url`; null: SQLite in the file `byDefault`. Messages never hold the URL, as it holds a password.
  * @throws UsageError for what is neither
  */
-export function readLocation(url: string | null, byDefault: string): Location {
-  if (url === null) return { kind: 'sqlite', path: byDefault };
-  const text = url.trim();
+export function readLocation(url: string | null, byDefault: string | null): Location {
+  if (url === null && byDefault !== null) return { kind: 'sqlite', path: byDefault };
+  const text = url?.trim() ?? '';
   const [, scheme, rest] = /^([a-z]+):(.*)$/is.exec(text) ?? [];
   switch (scheme?.toLowerCase()) {
     case 'sqlite':

@@ -1,7 +1,16 @@
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
-import { createKey, type ListedKey, listKeys, type NewKey, type RandomBytes, revokeKey } from './keys.ts';
+import {
+  createKey,
+  hasGoodKey,
+  type ListedKey,
+  listKeys,
+  type NewKey,
+  type RandomBytes,
+  type RevokedKey,
+  revokeKeys,
+} from './keys.ts';
 import { knownKeys } from './known-keys.ts';
 import type { Location } from './location.ts';
 import type { Principal } from './principal.ts';
@@ -12,7 +21,9 @@ export interface Workspace {
   readonly db: WorkspaceDatabase;
   createKey(key: NewKey, nowMs: number): Promise<{ id: string; key: string }>;
   listKeys(nowMs: number): Promise<ListedKey[]>;
-  revokeKey(idOrKey: string, nowMs: number): Promise<{ id: string; name: string; revoked_at: number }>;
+  /** Ends all of them, or where one is unknown none. */
+  revokeKeys(idsOrKeys: readonly string[], nowMs: number): Promise<RevokedKey[]>;
+  hasGoodKey(nowMs: number): Promise<boolean>;
   /**
    * Who a bearer credential stands for; null where it is none that is good now. Rejects with WorkspaceUnavailable where
    * that cannot be told at the moment.
@@ -25,7 +36,8 @@ export interface Workspace {
 
 export interface WorkspaceOptions {
   readonly location: Location;
-  readonly tokens: TokenSettings;
+  /** Null where no token is going to be judged. */
+  readonly tokens: TokenSettings | null;
   readonly randomBytes: RandomBytes;
   readonly clock: Clock;
   readonly log: Log;
@@ -46,7 +58,8 @@ export async function openWorkspace({
     db,
     createKey: (key, nowMs) => createKey(db, key, nowMs, randomBytes),
     listKeys: (nowMs) => listKeys(db, nowMs),
-    revokeKey: (idOrKey, nowMs) => revokeKey(db, idOrKey, nowMs),
+    revokeKeys: (idsOrKeys, nowMs) => revokeKeys(db, idsOrKeys, nowMs),
+    hasGoodKey: (nowMs) => hasGoodKey(db, nowMs),
     // No token begins so: the two cannot be taken for each other.
     authenticate: (credential, nowMs) =>
       credential.startsWith('olk_') ? keys.holder(credential, nowMs) : tokens.user(credential, nowMs),

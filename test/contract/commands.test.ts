@@ -8,7 +8,14 @@ import { commands, commonFlags, exitCodes as promisedCodes, variables } from './
 const noJob = () => Promise.reject(new Error('nothing is run here'));
 const jobs = new Proxy({}, { get: () => noJob }) as Jobs;
 const program = createProgram('0.0.0', jobs, () => {});
-const byName = new Map(program.commands.map((command) => [command.name(), command]));
+/** What does something, by how it is called: `serve`, `keys create`. */
+const byName = new Map(
+  program.commands.flatMap((command) =>
+    command.commands.length === 0
+      ? [[command.name(), command] as const]
+      : command.commands.map((each) => [`${command.name()} ${each.name()}`, each] as const),
+  ),
+);
 
 test('every promised command and flag is there', () => {
   expect([...byName.keys()].sort()).toEqual(expect.arrayContaining(Object.keys(commands).sort()));
@@ -27,6 +34,13 @@ test('the common flags are on every command, and in the help of those that they 
   const idle: Readonly<Record<string, readonly string[]>> = {
     ...{ status: reads, gaps: reads, symbols: reads, sql: reads, changes: reads },
     ...{ verify: ['--wait', '--strict'], export: ['--wait', '--strict'], snapshot: ['--wait', '--strict'] },
+    ...{
+      serve: reads,
+      'keys create': reads,
+      'keys list': reads,
+      'keys revoke': reads,
+      'tokens issue': ['--output', ...reads],
+    },
     ...{ upgrade: ['--strict'], schedule: ['--no-progress'], sandbox: ['--config', '--output', '--set', ...reads] },
     // It writes the config, in words of its own.
     init: ['--config', '--quiet', '--log-level', '--no-progress', '--wait', '--strict'],
@@ -56,7 +70,7 @@ test('the exit codes are those promised', () => {
 test('every promised variable of the environment sets its setting', () => {
   for (const [name, path] of Object.entries(variables)) {
     if (path === null) continue;
-    const [layer] = environmentLayers({ [name]: name.endsWith('SECOND') ? '7' : 'x' });
+    const [layer] = environmentLayers({ [name]: name.endsWith('SECOND') ? '7' : 'x'.repeat(32) });
     expect([...layer!.values.keys()], name).toEqual([path]);
   }
 });

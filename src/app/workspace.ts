@@ -1,0 +1,37 @@
+import { join } from 'node:path';
+import type { Archive } from '../archive/archive.ts';
+import { systemRandomBytes } from '../system.ts';
+import { readLocation } from '../workspace/location.ts';
+import type { TokenSettings } from '../workspace/tokens.ts';
+import { openWorkspace, type Workspace } from '../workspace/workspace.ts';
+import type { Context } from './context.ts';
+import { openConfiguredArchive } from './run.ts';
+
+/** The service's own database, as the settings name it: of the archive, unless a URL is set. */
+export const openConfiguredWorkspace = (
+  { settings, clock, log }: Context,
+  archive: Pick<Archive, 'layout'> | null,
+  tokens: TokenSettings | null = settings.service.tokens,
+): Promise<Workspace> =>
+  openWorkspace({
+    location: readLocation(
+      settings.service.databaseUrl,
+      archive === null ? null : join(archive.layout.private, 'service.sqlite'),
+    ),
+    ...{ tokens, randomBytes: systemRandomBytes, clock, log },
+  });
+
+/** Opens it for one piece of work that judges no credential. With a URL no archive has to be there. */
+export async function withWorkspace<T>(context: Context, work: (workspace: Workspace) => Promise<T>): Promise<T> {
+  const archive = context.settings.service.databaseUrl === null ? openConfiguredArchive(context, false) : null;
+  try {
+    const workspace = await openConfiguredWorkspace(context, archive, null);
+    try {
+      return await work(workspace);
+    } finally {
+      await workspace.close();
+    }
+  } finally {
+    archive?.close();
+  }
+}

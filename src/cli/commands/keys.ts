@@ -1,0 +1,90 @@
+import { Option } from 'commander';
+import { isoUtc, parseTime } from '../../core/time.ts';
+import { many } from '../amounts.ts';
+import { wholeNumber } from '../asked.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+import { styleOf } from '../style.ts';
+
+interface CreateFlags extends CommonFlags {
+  readonly name: string;
+  readonly expires?: string;
+  readonly requestsPerMinute?: number;
+}
+
+const requestsMax = 10_000_000;
+
+/** `keys create`, `keys list`, `keys revoke`: who may read market data. */
+export function addKeys(shell: Shell): void {
+  const { version } = shell;
+  const keys = shell.program.command('keys').description('market data keys of the service: create, list, revoke');
+
+  const create = keys
+    .command('create')
+    .description('make a key; it is printed this once and kept nowhere')
+    .requiredOption('--name <name>', 'what it is for, or whose it is; oddslake keys list shows it')
+    .option(
+      '--expires <time>',
+      'until when it is good: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: for good)',
+    )
+    .addOption(
+      new Option('--requests-per-minute <n>', 'its own rate (default: service.requests_per_minute)').argParser(
+        wholeNumber(1, requestsMax),
+      ),
+    );
+  withNotes(create, createNotes);
+  withExamples(create, createExamples);
+  withCommonFlags(create, idleWhereRead).action((flags: CreateFlags) =>
+    withContext(flags, version, false, async (context) => {
+      const { withWorkspace } = await import('../../app/workspace.ts');
+      const expiresAt = flags.expires === undefined ? null : parseTime(flags.expires, '--expires');
+      const asked = { name: flags.name, expiresAt, requestsPerMinute: flags.requestsPerMinute ?? null };
+      const nowMs = context.clock.nowMs();
+      const { id, key } = await withWorkspace(context, (workspace) => workspace.createKey(asked, nowMs));
+      const rest = { created_at: nowMs, expires_at: expiresAt, requests_per_minute: asked.requestsPerMinute };
+      process.stdout.write(
+        flags.json === true ? `${JSON.stringify({ id, name: flags.name, key, ...rest })}\n` : `${key}\n`,
+      );
+      const until = expiresAt === null ? 'until it is revoked' : `until ${isoUtc(expiresAt)}`;
+      if (flags.quiet !== true)
+        process.stderr.write(`key ${id} is good ${until}; keep it now: it is not shown again\n`);
+    }),
+  );
+
+  const list = keys.command('list').description('every key without its secret, the newest first, and which are good');
+  withCommonFlags(list, idleWhereRead).action((flags: CommonFlags) =>
+    withContext(flags, version, false, async (context) => {
+      const [{ withWorkspace }, { keysText }] = await Promise.all([
+        import('../../app/workspace.ts'),
+        import('../keys-text.ts'),
+      ]);
+      const listed = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
+      const text = JSON.stringify({ keys: listed, count: listed.length });
+      process.stdout.write(flags.json === true ? `${text}\n` : keysText(listed, styleOf(process.stdout)));
+    }),
+  );
+
+  const revoke = keys
+    .command('revoke')
+    .description('end keys for good; a service that is running refuses them within two seconds')
+    .argument('<id...>', 'as oddslake keys list shows them');
+  withCommonFlags(revoke, idleWhereRead).action((ids: readonly string[], flags: CommonFlags) =>
+    withContext(flags, version, false, async (context) => {
+      const { withWorkspace } = await import('../../app/workspace.ts');
+      const revoked = await withWorkspace(context, (workspace) => workspace.revokeKeys(ids, context.clock.nowMs()));
+      if (flags.json === true) return void process.stdout.write(`${JSON.stringify({ revoked })}\n`);
+      for (const key of revoked)
+        process.stdout.write(`key ${key.id} (${key.name}) is revoked since ${isoUtc(key.revoked_at)}\n`);
+      if (revoked.length > 1) process.stdout.write(`${many(revoked.length, 'key')}\n`);
+    }),
+  );
+}
+
+const createNotes = `
+The key alone goes to standard output. It is kept as a digest only: who loses it makes another one and revokes this.`;
+
+const createExamples = `
+  oddslake keys create --name research-laptop
+  oddslake keys create --name ci --expires 2027-01-01 --requests-per-minute 60 > ci.key
+  curl -H "Authorization: Bearer $(cat ci.key)" http://127.0.0.1:8080/api/v1/markets`;

@@ -1,0 +1,60 @@
+import { Option } from 'commander';
+import { isoUtc, parseTime } from '../../core/time.ts';
+import { dayMs } from '../../core/window.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+interface IssueFlags extends CommonFlags {
+  readonly user: string;
+  readonly workspace?: string;
+  readonly scope: readonly string[];
+  readonly expires?: string;
+}
+
+const daysDefault = 30;
+const scopes = ['research'];
+
+/** `tokens issue`: user tokens for those who host the service themselves. */
+export function addTokens(shell: Shell): void {
+  const tokens = shell.program.command('tokens').description('user tokens of the service: issue');
+  const issue = tokens
+    .command('issue')
+    .description('sign a user token (JWT) with the secret of the service')
+    .requiredOption('--user <user>', 'whom it stands for')
+    .option('--workspace <workspace>', 'the workspace that it is for (default: none)')
+    .addOption(
+      new Option('--scope <scope...>', 'what it may do beyond the objects of its user')
+        .choices(scopes)
+        .default([], 'none'),
+    )
+    .option('--expires <time>', `until when it is good: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: for ${daysDefault} days)`);
+  withNotes(issue, notes);
+  withExamples(issue, examples);
+  withCommonFlags(issue, ['--no-progress', '--wait', '--strict', '--output']).action((flags: IssueFlags) =>
+    withContext(flags, shell.version, false, async ({ settings, clock }) => {
+      const { issueToken } = await import('../../workspace/tokens.ts');
+      const nowMs = clock.nowMs();
+      const asked = flags.expires === undefined ? nowMs + daysDefault * dayMs : parseTime(flags.expires, '--expires');
+      // A token tells its end in seconds.
+      const expiresAt = Math.floor(asked / 1000) * 1000;
+      const { user, workspace = null } = flags;
+      const scopes = [...new Set(flags.scope)];
+      const token = await issueToken(settings.service.tokens, { user, workspace, scopes, expiresAt }, nowMs);
+      const told = { token, user, workspace, scopes, expires_at: expiresAt };
+      process.stdout.write(flags.json === true ? `${JSON.stringify(told)}\n` : `${token}\n`);
+      if (flags.quiet !== true)
+        process.stderr.write(
+          `a token of ${JSON.stringify(user)}, good until ${isoUtc(expiresAt)}; it cannot be revoked\n`,
+        );
+    }),
+  );
+}
+
+const notes = `
+It needs ODDSLAKE_TOKEN_SECRET (or service.tokens.secret in the config), the same as oddslake serve. A token is good until
+its end: another secret ends all of them.`;
+
+const examples = `
+  ODDSLAKE_TOKEN_SECRET=$(cat token.secret) oddslake tokens issue --user alice --scope research
+  oddslake tokens issue --config lake.yaml --user bot-7 --workspace desk --expires 2027-01-01`;
