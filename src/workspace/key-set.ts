@@ -59,11 +59,11 @@ export function keptKeySet(load: () => Promise<JSONWebKeySet>, clock: Clock, log
 
 const unavailable = () => new WorkspaceUnavailable('The key set of user tokens (service.tokens) cannot be read.');
 
-/** Fetches a set; redirects are not followed. */
-export async function fetchKeySet(url: string): Promise<JSONWebKeySet> {
+/** Fetches a set within `msMax`; redirects are not followed. */
+export async function fetchKeySet(url: string, msMax = fetchMsMax): Promise<JSONWebKeySet> {
   const answer = await fetch(url, {
     ...{ redirect: 'error', headers: { accept: 'application/json' } },
-    signal: AbortSignal.timeout(fetchMsMax),
+    signal: AbortSignal.timeout(msMax),
   });
   if (!answer.ok) {
     await answer.body?.cancel();
