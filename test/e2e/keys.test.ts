@@ -1,0 +1,201 @@
+import { sql } from 'kysely';
+import { expect, onTestFinished, test } from 'vitest';
+import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+import { opened } from '../archive/scratch.ts';
+import { freshDatabase, overEachDatabase, urlOf } from '../workspace/databases.ts';
+import { type Ended, folder, run, start, until } from './lake.ts';
+
+const secret = 'a secret of more than 32 characters, for tests';
+
+/** An archive that is there, with nothing in it. */
+function lake(): string {
+  const archive = opened({ root: folder() });
+  archive.close();
+  return archive.layout.root;
+}
+
+/** The service in a process of its own, and what it says on standard error. */
+async function served(output: string, env: Record<string, string> = {}, flags: readonly string[] = []) {
+  const { child, ended } = start(['serve', '--output', output, '--set', 'service.port=0', '--json', ...flags], env);
+  const said = { stderr: '' };
+  child.stderr!.on('data', (text: string) => {
+    said.stderr += text;
+  });
+  onTestFinished(async () => {
+    child.kill('SIGTERM');
+    await ended;
+  });
+  const line = await new Promise<string>((resolve, reject) => {
+    child.stdout!.once('data', (text: string) => resolve(text));
+    void ended.then(({ stderr }) => reject(new Error(stderr)));
+  });
+  const { url } = JSON.parse(line) as { url: string };
+  const status = async (credential: string, path = '/api/v1/me') =>
+    (await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${credential}` } })).status;
+  return { url, said, status };
+}
+
+const jsonOf = <T>({ code, stdout, stderr }: Ended): T => {
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout) as T;
+};
+
+test('a key is printed alone, once; the list has it without its secret; revoked, a running service refuses it', async () => {
+  const output = lake();
+  const keys = (...args: string[]) => run(['keys', ...args, '--output', output]);
+  expect((await keys('list')).stdout).toBe('no key yet: oddslake keys create --name NAME makes one\n');
+  const service = await served(output);
+  await until(() => service.said.stderr.includes('oddslake keys create --name NAME makes one'));
+
+  const made = await keys('create', '--name', 'my laptop', '--expires', '2099-01-01', '--requests-per-minute', '1200');
+  expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^olk_[0-9a-f]{12}_[\w-]{43}\n$/)]);
+  const key = made.stdout.trim();
+  const id = key.slice(4, 16);
+  expect(made.stderr).toBe(`key ${id} is good until 2099-01-01T00:00:00Z; keep it now: it is not shown again\n`);
+  expect(await service.status(key)).toBe(200);
+
+  const quiet = await keys('create', '--name', 'second', '--quiet');
+  expect([quiet.stdout.length, quiet.stderr]).toEqual([61, '']);
+  const third = jsonOf<Record<string, unknown>>(await keys('create', '--name', 'third', '--json'));
+  expect(Object.keys(third)).toEqual(['id', 'name', 'key', 'created_at', 'expires_at', 'requests_per_minute']);
+
+  const listed = await keys('list');
+  const lines = listed.stdout.trimEnd().split('\n');
+  expect(lines).toHaveLength(2 + 3 + 1);
+  expect(lines.find((line) => line.startsWith(id))).toMatch(
+    /good until 2099-01-01T00:00:00Z {2}my laptop {2}\d{4}-\d\d-\d\d {2}\d{4}-\d\d-\d\dT\d\d:\d\dZ {2}1,200$/,
+  );
+  expect(lines.at(-1)).toBe('3 keys, 3 good');
+  const inJson = jsonOf<{ keys: Record<string, unknown>[]; count: number }>(await keys('list', '--json'));
+  expect(inJson.count).toBe(3);
+  expect(Object.keys(inJson.keys[0]!)).toEqual([
+    ...['id', 'name', 'state', 'created_at', 'expires_at', 'revoked_at', 'last_used_at', 'requests_per_minute'],
+  ]);
+  for (const text of [listed.stdout, JSON.stringify(inJson)]) expect(text).not.toContain(key.slice(-43));
+
+  const revoked = await keys('revoke', id);
+  expect([revoked.code, revoked.stdout]).toEqual([
+    0,
+    expect.stringMatching(/^key \w+ \(my laptop\) is revoked since /),
+  ]);
+  const again = jsonOf<{ revoked: { id: string }[] }>(await keys('revoke', key, String(third.id), '--json'));
+  expect(again.revoked.map((each) => each.id)).toEqual([id, third.id]);
+  await until(async () => (await service.status(key)) === 401, 2_000);
+  expect(await service.status(quiet.stdout.trim())).toBe(200);
+  expect((await keys('list')).stdout).toContain('3 keys, 1 good');
+});
+
+test('tokens are issued with the secret of the service, for thirty days unless told otherwise', async () => {
+  const env = { ODDSLAKE_TOKEN_SECRET: secret };
+  const service = await served(lake(), env);
+  const issue = (...args: string[]) => run(['tokens', 'issue', ...args], env);
+  const plain = await issue('--user', 'alice');
+  expect([plain.code, plain.stderr]).toEqual([
+    0,
+    expect.stringMatching(/^a token of "alice", good until \S+; it cannot be revoked\n$/),
+  ]);
+  const told = jsonOf<Record<string, unknown>>(
+    await issue('--user', 'alice', '--workspace', 'desk', '--scope', 'research', '--expires', '2099-01-01', '--json'),
+  );
+  expect(told).toMatchObject({
+    user: 'alice',
+    workspace: 'desk',
+    scopes: ['research'],
+    expires_at: Date.UTC(2099, 0, 1),
+  });
+  const days = jsonOf<{ expires_at: number }>(await issue('--user', 'a', '--json')).expires_at;
+  expect(Math.round((days - Date.now()) / 86_400_000)).toBe(30);
+  const research = async (token: string) => {
+    const headers = { authorization: `Bearer ${token}` };
+    return (await fetch(`${service.url}/api/v1/research/backtest`, { method: 'POST', headers })).status;
+  };
+  expect([await research(plain.stdout.trim()), await research(String(told.token))]).toEqual([403, 501]);
+  expect(await service.status(plain.stdout.trim(), '/api/v1/bots')).toBe(501);
+  expect(service.said.stderr).not.toContain(secret);
+});
+
+overEachDatabase((kind) => {
+  test('keys and service share the database that a URL names, and its password is nowhere', async () => {
+    const location = await freshDatabase(kind);
+    const env = { ODDSLAKE_DATABASE_URL: urlOf(location) };
+    // No archive has to be there for the keys.
+    const made = await run(['keys', 'create', '--name', 'n'], env, folder());
+    expect(made.code, made.stderr).toBe(0);
+    const service = await served(lake(), env, ['--log-level', 'trace']);
+    expect(await service.status(made.stdout.trim())).toBe(200);
+    expect(service.said.stderr).not.toContain('keys create');
+    const db = await openWorkspaceDatabase(location);
+    await sql`insert into oddslake_migrations values ('999_later', '2030-01-01T00:00:00.000Z')`.execute(db);
+    await db.destroy();
+    const newer = await run(['keys', 'list'], env, folder());
+    expect([newer.code, newer.stderr]).toEqual([2, expect.stringMatching(/^oddslake: .*newer oddslake.*\n$/)]);
+    if (location.kind === 'postgres')
+      expect(`${made.stderr}${service.said.stderr}${newer.stderr}`).not.toContain(new URL(location.url).password);
+  });
+});
+
+test('a database that cannot be reached ends serve and keys at once, with 1 and without the password', async () => {
+  const env = { ODDSLAKE_DATABASE_URL: 'postgres://me:hunter2hunter2@127.0.0.1:9/none' };
+  for (const args of [
+    ['serve', '--output', lake(), '--set', 'service.port=0'],
+    ['keys', 'list'],
+  ]) {
+    const { code, stdout, stderr } = await run(args, env);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toBe(
+      "oddslake: The service's database (PostgreSQL at 127.0.0.1:9, database none) cannot be reached: ECONNREFUSED.\n",
+    );
+  }
+});
+
+test.each<[string, string[], Record<string, string>, RegExp]>([
+  ['a key without a name', ['keys', 'create'], {}, /--name/],
+  ['a key with a blank name', ['keys', 'create', '--name', ' '], {}, /name of a key/],
+  ['a key that is over already', ['keys', 'create', '--name', 'n', '--expires', '2020-01-01'], {}, /in the past/],
+  ['an end that is no time', ['keys', 'create', '--name', 'n', '--expires', 'soon'], {}, /--expires "soon"/],
+  ['a rate of none', ['keys', 'create', '--name', 'n', '--requests-per-minute', '0'], {}, /1 to 10000000/],
+  ['a rate beyond all', ['keys', 'create', '--name', 'n', '--requests-per-minute', '10000001'], {}, /1 to 10000000/],
+  ['an unknown key', ['keys', 'revoke', 'ffffffffffff'], {}, /no key with this id: oddslake keys list/],
+  ['no key', ['keys', 'revoke'], {}, /missing required argument 'id'/],
+  ['keys without a command', ['keys'], {}, /Usage: oddslake keys/],
+  ['a command that keys lack', ['keys', 'destroy'], {}, /unknown command 'destroy'/],
+  [
+    'a flag before the command',
+    ['keys', '--json', 'list'],
+    {},
+    /--json stands after the command: oddslake keys COMMAND/,
+  ],
+  ['keys of an archive that is not there', ['keys', 'list', '--output', '/nonexistent/x'], {}, /no archive/],
+  [
+    'a URL of nothing known',
+    ['keys', 'list'],
+    { ODDSLAKE_DATABASE_URL: 'mysql://u:hunter22@h/d' },
+    /postgres:\/\/user/,
+  ],
+  ['a token without a secret', ['tokens', 'issue', '--user', 'a'], {}, /set ODDSLAKE_TOKEN_SECRET/],
+  ['a short secret', ['tokens', 'issue', '--user', 'a'], { ODDSLAKE_TOKEN_SECRET: 'hunter22' }, /32 to 4096/],
+  ['a token of nobody', ['tokens', 'issue'], {}, /--user/],
+  ['a token of a blank', ['tokens', 'issue', '--user', ''], { ODDSLAKE_TOKEN_SECRET: secret }, /--user/],
+  ['an unknown scope', ['tokens', 'issue', '--user', 'a', '--scope', 'all'], {}, /choices are research/],
+  [
+    'a token that is over already',
+    ['tokens', 'issue', '--user', 'a', '--expires', '2020-01-01'],
+    { ODDSLAKE_TOKEN_SECRET: secret },
+    /in the past/,
+  ],
+  [
+    'a secret and a key set',
+    ['serve', '--set', 'service.tokens.jwks_url=https://example.org/jwks'],
+    { ODDSLAKE_TOKEN_SECRET: secret },
+    /set only one/,
+  ],
+  ['a key set that is not there', ['serve', '--set', 'service.tokens.jwks_file=/nonexistent/j'], {}, /no such file/],
+  ['a key set from nowhere', ['serve', '--set', 'service.tokens.jwks_url=file:///etc/passwd'], {}, /https URL/],
+])('%s is bad usage', async (_, args, env, sentence) => {
+  const output = lake();
+  const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');
+  const { code, stdout, stderr } = await run(ownOutput ? args : [...args, '--output', output], env);
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr).toMatch(sentence);
+  expect(stderr).not.toMatch(/hunter22|\n\s+at /);
+});
