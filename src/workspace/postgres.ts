@@ -87,7 +87,7 @@ function reasonOf(error: unknown): string {
   const { code, severity, message } = error as { code?: unknown; severity?: unknown; message?: unknown };
   // The server's own words name the user or the database at most.
   if (severity !== undefined) return String(message);
-  if (/timeout/i.test(String(message))) return `no answer within ${connectMsMax / 1000} s`;
+  if (/timeout/i.test(String(message))) return 'no answer in time';
   return typeof code === 'string' ? code : 'the connection ended';
 }
 

@@ -46,17 +46,17 @@ interface Check {
 }
 
 /**
- * Opens what `service.tokens` says; without secret and key set, or settings, every token is refused.
+ * Opens what `service.tokens` says; without secret and key set every token is refused.
  * @throws UsageError for more than one of them, a URL that is none, a file that is missing or no key set
  */
-export async function openTokens(settings: TokenSettings | null, clock: Clock, log: Log): Promise<Tokens> {
-  const check = settings === null ? null : await openCheck(settings, clock, log);
+export async function openTokens(settings: TokenSettings, clock: Clock, log: Log): Promise<Tokens> {
+  const check = await openCheck(settings, clock, log);
   const checked = new LRUCache<string, Checked>({
     ...{ max: checkedMax, ttl: checkedMs, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } },
   });
   return {
     async user(token, nowMs) {
-      if (settings === null || check === null || token.length > tokenCharsMax) return null;
+      if (check === null || token.length > tokenCharsMax) return null;
       const name = nameOf(token);
       const known = checked.get(name);
       if (known !== undefined) return nowMs < known.expMs ? known.user : null;

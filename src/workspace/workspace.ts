@@ -14,7 +14,7 @@ import {
 import { knownKeys } from './known-keys.ts';
 import type { Location } from './location.ts';
 import type { Principal } from './principal.ts';
-import { openTokens, type TokenSettings } from './tokens.ts';
+import type { TokenSettings, Tokens } from './tokens.ts';
 
 /** The service's own database: who may ask, and what they have made. */
 export interface Workspace {
@@ -43,6 +43,12 @@ export interface WorkspaceOptions {
   readonly log: Log;
 }
 
+const noTokens: Tokens = { user: async () => null, isFamiliar: () => false };
+
+/** Loaded only here: commands that judge no token should not wait for its library. */
+const openTokens = async (...given: Parameters<typeof import('./tokens.ts').openTokens>): Promise<Tokens> =>
+  (await import('./tokens.ts')).openTokens(...given);
+
 /** Opens the database, and what judges credentials. Throws as openWorkspaceDatabase and openTokens do. */
 export async function openWorkspace({
   location,
@@ -51,7 +57,7 @@ export async function openWorkspace({
   log,
   ...rest
 }: WorkspaceOptions): Promise<Workspace> {
-  const tokens = await openTokens(rest.tokens, clock, log);
+  const tokens = rest.tokens === null ? noTokens : await openTokens(rest.tokens, clock, log);
   const db = await openWorkspaceDatabase(location);
   const keys = knownKeys(db, clock);
   return {

@@ -54,20 +54,20 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   expect(made.stderr).toBe(`key ${id} is good until 2099-01-01T00:00:00Z; keep it now: it is not shown again\n`);
   expect(await service.status(key)).toBe(200);
 
-  const quiet = await keys('create', '--name', 'second', '--quiet');
-  expect([quiet.stdout.length, quiet.stderr]).toEqual([61, '']);
-  const third = jsonOf<Record<string, unknown>>(await keys('create', '--name', 'third', '--json'));
-  expect(Object.keys(third)).toEqual(['id', 'name', 'key', 'created_at', 'expires_at', 'requests_per_minute']);
+  const other = await keys('create', '--name', 'other', '--json', '--quiet');
+  expect(other.stderr).toBe('');
+  const second = jsonOf<Record<string, unknown>>(other);
+  expect(Object.keys(second)).toEqual(['id', 'name', 'key', 'created_at', 'expires_at', 'requests_per_minute']);
 
   const listed = await keys('list');
   const lines = listed.stdout.trimEnd().split('\n');
-  expect(lines).toHaveLength(2 + 3 + 1);
+  expect(lines).toHaveLength(2 + 2 + 1);
   expect(lines.find((line) => line.startsWith(id))).toMatch(
     /good until 2099-01-01T00:00:00Z {2}my laptop {2}\d{4}-\d\d-\d\d {2}\d{4}-\d\d-\d\dT\d\d:\d\dZ {2}1,200$/,
   );
-  expect(lines.at(-1)).toBe('3 keys, 3 good');
+  expect(lines.at(-1)).toBe('2 keys, 2 good');
   const inJson = jsonOf<{ keys: Record<string, unknown>[]; count: number }>(await keys('list', '--json'));
-  expect(inJson.count).toBe(3);
+  expect(inJson.count).toBe(2);
   expect(Object.keys(inJson.keys[0]!)).toEqual([
     ...['id', 'name', 'state', 'created_at', 'expires_at', 'revoked_at', 'last_used_at', 'requests_per_minute'],
   ]);
@@ -78,11 +78,10 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
     0,
     expect.stringMatching(/^key \w+ \(my laptop\) is revoked since /),
   ]);
-  const again = jsonOf<{ revoked: { id: string }[] }>(await keys('revoke', key, String(third.id), '--json'));
-  expect(again.revoked.map((each) => each.id)).toEqual([id, third.id]);
+  const again = jsonOf<{ revoked: { id: string }[] }>(await keys('revoke', key, id, '--json'));
+  expect(again.revoked.map((each) => each.id)).toEqual([id]);
   await until(async () => (await service.status(key)) === 401, 2_000);
-  expect(await service.status(quiet.stdout.trim())).toBe(200);
-  expect((await keys('list')).stdout).toContain('3 keys, 1 good');
+  expect(await service.status(String(second.key))).toBe(200);
 });
 
 test('tokens are issued with the secret of the service, for thirty days unless told otherwise', async () => {
@@ -150,15 +149,10 @@ test('a database that cannot be reached ends serve and keys at once, with 1 and 
 
 test.each<[string, string[], Record<string, string>, RegExp]>([
   ['a key without a name', ['keys', 'create'], {}, /--name/],
-  ['a key with a blank name', ['keys', 'create', '--name', ' '], {}, /name of a key/],
   ['a key that is over already', ['keys', 'create', '--name', 'n', '--expires', '2020-01-01'], {}, /in the past/],
-  ['an end that is no time', ['keys', 'create', '--name', 'n', '--expires', 'soon'], {}, /--expires "soon"/],
   ['a rate of none', ['keys', 'create', '--name', 'n', '--requests-per-minute', '0'], {}, /1 to 10000000/],
-  ['a rate beyond all', ['keys', 'create', '--name', 'n', '--requests-per-minute', '10000001'], {}, /1 to 10000000/],
   ['an unknown key', ['keys', 'revoke', 'ffffffffffff'], {}, /no key with this id: oddslake keys list/],
-  ['no key', ['keys', 'revoke'], {}, /missing required argument 'id'/],
   ['keys without a command', ['keys'], {}, /Usage: oddslake keys/],
-  ['a command that keys lack', ['keys', 'destroy'], {}, /unknown command 'destroy'/],
   [
     'a flag before the command',
     ['keys', '--json', 'list'],
@@ -173,10 +167,6 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
     /postgres:\/\/user/,
   ],
   ['a token without a secret', ['tokens', 'issue', '--user', 'a'], {}, /set ODDSLAKE_TOKEN_SECRET/],
-  ['a short secret', ['tokens', 'issue', '--user', 'a'], { ODDSLAKE_TOKEN_SECRET: 'hunter22' }, /32 to 4096/],
-  ['a token of nobody', ['tokens', 'issue'], {}, /--user/],
-  ['a token of a blank', ['tokens', 'issue', '--user', ''], { ODDSLAKE_TOKEN_SECRET: secret }, /--user/],
-  ['an unknown scope', ['tokens', 'issue', '--user', 'a', '--scope', 'all'], {}, /choices are research/],
   [
     'a token that is over already',
     ['tokens', 'issue', '--user', 'a', '--expires', '2020-01-01'],
@@ -189,8 +179,6 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
     { ODDSLAKE_TOKEN_SECRET: secret },
     /set only one/,
   ],
-  ['a key set that is not there', ['serve', '--set', 'service.tokens.jwks_file=/nonexistent/j'], {}, /no such file/],
-  ['a key set from nowhere', ['serve', '--set', 'service.tokens.jwks_url=file:///etc/passwd'], {}, /https URL/],
 ])('%s is bad usage', async (_, args, env, sentence) => {
   const output = lake();
   const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');

@@ -28,7 +28,10 @@ export function addTokens(shell: Shell): void {
         .choices(scopes)
         .default([], 'none'),
     )
-    .option('--expires <time>', `until when it is good: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: for ${daysDefault} days)`);
+    .option(
+      '--expires <time>',
+      `until when it is good: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: for ${daysDefault} days)`,
+    );
   withNotes(issue, notes);
   withExamples(issue, examples);
   withCommonFlags(issue, ['--no-progress', '--wait', '--strict', '--output']).action((flags: IssueFlags) =>
