@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Principal } from '../workspace/principal.ts';
 import { challenge, requireAccess } from './access.ts';
@@ -76,6 +77,8 @@ function tooMany(detail: string, policy: string, quota: number, taken: Taken): P
 
 /** Whom an address belongs to: of IPv6 everybody has a network of their own, 64 bits long. */
 export function networkOf(ip: string): string {
+  // What a proxy passes on may be any text, of any length.
+  if (isIP(ip) === 0) return 'unknown';
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip)?.[1];
   if (mapped !== undefined || !ip.includes(':')) return mapped ?? ip;
   const [head = '', tail = ''] = ip.toLowerCase().split('%')[0]!.split('::');

@@ -35,7 +35,12 @@ export async function createService(context: ServiceContext): Promise<App> {
     openapi: {
       openapi: '3.1.0',
       info: { title: 'oddslake', version: context.version },
-      components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+      components: {
+        securitySchemes: {
+          key: { type: 'http', scheme: 'bearer' },
+          user: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+        },
+      },
       security: [{ key: [] }],
     },
   });

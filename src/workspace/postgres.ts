@@ -5,7 +5,7 @@ import { WorkspaceUnavailable } from './unavailable.ts';
 /** Connections of one process, and how long one is waited for, asked, and kept without work, in ms. */
 const connectionsMax = 8;
 const connectMsMax = 5_000;
-const queryMsMax = 10_000;
+const queryMsMax = 5_000;
 const idleMsMax = 30_000;
 
 const int8 = 20;

@@ -139,6 +139,7 @@ test.each([
   ['2001:db8::1', '2001:db8:0:0'],
   ['::1', '0:0:0:0'],
   ['fe80::1%eth0', 'fe80:0:0:0'],
+  ['no address: a proxy passed on what it was sent', 'unknown'],
 ])('the address %s counts as %s', (ip, network) => {
   expect(networkOf(ip)).toBe(network);
 });

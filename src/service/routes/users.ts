@@ -27,6 +27,7 @@ export function userRoutes(app: App, { settings, clock }: ServiceContext): void 
       schema: {
         summary: 'What the credential is and may do',
         tags: ['users'],
+        security: [{ key: [] }, { user: [] }],
         response: { 200: MeAnswer },
       },
     },
@@ -46,7 +47,7 @@ export function userRoutes(app: App, { settings, clock }: ServiceContext): void 
     app.route({
       ...{ method, url, config: { access } },
       schema: {
-        ...{ summary, tags: ['users'], description: notServed },
+        ...{ summary, tags: ['users'], security: [{ user: [] }], description: notServed },
         response: { 501: { description: notServed, content: { [problemType]: { schema: Problem } } } },
       },
       // Before a body is read: nothing would be done with it.
