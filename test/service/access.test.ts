@@ -1,4 +1,7 @@
 import { expect, test } from 'vitest';
+import { type Access, requireAccess } from '../../src/service/access.ts';
+import type { ProblemError } from '../../src/service/problem.ts';
+import type { Principal } from '../../src/workspace/principal.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 
@@ -16,4 +19,28 @@ test('what is not there is told as a problem, to holders of a key only', async (
   expect(body).toMatchObject({ status: 404, title: 'Not found' });
   const refused = await json('/api/v1/nothing', { headers: { authorization: '' } });
   expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+});
+
+const key: Principal = { kind: 'key', id: 'a', name: 'a', requestsPerMinute: null };
+const user: Principal = { kind: 'user', user: 'alice', workspace: null, scopes: [] };
+const researcher: Principal = { ...user, scopes: ['other', 'research'] };
+
+test.each<[Access, boolean[]]>([
+  ['open', [true, true, true]],
+  ['key', [true, false, false]],
+  ['either', [true, false, false]],
+  ['any', [true, true, true]],
+  ['user', [false, true, true]],
+  ['research', [false, false, true]],
+])('a route for %s is for key, user, researcher: %j', (access, allowed) => {
+  const judged = [key, user, researcher].map((principal) => {
+    try {
+      requireAccess(principal, access);
+      return true;
+    } catch (error) {
+      expect((error as ProblemError).status).toBe(403);
+      return false;
+    }
+  });
+  expect(judged).toEqual(allowed);
 });

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { loadSettings } from '../../src/settings/load.ts';
+import { secretsOf } from '../../src/settings/secrets.ts';
+
+const settingsOf = (...set: string[]) => loadSettings({ env: {}, cwd: '/w', set });
+
+test('every secret of the settings is hidden from the log, in each form that it may come in', async () => {
+  const token = 'a secret of more than 32 characters, for tests';
+  const database = 'service.database_url=postgres://me:p%40ss@w0rd@host:5432/db?password=o%2Fther&sslmode=disable';
+  const settings = await settingsOf('upstream.api_key=key-1234', `service.tokens.secret=${token}`, database);
+  expect(new Set(secretsOf(settings))).toEqual(
+    new Set(['key-1234', token, 'p%40ss@w0rd', 'p@ss@w0rd', 'o%2Fther', 'o/ther']),
+  );
+});
+
+test.each(['postgres://host/db', 'postgres://me@host/db', 'sqlite:service.sqlite'])(
+  '%s holds no secret',
+  async (url) => {
+    expect(secretsOf(await settingsOf(`service.database_url=${url}`))).toEqual([]);
+  },
+);
+
+test('a password that is no good as an escape is hidden as it is', async () => {
+  expect(secretsOf(await settingsOf('service.database_url=postgres://me:50%off@host/db'))).toContain('50%off');
+});
+
+test.each([
+  ['sqlite:service.sqlite', 'sqlite:/w/service.sqlite'],
+  ['sqlite:/var/lib/a.sqlite', 'sqlite:/var/lib/a.sqlite'],
+  ['SQLite:///var/lib/a.sqlite', 'sqlite:/var/lib/a.sqlite'],
+  ['sqlite://host', 'sqlite://host'],
+  ['postgres://me@host/db', 'postgres://me@host/db'],
+])('the database %s is %s, seen from /w', async (given, resolved) => {
+  expect((await settingsOf(`service.database_url=${given}`)).service.databaseUrl).toBe(resolved);
+});
