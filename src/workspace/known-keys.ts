@@ -74,7 +74,12 @@ export function knownKeys(db: WorkspaceDatabase, clock: Clock): KnownKeys {
       const row = fresh ? held.row : await read(key.id);
       // An unknown id takes as long as a known one.
       const same = isSecretOf(row?.digest ?? '00'.repeat(32), key.secret);
-      if (row === undefined || !same || stateOf(row, nowMs) !== 'good') return null;
+      if (row === undefined || !same) return null;
+      if (stateOf(row, nowMs) !== 'good') {
+        // Familiar no more: from now on it counts as any bad one.
+        known.delete(key.id);
+        return null;
+      }
       if (!fresh) noteUse(row, nowMs);
       return { kind: 'key', id: row.id, name: row.name, requestsPerMinute: row.requests_per_minute };
     },

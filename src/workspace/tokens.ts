@@ -59,7 +59,9 @@ export async function openTokens(settings: TokenSettings, clock: Clock, log: Log
       if (check === null || token.length > tokenCharsMax) return null;
       const name = nameOf(token);
       const known = checked.get(name);
-      if (known !== undefined) return nowMs < known.expMs ? known.user : null;
+      if (known !== undefined && nowMs < known.expMs) return known.user;
+      // Familiar no more: from now on it counts as any bad one.
+      checked.delete(name);
       let payload: JWTPayload;
       try {
         // A function that finds the key and a key are two forms of one parameter.

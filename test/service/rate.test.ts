@@ -123,6 +123,26 @@ test('an address that sends bad credentials is held up, what is known to be good
   expect((await me(url, from('192.0.2.1', guess(1)))).status).toBe(401);
 });
 
+test('a credential that was good and is no more counts as a bad one', async () => {
+  const clock = steppedClock(now);
+  const { url, workspace } = await serving(opened(), { clock, set: [`service.tokens.secret=${secret}`] });
+  const revoked = await workspace.createKey({ name: 'was', expiresAt: null, requestsPerMinute: 1_000 }, now);
+  const expired = await issueToken(
+    { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null },
+    { user: 'alice', workspace: null, scopes: [], expiresAt: now + 1_000 },
+    now,
+  );
+  for (const credential of [revoked.key, expired]) expect((await me(url, bearer(credential))).status).toBe(200);
+  await workspace.revokeKeys([revoked.id], now);
+  clock.forward(1_000);
+  const answers: number[] = [];
+  for (let n = 0; n < 35; n++)
+    for (const credential of [revoked.key, expired]) answers.push((await me(url, bearer(credential))).status);
+  const [refused, held] = [401, 429].map((status) => answers.filter((each) => each === status).length);
+  // The first of each was still taken for one that is in use.
+  expect([refused, held]).toEqual([62, 8]);
+});
+
 test('good credentials use up nothing of what an address may get wrong', async () => {
   const { url, workspace } = await serving(opened(), { clock: steppedClock(now) });
   for (let n = 0; n < 70; n++) {
