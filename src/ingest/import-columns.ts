@@ -1,4 +1,4 @@
-import type { RecordPaths } from './market-record.ts';
+import type { RecordPaths } from '../core/market-record.ts';
 
 export type ImportDataset = 'ticks' | 'markets';
 

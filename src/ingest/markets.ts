@@ -3,7 +3,7 @@ import { UpstreamError } from '../core/errors.ts';
 import type { MarketFacts } from '../core/market.ts';
 import type { Rejected } from '../core/tick.ts';
 import type { MarketsQuery, Upstream } from '../upstream/upstream.ts';
-import { type RecordPaths, readMarket } from './market-record.ts';
+import { type RecordPaths, readMarket } from '../core/market-record.ts';
 import { momentOf } from './moment.ts';
 
 export interface MarketsContext {

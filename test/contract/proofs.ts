@@ -306,7 +306,7 @@ export const proofs: Proofs = {
       'archive/publish.test.ts',
       'puts the price that lost into conflicts, with the moment of the later look, once',
     ],
-    'markets.extra': ['ingest/market-record.test.ts', 'holds every field without a column as it came'],
+    'markets.extra': ['core/market-record.test.ts', 'holds every field without a column as it came'],
   },
   manifest: {
     format_version: [

@@ -1,5 +1,5 @@
-import type { MarketFacts } from '../core/market.ts';
-import { timeEnd, timeMin } from '../core/time.ts';
+import type { MarketFacts } from './market.ts';
+import { timeEnd, timeMin } from './time.ts';
 
 /** Where a market record's symbols and facts are looked for: `a/b` goes into objects, `*` over every member. */
 export interface RecordPaths {
@@ -14,7 +14,7 @@ export interface RecordPaths {
   };
 }
 
-type MarketRecord = Readonly<Record<string, unknown>>;
+export type MarketRecord = Readonly<Record<string, unknown>>;
 
 interface Found {
   readonly value: unknown;
@@ -43,7 +43,7 @@ export function readMarket(
 }
 
 /** Every string that the paths yield, each once, with where it was found first. */
-function symbolsOf(market: MarketRecord, paths: readonly string[]): Map<string, Found> {
+export function symbolsOf(market: MarketRecord, paths: readonly string[]): Map<string, Found> {
   const out = new Map<string, Found>();
   for (const path of paths) {
     for (const found of walk(market, path)) {
