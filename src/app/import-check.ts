@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { UsageError } from '../core/errors.ts';
+import type { RecordPaths } from '../core/market-record.ts';
 import type { Zone } from '../core/zone.ts';
 import { csvHead, datasetOf, type ImportDataset } from '../ingest/import-columns.ts';
 import { lacksZone } from '../ingest/import-time.ts';
-import type { RecordPaths } from '../core/market-record.ts';
 import {
   canBePrice,
   canBeSymbol,

@@ -1,7 +1,7 @@
+import { readMarket } from '../core/market-record.ts';
 import { readMarketRow, typedOf } from '../ingest/import-market.ts';
 import { readSavedPage } from '../ingest/import-page.ts';
 import { cutRaw, type RawRows, readRows } from '../ingest/import-rows.ts';
-import { readMarket } from '../core/market-record.ts';
 import { isLocalTime, openRowReader, type RowReader } from '../query/read-rows.ts';
 import { UnreadableAnswer } from '../upstream/json-answer.ts';
 import { linesOf, piecesOf, wholeOf } from './import-bytes.ts';

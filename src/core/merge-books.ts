@@ -82,7 +82,8 @@ function winnersOf(fresh: readonly SeenSnapshot[]): Map<string, SeenSnapshot[]> 
   return out;
 }
 
-const outranks = (a: SeenSnapshot, b: SeenSnapshot): boolean =>
+/** Which of two new snapshots of one symbol and moment wins. */
+export const outranks = (a: SeenSnapshot, b: SeenSnapshot): boolean =>
   a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : compareContent(a, b) > 0;
 
 const rowsOf = (snapshot: Snapshot): number => Math.max(1, levelsOf(snapshot));

@@ -1,9 +1,9 @@
 import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
 import type { MarketFacts } from '../core/market.ts';
+import { type RecordPaths, readMarket } from '../core/market-record.ts';
 import type { Rejected } from '../core/tick.ts';
 import type { MarketsQuery, Upstream } from '../upstream/upstream.ts';
-import { type RecordPaths, readMarket } from '../core/market-record.ts';
 import { momentOf } from './moment.ts';
 
 export interface MarketsContext {

@@ -8,6 +8,8 @@ import { readQuery } from './query-values.ts';
 import { healthRoutes } from './routes/health.ts';
 import { ticksRoutes } from './routes/ticks.ts';
 import { userRoutes } from './routes/users.ts';
+import { marketsRoutes } from './routes/markets.ts';
+import { orderbookRoutes } from './routes/orderbook.ts';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -59,6 +61,8 @@ export async function createService(context: ServiceContext): Promise<App> {
   healthRoutes(app);
   ticksRoutes(app, context);
   userRoutes(app, context);
+  marketsRoutes(app, context);
+  orderbookRoutes(app, context);
   await app.ready();
   return app;
 }

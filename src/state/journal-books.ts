@@ -97,17 +97,42 @@ export function readBookBin(db: Database, { day, part }: Bin, end: number): Seen
      where day = ? and part = ? and record_id <= ? order by id`,
     ...[day, part, end],
   );
-  const out: SeenSnapshot[] = [];
-  for (const { symbol, t, observed_at: observedAt, bids: cut, price, quantity } of rows) {
-    const [prices, quantities] = [doublesOf(price), doublesOf(quantity)];
-    const side = (from: number, to: number): BookSide => ({
-      prices: prices.subarray(from, to),
-      quantities: quantities.subarray(from, to),
-    });
-    out.push({ symbol, observedAt, t, bids: side(0, cut), asks: side(cut, prices.length) });
-  }
-  return out;
+  return [...rows].map(snapshotOf);
 }
+
+function snapshotOf({ symbol, t, observed_at: observedAt, bids: cut, price, quantity }: BookRow): SeenSnapshot {
+  const [prices, quantities] = [doublesOf(price), doublesOf(quantity)];
+  const side = (from: number, to: number): BookSide => ({
+    prices: prices.subarray(from, to),
+    quantities: quantities.subarray(from, to),
+  });
+  return { symbol, observedAt, t, bids: side(0, cut), asks: side(cut, prices.length) };
+}
+
+/** The snapshots of a symbol's latest journaled moment; none where it has none. */
+export function latestJournaledBooks({ db, identity }: State, symbol: string): SeenSnapshot[] {
+  const part = partOf(symbol, identity.parts);
+  let before = Number.MAX_SAFE_INTEGER;
+  for (;;) {
+    const day = db.one<{ day: number | null }>('select max(day) as day from journal_books where day < ?', before)?.day;
+    if (day === null || day === undefined) return [];
+    const rows = db.all<BookRow & Record<string, never>>(
+      `select symbol, t, observed_at, bids, price, quantity from journal_books
+       where day = ?1 and part = ?2 and symbol = ?3
+         and t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
+      ...[day, part, symbol],
+    );
+    if (rows.length > 0) return rows.map(snapshotOf);
+    before = day;
+  }
+}
+
+/** When the latest journaled answer that brought a snapshot of a symbol was generated, epoch ms; null where there is none. */
+export const latestJournaledAnswer = ({ db }: State, symbol: string): number | null =>
+  db.one<{ at: number | null }>(
+    'select max(at) as at from journal_book_cover where symbol = ? and snapshots > 0',
+    symbol,
+  )?.at ?? null;
 
 /** An answer of the order-book route that is not published yet. */
 export interface BookAnswer {

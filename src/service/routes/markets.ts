@@ -1,0 +1,76 @@
+import { ServedMarketsAnswer, ServedMarketsQuery } from '../../contract/markets.ts';
+import { paths } from '../../contract/paths.ts';
+import type { RecordPaths } from '../../core/market-record.ts';
+import { type MarketLists, openMarketLists, type PolledLists, type PolledMarket } from '../../reading/markets.ts';
+import { settingsSchema } from '../../settings/schema.ts';
+import type { ServiceContext } from '../context.ts';
+import { ProblemError } from '../problem.ts';
+import type { App } from '../server.ts';
+
+/** Views that are there to be asked for whether anybody polled them or not: the interface names them. */
+const namedViews = ['matched', 'resolving'];
+
+/** `/api/v1/markets`: the market lists as last polled. */
+export function marketsRoutes(app: App, context: ServiceContext): void {
+  const { archive, current, settings, clock, random } = context;
+  const lists = openMarketLists(archive, current, usualPaths(), random);
+  app.get(
+    paths.markets,
+    {
+      schema: {
+        summary: 'Markets of a list, as last polled',
+        description:
+          'The records of the last poll of the upstream, with all their fields. `generated_at` is the moment of that poll, ' +
+          'so that whoever keeps what is here knows when it was seen.',
+        tags: ['realtime'],
+        querystring: ServedMarketsQuery,
+        response: { 200: ServedMarketsAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { view = 'matched', source, limit = Number.POSITIVE_INFINITY } = request.query;
+      const polled = await lists.asLastPolled();
+      const found = polled.markets.filter(
+        (market) => market.views.has(view) && (source === undefined || market.sources.has(source)),
+      );
+      if (found.length === 0) await requireKnown(view, polled, lists, settings.source.views);
+      const markets = found.slice(0, Math.min(limit, settings.service.rowsLimitMax));
+      const text = answerText(markets, found.length, view, polled.polledAt ?? clock.nowMs());
+      return reply.type('application/json; charset=utf-8').send(text as never);
+    },
+  );
+}
+
+/** The records are JSON already. */
+function answerText(markets: readonly PolledMarket[], total: number, view: string, generatedAt: number): string {
+  const rest = JSON.stringify({ count: markets.length, total, view, generated_at: generatedAt });
+  return `{"markets":[${markets.map(({ text }) => text).join(',')}],${rest.slice(1)}`;
+}
+
+async function requireKnown(
+  view: string,
+  { markets }: PolledLists,
+  lists: MarketLists,
+  configured: readonly string[],
+): Promise<void> {
+  const known = new Set([...namedViews, ...configured, ...markets.flatMap((market) => [...market.views])]);
+  if (known.has(view)) return;
+  const ever = [...new Set([...known, ...(await lists.viewsEverPolled())])];
+  if (ever.includes(view)) return;
+  throw new ProblemError(400, 'No such view is known here.', {
+    errors: [{ name: 'view', reason: `must be one of ${ever.join(', ')}` }],
+  });
+}
+
+/** By which a collector reads records, unless it is told otherwise. */
+function usualPaths(): RecordPaths {
+  const { symbol_paths, field_paths } = settingsSchema.properties.source.properties;
+  const { question, source, opens_at, closes_at, resolved_at, outcome } = field_paths.properties;
+  return {
+    symbolPaths: symbol_paths.default,
+    fieldPaths: {
+      ...{ question: question.default, source: source.default, opensAt: opens_at.default },
+      ...{ closesAt: closes_at.default, resolvedAt: resolved_at.default, outcome: outcome.default },
+    },
+  };
+}

@@ -1,0 +1,26 @@
+import { zstdDecompressSync } from 'node:zlib';
+import type { MarketFacts } from '../core/market.ts';
+import type { Database } from './database.ts';
+
+/** The last poll of the market lists that is not published yet. */
+export interface JournaledPoll {
+  /** Epoch milliseconds. */
+  readonly observedAt: number;
+  /** Its records: one, unless files brought it in pieces. Ascending. */
+  readonly records: readonly number[];
+}
+
+export function lastJournaledPoll(db: Database): JournaledPoll | undefined {
+  const rows = db.all<{ record_id: number; observed_at: number }>(
+    `select record_id, observed_at from journal_markets
+     where observed_at = (select max(observed_at) from journal_markets) order by record_id`,
+  );
+  if (rows.length === 0) return undefined;
+  return { observedAt: rows[0]!.observed_at, records: rows.map((row) => row.record_id) };
+}
+
+export const readJournaledPoll = (db: Database, { records }: JournaledPoll): MarketFacts[] =>
+  records.flatMap((id) => {
+    const row = db.one<{ payload: Uint8Array }>('select payload from journal_markets where record_id = ?', id);
+    return row === undefined ? [] : (JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[]);
+  });

@@ -1,0 +1,127 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import type { MarketFacts } from '../../src/core/market.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { serving } from './serving.ts';
+
+interface Answer {
+  readonly markets: readonly Record<string, unknown>[];
+  readonly count: number;
+  readonly total: number;
+  readonly view: string;
+  readonly generated_at: number;
+}
+
+const poll = (archive: Archive, observedAt: number, ...markets: MarketFacts[]): void =>
+  appendMarkets(archive.state, { runId: 'run', observedAt, markets }, []);
+
+/** An archive that is served, and another hold of it that writes, as a collecting process does. */
+async function served(set: readonly string[] = []) {
+  const root = scratchFolder();
+  const writer = opened({ root });
+  const { json } = await serving(opened({ root }), { set });
+  const get = async (query = '') => (await json<Answer>(`/api/v1/markets${query}`)).body;
+  return { root, writer, json, get };
+}
+
+const ids = ({ markets }: Answer) => markets.map(({ canonical_id }) => canonical_id);
+
+test('an archive that has not polled markets answers an empty list', async () => {
+  const { get } = await served();
+  expect(await get()).toEqual({ markets: [], count: 0, total: 0, view: 'matched', generated_at: now });
+  expect(await get('?view=resolving')).toMatchObject({ total: 0, view: 'resolving' });
+});
+
+test('the last poll is answered, with the moment it was answered, journaled and published alike', async () => {
+  const { writer, get } = await served();
+  poll(writer, now - 2 * hourMs, market('GONE'), market('A'));
+  poll(writer, now - hourMs, market('A', { views: ['matched', 'resolving'] }), market('B', { views: ['resolving'] }));
+  const journaled = await get();
+  expect(journaled).toEqual({
+    markets: [{ canonical_id: 'id A', symbol: 'A', source: 'venue', is_active: true }],
+    ...{ count: 1, total: 1, view: 'matched', generated_at: now - hourMs },
+  });
+  await publishNow(writer);
+  expect(await get()).toEqual(journaled);
+  expect(ids(await get('?view=resolving'))).toEqual(['id A', 'id B']);
+});
+
+test('a poll that comes while another is published is seen at once', async () => {
+  const { writer, get } = await served();
+  poll(writer, now - hourMs, market('A'));
+  await publishNow(writer);
+  expect(ids(await get())).toEqual(['id A']);
+  poll(writer, now, market('B'));
+  expect(await get()).toMatchObject({ markets: [{ canonical_id: 'id B' }], generated_at: now });
+  // Of an older one that another process comes with late nothing is said.
+  poll(writer, now - 1, market('C'));
+  expect(ids(await get())).toEqual(['id B']);
+});
+
+test('symbols of one record come as the record that was received', async () => {
+  const { writer, get } = await served();
+  const venues = [
+    { source: 'kalshi', ticker: 'A' },
+    { source: 'poly', ticker: 'B', url: 'https://example.org/b' },
+  ];
+  const rest = { canonicalId: 'M', extra: JSON.stringify({ venues, volume: 7 }), confidence: 0.9, category: 'x' };
+  poll(writer, now, market('A', { ...rest, source: 'kalshi' }), market('B', { ...rest, source: 'poly' }), market('C'));
+  const whole = { canonical_id: 'M', confidence: 0.9, category: 'x', is_active: true, venues, volume: 7 };
+  expect(await get('?source=poly')).toMatchObject({ markets: [whole], count: 1, total: 1 });
+  expect(await get('?source=kalshi')).toMatchObject({ markets: [whole] });
+  expect(await get('?source=nobody')).toMatchObject({ markets: [], total: 0 });
+  expect(ids(await get())).toEqual(['M', 'id C']);
+});
+
+test('limit cuts what is given and not what is counted, and is itself cut to what is set', async () => {
+  const { writer, get } = await served(['service.rows_limit_max=3']);
+  poll(writer, now, ...['A', 'B', 'C', 'D'].map((symbol) => market(symbol)));
+  expect(await get('?limit=2')).toMatchObject({ count: 2, total: 4 });
+  expect(await get('?limit=1000000000')).toMatchObject({ count: 3, total: 4 });
+  expect(await get()).toMatchObject({ count: 3, total: 4 });
+});
+
+test('a view that was polled once is known; any other is refused with those that are', async () => {
+  const { writer, get, json } = await served(['source.views=["matched","set"]']);
+  poll(writer, now - hourMs, market('A', { views: ['once'] }));
+  await publishNow(writer);
+  poll(writer, now, market('A'));
+  expect(await get('?view=once')).toMatchObject({ total: 0, view: 'once' });
+  expect(await get('?view=set')).toMatchObject({ total: 0 });
+  const { status, body } = await json('/api/v1/markets?view=wrong');
+  expect(status).toBe(400);
+  expect(body.errors).toEqual([{ name: 'view', reason: 'must be one of matched, resolving, set, once' }]);
+});
+
+test.each(['limit=0', 'limit=-1', 'limit=1.5', 'limit=', 'limit=1e3', 'limit=1&limit=2', 'view=', 'source=', 'x=1'])(
+  'refuses %s',
+  async (query) => {
+    const { json } = await served();
+    const { status, body } = await json(`/api/v1/markets?${query}`);
+    expect([status, (body.errors as { name: string }[])[0]!.name]).toEqual([400, query.split('=')[0]]);
+  },
+);
+
+test('a list in a damaged file is not served', async () => {
+  const { root, writer, json } = await served();
+  poll(writer, now, market('A'));
+  const { files } = await publishNow(writer);
+  const path = join(root, files.find((file) => file.path.startsWith('markets/'))!.path);
+  rmSync(path);
+  expect((await json('/api/v1/markets')).status).toBe(503);
+  writeFileSync(path, 'no such file');
+  expect((await json('/api/v1/markets')).status).toBe(503);
+});
+
+test('twenty thousand markets are read once for a poll, not for a request', async () => {
+  const { root, writer, get } = await served(['service.rows_limit_max=100000']);
+  poll(writer, now, ...Array.from({ length: 20_000 }, (_, i) => market(`S${i}`, { question: `Will ${i} happen?` })));
+  const { files } = await publishNow(writer);
+  expect(await get('?limit=1')).toMatchObject({ count: 1, total: 20_000 });
+  // What is held is not read again: the file may be gone.
+  rmSync(join(root, files.find((file) => file.path.startsWith('markets/'))!.path));
+  expect(await get()).toMatchObject({ count: 20_000, total: 20_000 });
+});
