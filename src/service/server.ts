@@ -9,7 +9,9 @@ import { healthRoutes } from './routes/health.ts';
 import { ticksRoutes } from './routes/ticks.ts';
 import { userRoutes } from './routes/users.ts';
 import { marketsRoutes } from './routes/markets.ts';
+import { metricsRoutes } from './routes/metrics.ts';
 import { orderbookRoutes } from './routes/orderbook.ts';
+import { readyRoutes } from './routes/ready.ts';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -51,6 +53,8 @@ export async function createService(context: ServiceContext): Promise<App> {
   // Plain: what a schema does not name must not silently fall out of an answer.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook('onRequest', admission(context));
+  metricsRoutes(app, context);
+  app.addHook('onRequest', (request) => requireAccess(context, request));
   app.addHook('preValidation', async (request) => {
     const schema = request.routeOptions.schema?.querystring as { properties?: Record<string, object> } | undefined;
     if (schema?.properties === undefined) return;
@@ -61,6 +65,7 @@ export async function createService(context: ServiceContext): Promise<App> {
   healthRoutes(app);
   ticksRoutes(app, context);
   userRoutes(app, context);
+  readyRoutes(app, context);
   marketsRoutes(app, context);
   orderbookRoutes(app, context);
   await app.ready();

@@ -1,0 +1,22 @@
+import type { Archive } from '../archive/archive.ts';
+import { totalsOf } from '../archive/manifest.ts';
+import { journaledTicks } from '../state/journal.ts';
+
+/** How the archive stands. */
+export interface Standing {
+  readonly generation: number;
+  /** Up to where every live symbol is covered without a hole, epoch ms; null where no symbol is live or nothing is published. */
+  readonly watermark: number | null;
+  readonly ticksPublished: number;
+  readonly ticksJournaled: number;
+}
+
+/**
+ * Reads manifest and state themselves, and nothing that was kept of them.
+ * @throws an error of whatever kind where one of them cannot be read
+ */
+export function standingOf(archive: Archive): Standing {
+  const { generation, watermark, datasets } = archive.manifest();
+  const ticksPublished = totalsOf(datasets.ticks.files).rows;
+  return { generation, watermark, ticksPublished, ticksJournaled: journaledTicks(archive.state.db) };
+}

@@ -1,0 +1,52 @@
+import { standingOf } from '../reading/standing.ts';
+import type { ServiceContext } from './context.ts';
+
+/** Whether requests can be answered, and from an archive that is kept up to date. */
+export interface Readiness {
+  readonly generation: number | null;
+  /** How far the watermark lies behind now; null where there is none. */
+  readonly lagSeconds: number | null;
+  /** What is wrong, by the part that it is wrong with; none where all is well. Nothing of an error itself. */
+  readonly wrong: readonly { readonly name: 'archive' | 'watermark' | 'database'; readonly reason: string }[];
+}
+
+/** A key that nobody has, of the form that is looked up in the database. */
+const nobodysKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
+
+export async function readinessOf(context: ServiceContext): Promise<Readiness> {
+  const wrong: Readiness['wrong'][number][] = [];
+  const standing = readArchive(context);
+  if (standing === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
+  else if (standing.generation === 0) wrong.push({ name: 'archive', reason: 'has nothing published yet' });
+  const { lagSecondsMax } = context.settings.service;
+  const lagSeconds = lagOf(standing?.watermark ?? null, context.clock.nowMs());
+  if (lagSeconds !== null && lagSeconds > lagSecondsMax) {
+    const reason = `lies ${Math.round(lagSeconds)} seconds behind, more than the ${lagSecondsMax} allowed`;
+    wrong.push({ name: 'watermark', reason });
+  }
+  if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'of keys cannot be read' });
+  return { generation: standing?.generation ?? null, lagSeconds, wrong };
+}
+
+/** Seconds that a watermark lies behind; null where there is none. */
+export const lagOf = (watermark: number | null, nowMs: number): number | null =>
+  watermark === null ? null : Math.max(0, nowMs - watermark) / 1000;
+
+function readArchive({ archive, log }: ServiceContext) {
+  try {
+    return standingOf(archive);
+  } catch (error) {
+    log.error({ err: error }, 'the archive cannot be read');
+    return null;
+  }
+}
+
+async function canAuthenticate({ workspace, clock, log }: ServiceContext): Promise<boolean> {
+  try {
+    await workspace.authenticate(nobodysKey, clock.nowMs());
+    return true;
+  } catch (error) {
+    log.error({ err: error }, 'the database of keys cannot be read');
+    return false;
+  }
+}

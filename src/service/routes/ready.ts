@@ -1,0 +1,32 @@
+import { paths } from '../../contract/paths.ts';
+import { Ready } from '../../contract/ready.ts';
+import type { ServiceContext } from '../context.ts';
+import { ProblemError } from '../problem.ts';
+import { readinessOf } from '../readiness.ts';
+import type { App } from '../server.ts';
+
+/** `/readyz`: whether requests should come here. */
+export function readyRoutes(app: App, context: ServiceContext): void {
+  app.get(
+    paths.ready,
+    {
+      config: { access: 'open' },
+      schema: {
+        summary: 'Whether the archive can be read and is kept up to date',
+        description: 'Otherwise 503, with what is wrong: the archive, its watermark, or the database of keys.',
+        tags: ['operations'],
+        security: [],
+        response: { 200: Ready },
+      },
+    },
+    async (_, reply) => {
+      reply.header('cache-control', 'no-store');
+      const { generation, lagSeconds, wrong } = await readinessOf(context);
+      if (wrong.length > 0 || generation === null) {
+        const said = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
+        throw new ProblemError(503, said, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });
+      }
+      return { status: 'ready' as const, generation, lag_seconds: lagSeconds };
+    },
+  );
+}

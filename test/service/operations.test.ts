@@ -1,0 +1,163 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { get } from 'node:http';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ensureSymbols, observeMarkets } from '../../src/state/symbols.ts';
+import { answer, append, clockAt, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { until } from '../e2e/lake.ts';
+import { type ServingOptions, serving } from './serving.ts';
+
+/** An archive that is served, and another hold of it that writes. */
+async function served(options: ServingOptions = {}) {
+  const root = scratchFolder();
+  const writer = opened({ root });
+  const service = await serving(opened({ root }), options);
+  const open = { headers: { authorization: '' } };
+  return {
+    ...{ root, writer, ...service },
+    ready: () => service.json<Record<string, unknown>>('/readyz', open),
+    /** The value of a metric with these labels, as they stand in the text. */
+    async metric(name: string) {
+      const text = await (await service.ask('/metrics', open)).text();
+      const line = text.split('\n').find((one) => one.startsWith(`${name} `));
+      return line === undefined ? undefined : Number(line.slice(name.length + 1));
+    },
+  };
+}
+
+/** Makes one live symbol that is covered up to an hour ago. */
+async function publishLive(archive: ReturnType<typeof opened>): Promise<void> {
+  observeMarkets(archive.state.db, [market('A')], now - 3 * hourMs, true);
+  const window = { from: now - 3 * hourMs, to: now - hourMs };
+  append(archive, answer('A', [[now - 2 * hourMs, 0.5]], { windows: [window] }));
+  await publishNow(archive);
+}
+
+test('an archive that nothing was published in is not ready, and says so without a key', async () => {
+  const { ready, writer } = await served();
+  const { status, headers, body } = await ready();
+  expect([status, headers.get('content-type')]).toEqual([503, expect.stringContaining('application/problem+json')]);
+  expect(headers.get('cache-control')).toBe('no-store');
+  expect(body.errors).toEqual([{ name: 'archive', reason: 'has nothing published yet' }]);
+  await publishLive(writer);
+  expect(await ready()).toMatchObject({ status: 200, body: { status: 'ready', generation: 1, lag_seconds: 3600 } });
+});
+
+test('a watermark further behind than allowed makes it not ready', async () => {
+  const { ready, writer } = await served({ set: ['service.lag_seconds_max=3599.5'] });
+  await publishLive(writer);
+  const { status, body } = await ready();
+  expect([status, body.detail]).toEqual([503, 'The watermark lies 3600 seconds behind, more than the 3599.5 allowed.']);
+  const lenient = await serving(opened({ root: writer.layout.root }), { set: ['service.lag_seconds_max=3600'] });
+  expect((await lenient.json('/readyz')).status).toBe(200);
+});
+
+test('an archive of which no symbol is live has no lag', async () => {
+  const { ready, writer, metric } = await served({ clock: clockAt(now + 1000 * hourMs) });
+  ensureSymbols(writer.state.db, ['A'], now);
+  append(writer, answer('A', [[now - hourMs, 0.5]], { origin: 'backfill' }));
+  await publishNow(writer);
+  expect((await ready()).body).toEqual({ status: 'ready', generation: 1, lag_seconds: null });
+  expect(await metric('oddslake_watermark_lag_seconds')).toBeNaN();
+});
+
+test('an archive whose manifest is lost or broken is not ready, and nothing of where it is is told', async () => {
+  const { root, ready, writer, metric, json } = await served();
+  await publishLive(writer);
+  for (const spoil of [
+    () => writeFileSync(join(root, 'manifest.json'), '{'),
+    () => rmSync(join(root, 'manifest.json')),
+  ]) {
+    spoil();
+    const { status, body } = await ready();
+    expect([status, body.errors]).toEqual([503, [{ name: 'archive', reason: 'cannot be read' }]]);
+    expect(JSON.stringify(body)).not.toContain('/');
+    expect(await metric('oddslake_archive_readable')).toBe(0);
+    expect(await metric('oddslake_generation')).toBeNaN();
+  }
+  expect((await json('/healthz')).status).toBe(200);
+});
+
+test('a service whose database of keys is gone is not ready', async () => {
+  const { ready, writer, workspace } = await served();
+  await publishLive(writer);
+  await workspace.db.schema.dropTable('keys').execute();
+  const { status, body } = await ready();
+  expect([status, body.errors]).toEqual([503, [{ name: 'database', reason: 'of keys cannot be read' }]]);
+});
+
+test('metrics follow the archive while it changes', async () => {
+  const { writer, metric } = await served();
+  const standing = async () => [
+    ...[await metric('oddslake_generation'), await metric('oddslake_ticks_published')],
+    ...[await metric('oddslake_ticks_journaled'), await metric('oddslake_watermark_lag_seconds')],
+  ];
+  expect(await standing()).toEqual([0, 0, 0, Number.NaN]);
+  await publishLive(writer);
+  append(
+    writer,
+    answer('A', [
+      [now - hourMs, 0.5],
+      [now - hourMs + 1, 0.6],
+    ]),
+  );
+  expect(await standing()).toEqual([1, 1, 2, 3600]);
+  await publishNow(writer);
+  expect(await standing()).toEqual([2, 3, 0, expect.any(Number)]);
+  expect(await metric('oddslake_archive_readable')).toBe(1);
+  expect(await metric('process_cpu_seconds_total')).toBeGreaterThan(0);
+});
+
+test('requests are counted by route, method and status, whatever their paths and parameters', async () => {
+  const { ask, metric } = await served();
+  const count = (route: string, status: number, method = 'GET') =>
+    metric(`oddslake_http_requests_total{route="${route}",method="${method}",status="${status}"}`);
+  for (const path of ['/api/v1/markets', '/api/v1/markets?source=x', '/api/v1/markets?limit=0', '/a', '/b'])
+    await (await ask(path)).text();
+  await (await ask('/api/v1/markets', { headers: { authorization: 'Bearer wrong' } })).text();
+  expect(await count('/api/v1/markets', 200)).toBe(2);
+  expect(await count('/api/v1/markets', 400)).toBe(1);
+  expect(await count('/api/v1/markets', 401)).toBe(1);
+  expect(await count('none', 404)).toBe(2);
+  expect(await metric('oddslake_http_request_duration_seconds_count{route="/api/v1/markets",method="GET"}')).toBe(4);
+});
+
+test('bytes are counted once however many answers a connection carries', async () => {
+  const { ask, metric } = await served();
+  const before = (await metric('oddslake_http_response_bytes_total'))!;
+  const lengths = await Promise.all(
+    Array.from({ length: 8 }, async () => (await (await ask('/healthz')).text()).length),
+  );
+  const sent = (await metric('oddslake_http_response_bytes_total'))! - before;
+  const bodies = lengths.reduce((sum, length) => sum + length, 0);
+  expect(sent).toBeGreaterThan(bodies);
+  // Headers, and the first answer of /metrics, whose bytes are counted by the second.
+  expect(sent).toBeLessThan(bodies + 8 * 1000 + 40_000);
+});
+
+test('requests under way are told, and one whose client goes away is no longer one of them', async () => {
+  let release = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const { url, key, metric, workspace } = await served();
+  const { authenticate } = workspace;
+  Object.assign(workspace, {
+    authenticate: (credential: string, nowMs: number) => held.then(() => authenticate(credential, nowMs)),
+  });
+  const request = get(`${url}/api/v1/markets`, { headers: { authorization: `Bearer ${key}` } });
+  request.on('error', () => {});
+  await until(async () => (await metric('oddslake_http_requests_under_way')) === 2);
+  request.destroy();
+  await until(async () => (await metric('oddslake_http_requests_under_way')) === 1);
+  const aborted = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="aborted"}';
+  expect(await metric(aborted)).toBe(1);
+  release();
+});
+
+test('two services of one process count for themselves', async () => {
+  const [first, second] = [await served(), await served()];
+  await (await first.ask('/api/v1/markets')).text();
+  const name = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="200"}';
+  expect([await first.metric(name), await second.metric(name)]).toEqual([1, undefined]);
+});
