@@ -4,6 +4,7 @@ import type { Origin } from '../core/coverage.ts';
 import { DamageError, UpstreamError, UsageError } from '../core/errors.ts';
 import { isDue } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
+import { isoUtc } from '../core/time.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { nothingLearned } from '../ingest/learned.ts';
@@ -168,6 +169,13 @@ function account(run: Run, collected: Collected): void {
   if (collected.shortened.length > 0) {
     run.warnings.push(
       `The service does not go back as far as asked for ${count(collected.shortened, 'new symbol')}: what was before is not known.`,
+    );
+  }
+  if (collected.behind.length > 0) {
+    const since = isoUtc(collected.behind.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY));
+    const symbols = [...new Set(collected.behind.map((w) => w.symbol))];
+    run.warnings.push(
+      `The service itself is behind: it has nothing yet since ${since} of ${count(symbols, 'symbol')}.`,
     );
   }
   context.signal.throwIfAborted();

@@ -1,6 +1,6 @@
 import { UpstreamError } from '../core/errors.ts';
 import { intersect, subtract, type Window } from '../core/window.ts';
-import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from './cover.ts';
+import { type CoverContext, type CoverOutcome, cover, lacksReason, settle, type Waiting } from './cover.ts';
 import { openLine } from './line.ts';
 import { inParallel } from './parallel.ts';
 import type { SymbolPlan } from './plan.ts';
@@ -18,6 +18,8 @@ export interface Collected {
   readonly failures: readonly Failure[];
   /** Symbols polled for the first time of which the service has something, but not from the start asked for. */
   readonly shortened: readonly string[];
+  /** What a poll asked for up to its end and the service says that it has nothing of yet: one that is behind does not fail. */
+  readonly behind: readonly Failure[];
   /** Why nothing more was asked: the credential was refused, the upstream could not be reached any more, or did nothing but fail for long. */
   readonly stopped: UpstreamError | null;
 }
@@ -92,7 +94,8 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
   if (line.answers() === 0) stopped ??= line.silence();
   // Only now is all that could be covered.
   const past = new Set(lost.filter((w) => isPast(context, byName.get(w.symbol)!, w)));
-  for (const w of lost) if (!past.has(w)) failures.push(w);
+  const behind = new Set(lost.filter((w) => !past.has(w) && isYetToCome(context, byName.get(w.symbol)!, w)));
+  for (const w of lost) if (!past.has(w) && !behind.has(w)) failures.push(w);
   const why = stopped as UpstreamError | null;
   const unsettled = new Set(waiting.map((item) => item.symbol));
   if (why !== null) {
@@ -107,6 +110,7 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
     failed: [...failed],
     failures,
     shortened: [...new Set([...past].map((w) => w.symbol))],
+    behind: [...behind],
     stopped: why,
   };
 }
@@ -116,6 +120,13 @@ const isPast = (context: CollectContext, plan: SymbolPlan, lost: Window): boolea
   plan.first &&
   lost.from <= plan.windows[0]!.from &&
   intersect(context.coverageOf(plan.symbol), plan.windows).some((w) => lost.to <= w.from);
+
+/**
+ * Whether a window is what a service has not got yet: an archive that is served has what it has polled so far. A
+ * backfill asks for its end by name, and all that is lacking counts.
+ */
+const isYetToCome = ({ origin }: CollectContext, { windows }: SymbolPlan, lost: Failure): boolean =>
+  origin === 'poll' && lost.reason === lacksReason && lost.to >= windows.at(-1)!.to;
 
 /** What of a plan is not covered. */
 const remaining = (context: CollectContext, plan: SymbolPlan, reason: string): Failure[] =>

@@ -264,7 +264,10 @@ const unanswered =
       : 'the service does not answer for this window',
   });
 
-const named = (w: Window): Lost => ({ ...w, reason: 'the service says that it lacks this window' });
+/** Why a window is lost that an answer names as a gap. */
+export const lacksReason = 'the service says that it lacks this window';
+
+const named = (w: Window): Lost => ({ ...w, reason: lacksReason });
 
 const joined = (outcomes: readonly CoverOutcome[]): CoverOutcome => ({
   waiting: outcomes.flatMap((outcome) => outcome.waiting),

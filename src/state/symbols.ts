@@ -95,11 +95,11 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
            closes_at = coalesce(excluded.closes_at, closes_at),
            resolved_at = iif(${reopened}, null, coalesce(excluded.resolved_at, resolved_at)),
            outcome = iif(${reopened}, null, coalesce(excluded.outcome, outcome)),
-           first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen),
+           first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
            last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
            inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
            listed = 1
-         where excluded.last_seen >= last_seen`,
+         where excluded.last_seen >= last_seen or listed = 0`,
         ...[m.symbol, m.canonicalId, m.source, m.question, m.category, active, m.opensAt, m.closesAt, m.resolvedAt],
         ...[m.outcome, atMs],
       );

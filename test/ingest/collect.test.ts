@@ -35,6 +35,7 @@ interface Given {
   readonly concurrency?: number;
   readonly signal?: AbortSignal;
   readonly monotonicMs?: () => number;
+  readonly origin?: CollectContext['origin'];
 }
 
 /** Collects, and says what was asked for. */
@@ -51,7 +52,7 @@ async function collecting(given: Given): Promise<Collected & { asked: string[]; 
     },
     clock: { nowMs: () => later, monotonicMs: given.monotonicMs ?? (() => later), sleep: async () => {} },
     runId: 'run',
-    origin: 'poll',
+    origin: given.origin ?? 'poll',
     learned: nothingLearned(),
     pageLimit: 5000,
     futureSkewMs: 60_000,
@@ -95,6 +96,38 @@ describe('the past that a service does not have of a new symbol', () => {
     });
     expect(failures).toMatchObject([{ symbol: 'S0', from: window.from }]);
     expect(shortened).toEqual([]);
+  });
+});
+
+describe('a service that says that it has nothing yet', () => {
+  const known = start + 12 * hour;
+  const behind = (query: TicksQuery): TickPage => page([], { ...query, gaps: [{ from: known, to: query.to }] });
+
+  test('is behind, which is no failure of a poll', async () => {
+    const { failures, behind: yet, done, covered } = await collecting({ answer: behind, plans: plansOf(2) });
+    expect(failures).toEqual([]);
+    expect(done).toEqual(['S0', 'S1']);
+    expect(yet.map(({ symbol, from, to }) => [symbol, from, to])).toEqual([
+      ['S0', known, window.to],
+      ['S1', known, window.to],
+    ]);
+    expect(covered.get('S0')).toMatchObject([{ from: start, to: known }]);
+  });
+
+  test('fails a backfill, whose end was named', async () => {
+    const { failures, behind: yet } = await collecting({ answer: behind, plans: plansOf(1), origin: 'backfill' });
+    expect(failures).toMatchObject([{ symbol: 'S0', from: known, to: window.to }]);
+    expect(yet).toEqual([]);
+  });
+
+  test('and lacks something before that, too, fails for what it lacks', async () => {
+    const hole = { from: start + hour, to: start + 2 * hour };
+    const { failures, behind: yet } = await collecting({
+      answer: (query) => page([], { ...query, gaps: [hole, { from: known, to: query.to }] }),
+      plans: plansOf(1),
+    });
+    expect(failures).toMatchObject([{ symbol: 'S0', ...hole }]);
+    expect(yet).toMatchObject([{ from: known, to: window.to }]);
   });
 });
 

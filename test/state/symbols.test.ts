@@ -56,6 +56,20 @@ describe('observed markets', () => {
     }
   });
 
+  test('count for a symbol that was known by name alone, though the poll is older than that', () => {
+    const db = database();
+    ensureSymbols(db, ['A'], now);
+    observeMarkets(db, [market('A', { question: 'Rain?' })], now - 5, true);
+    expect(oneSymbol(db, 'A')).toMatchObject({
+      question: 'Rain?',
+      listed: true,
+      firstSeen: now - 5,
+      lastSeen: now - 5,
+    });
+    observeMarkets(db, [market('A', { question: 'Snow?' })], now - 4, true);
+    expect(oneSymbol(db, 'A')).toMatchObject({ question: 'Snow?', lastSeen: now - 4 });
+  });
+
   test('of an older poll that comes later change nothing', () => {
     const db = database();
     observeMarkets(db, [market('AAA', { isActive: false, outcome: 1 })], now, true);
