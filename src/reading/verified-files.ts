@@ -9,6 +9,8 @@ export interface VerifiedFiles {
    * @throws DamageError where they differ: it is damaged, or was replaced by a later generation
    */
   bytes(file: PublishedFile): Uint8Array;
+  /** What is in memory at the moment. */
+  kept(): { readonly files: number; readonly bytes: number };
 }
 
 /** @param bytesMax what is kept in memory; at least 0 */
@@ -26,5 +28,6 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
       kept.set(file.sha256, bytes);
       return bytes;
     },
+    kept: () => ({ files: kept.size, bytes: kept.calculatedSize }),
   };
 }

@@ -75,8 +75,12 @@ function standingGauges(registers: Registry[]) {
   const lag = gauge('watermark_lag_seconds', 'Seconds that the watermark lies behind now; NaN where there is none');
   const published = gauge('ticks_published', 'Ticks in the published files');
   const journaled = gauge('ticks_journaled', 'Ticks accepted and not published yet');
+  const cachedBytes = gauge('cache_bytes', 'Bytes of published files, checked, that are in memory');
+  const cachedFiles = gauge('cache_files', 'Published files, checked, that are in memory');
   return {
-    read({ archive, clock, log }: ServiceContext): void {
+    read({ archive, files, clock, log }: ServiceContext): void {
+      cachedBytes.set(files.kept().bytes);
+      cachedFiles.set(files.kept().files);
       try {
         const now = standingOf(archive);
         readable.set(1);

@@ -108,6 +108,21 @@ test('metrics follow the archive while it changes', async () => {
   expect(await metric('process_cpu_seconds_total')).toBeGreaterThan(0);
 });
 
+test('what is kept of published files is told, and never more than is allowed', async () => {
+  const bytesMax = 3000;
+  const { writer, json, metric } = await served({ set: [`service.cache_bytes_max=${bytesMax}`] });
+  const kept = async () => [await metric('oddslake_cache_files'), await metric('oddslake_cache_bytes')];
+  for (const symbol of ['A', 'B', 'C', 'D', 'E', 'F']) append(writer, answer(symbol, [[now - hourMs, 0.5]]));
+  await publishNow(writer);
+  expect(await kept()).toEqual([0, 0]);
+  for (const symbol of ['A', 'B', 'C', 'D', 'E', 'F'])
+    expect((await json(`/api/v1/ticks?symbol=${symbol}&from=0`)).status).toBe(200);
+  const [files, bytes] = (await kept()) as [number, number];
+  expect(files).toBeGreaterThan(0);
+  expect(bytes).toBeGreaterThan(0);
+  expect(bytes).toBeLessThanOrEqual(bytesMax);
+});
+
 test('requests are counted by route, method and status, whatever their paths and parameters', async () => {
   const { ask, metric } = await served();
   const count = (route: string, status: number, method = 'GET') =>
