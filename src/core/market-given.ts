@@ -1,5 +1,5 @@
 import type { MarketFacts } from './market.ts';
-import { type MarketRecord, type RecordPaths, readMarket, symbolsOf } from './market-record.ts';
+import { type MarketRecord, type RecordPaths, readFact, symbolsOf } from './market-record.ts';
 
 /** A record as close to what was received as its rows allow, with what may be asked of it. */
 export interface GivenRecord {
@@ -10,10 +10,10 @@ export interface GivenRecord {
 }
 
 /**
- * The records that rows of one poll are from: the inverse of `readMarket`, which finds the same rows again by `paths`.
- * Several symbols of one record are one record. What a column took out of the record comes back under the first plain
- * name that the paths have for it; where the record was read by other paths, a symbol that `paths` do not find comes back
- * as a record of its own. Rows keep their order.
+ * The records that rows of one market (one canonical_id) in one poll are from: the inverse of `readMarket`, which finds
+ * the same rows again by `paths`. Several symbols of one record are one record. What a column took out of the record comes
+ * back under the first plain name that the paths have for it; where the record was read by other paths, a symbol that
+ * `paths` do not find comes back as a record of its own.
  */
 export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): GivenRecord[] {
   interface Group {
@@ -24,10 +24,9 @@ export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): G
     readonly sources: Set<string>;
   }
   const groups = new Map<string, Group>();
-  const extras = new Map<string, MarketRecord[]>();
-  for (const row of rows) extras.set(row.canonicalId, [...(extras.get(row.canonicalId) ?? []), extraOf(row)]);
-  for (const row of rows) {
-    const record = recordOf(row, extras.get(row.canonicalId)!, paths);
+  const siblings = extrasOf(rows);
+  rows.forEach((row, i) => {
+    const record = recordOf(row, siblings[i]!, siblings, paths);
     const key = JSON.stringify(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
     const weight = row.extra?.length ?? 0;
     const group = groups.get(key) ?? { record, weight, symbols: new Set(), views: new Set(), sources: new Set() };
@@ -37,22 +36,28 @@ export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): G
     group.symbols.add(row.symbol);
     for (const view of row.views) group.views.add(view);
     if (row.source !== null) group.sources.add(row.source);
-  }
+  });
+  const given = [...groups.values()];
+  if (given.length === 1) return given.map(({ record, views, sources }) => ({ record, views, sources }));
   // Of records that bring a symbol twice the later one counts: the one that the row is from.
   const isForeign = ({ record, symbols }: Group): boolean =>
     [...symbolsOf(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));
-  const [foreign, own] = [[] as Group[], [] as Group[]];
-  for (const group of groups.values()) (isForeign(group) ? foreign : own).push(group);
-  return [...foreign, ...own].map(({ record, views, sources }) => ({ record, views, sources }));
+  const sorted = given.toSorted((a, b) => Number(isForeign(b)) - Number(isForeign(a)));
+  return sorted.map(({ record, views, sources }) => ({ record, views, sources }));
 }
 
-/** @param siblings the extra fields of every row of the same market */
-function recordOf(row: MarketFacts, siblings: readonly MarketRecord[], paths: RecordPaths): MarketRecord {
-  const extra = extraOf(row);
+/** @param siblings the extra fields of every row of the market */
+function recordOf(
+  row: MarketFacts,
+  extra: MarketRecord,
+  siblings: readonly MarketRecord[],
+  paths: RecordPaths,
+): MarketRecord {
   const added: Record<string, unknown> = { canonical_id: row.canonicalId };
-  const add = (names: readonly string[], value: unknown): void => {
+  const add = (names: readonly string[], value: unknown): boolean => {
     const name = names.find((path) => !path.includes('/') && !Object.hasOwn(extra, path));
     if (name !== undefined) added[name] = value;
+    return name !== undefined;
   };
   const record = (): MarketRecord => ({ ...added, ...extra });
   // Under the other symbols of its record a symbol's own name is an extra field.
@@ -62,15 +67,17 @@ function recordOf(row: MarketFacts, siblings: readonly MarketRecord[], paths: Re
   const named = symbolsOf(record(), paths.symbolPaths);
   const isFound = named.size === 0 ? row.symbol === row.canonicalId : named.has(row.symbol);
   if (!isFound) add(paths.symbolPaths, row.symbol);
-  // A plain name that is still there was not what the column came from, be it of the same value.
-  const nested = factNames(paths).map(([fact, names]) => [fact, names.filter((path) => path.includes('/'))]);
-  const fieldPaths = { ...paths.fieldPaths, ...(Object.fromEntries(nested) as Partial<RecordPaths['fieldPaths']>) };
-  const read = readMarket(record(), [], { ...paths, fieldPaths });
-  const found = 'reason' in read ? undefined : read.find(({ symbol }) => symbol === row.symbol);
   for (const fact of ['confidence', 'category', 'isActive'] as const)
     if (row[fact] !== null) add([columnNames[fact]], row[fact]);
-  for (const [fact, names] of factNames(paths))
-    if (row[fact] !== null && row[fact] !== found?.[fact]) add(names, row[fact]);
+  const at = (isFound ? named : symbolsOf(record(), paths.symbolPaths)).get(row.symbol);
+  for (const [fact, names] of factNames(paths)) {
+    if (row[fact] === null) continue;
+    // A plain name that is still there was not what the column came from, be it of the same value.
+    const nested = names.filter((path) => path.includes('/'));
+    if (nested.length > 0 && readFact(fact, record(), at, nested) === row[fact]) continue;
+    // With no name left it came from the member of another symbol, as it does for one that has a plain name itself.
+    if (!add(names, row[fact])) add(paths.symbolPaths, row.symbol);
+  }
   return record();
 }
 
@@ -85,8 +92,18 @@ const factNames = ({ fieldPaths: { source, question, closesAt, resolvedAt, outco
     ['outcome', outcome],
   ] as const;
 
+/** The extra fields of each row; rows of one record mostly have the same. */
+function extrasOf(rows: readonly MarketFacts[]): MarketRecord[] {
+  const parsed = new Map<string | null, MarketRecord>();
+  return rows.map(({ extra }) => {
+    const fields = parsed.get(extra) ?? fieldsIn(extra);
+    parsed.set(extra, fields);
+    return fields;
+  });
+}
+
 /** What an import brought as extra fields need not be an object. */
-function extraOf({ extra }: MarketFacts): MarketRecord {
+function fieldsIn(extra: string | null): MarketRecord {
   if (extra === null) return {};
   try {
     const parsed: unknown = JSON.parse(extra);

@@ -76,19 +76,8 @@ function factsOf(
 ): MarketFacts {
   // Fields that became columns; what could not be read stays in `extra`.
   const used = new Set(['canonical_id']);
-  const pick = <T>(paths: readonly string[], read: (value: unknown) => T | null): T | null => {
-    for (const path of paths) {
-      for (const found of walk(market, path)) {
-        // A member of a list speaks for the symbol of that member only.
-        if (found.stars.length > 0 && at.stars.length > 0 && found.stars[0] !== at.stars[0]) continue;
-        const value = read(found.value);
-        if (value === null) continue;
-        used.add(path);
-        return value;
-      }
-    }
-    return null;
-  };
+  const pick = <T>(paths: readonly string[], read: (value: unknown) => T | null): T | null =>
+    pickAt(market, at, paths, read, (path) => used.add(path));
   const facts = {
     canonicalId,
     symbol,
@@ -109,6 +98,36 @@ function factsOf(
   return { ...facts, opensAt: pick(fieldPaths.opensAt, instant), extra };
 }
 
+/** The first value that can be read at the paths, for the symbol that was found at `at`. */
+function pickAt<T>(
+  market: MarketRecord,
+  at: Found | undefined,
+  paths: readonly string[],
+  read: (value: unknown) => T | null,
+  onUsed: (path: string) => void,
+): T | null {
+  const star = at?.stars[0];
+  for (const path of paths) {
+    for (const found of walk(market, path)) {
+      // A member of a list speaks for the symbol of that member only.
+      if (found.stars.length > 0 && star !== undefined && found.stars[0] !== star) continue;
+      const value = read(found.value);
+      if (value === null) continue;
+      onUsed(path);
+      return value;
+    }
+  }
+  return null;
+}
+
+/** One fact of a record as `readMarket` reads it by these paths, for the symbol that was found at `at`. */
+export const readFact = (
+  fact: keyof typeof readers,
+  market: MarketRecord,
+  at: Found | undefined,
+  paths: readonly string[],
+): string | number | null => pickAt<string | number>(market, at, paths, readers[fact], () => {});
+
 const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
 
 const finite = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
@@ -127,3 +146,5 @@ function settlement(value: unknown): number | null {
   if (value === false || (typeof value === 'string' && /^no$/i.test(value))) return 0;
   return null;
 }
+
+const readers = { source: text, question: text, closesAt: instant, resolvedAt: instant, outcome: settlement } as const;

@@ -41,15 +41,21 @@ const queryBytesMax = 512 * 1024 ** 2;
 
 /** @param paths those by which whoever reads the records finds their symbols and fields */
 export function openMarketLists(archive: Archive, current: Current, paths: RecordPaths, random: Random): MarketLists {
-  let held: { readonly key: string; readonly lists: PolledLists } | undefined;
+  let held: { readonly key: string; readonly lists: Promise<PolledLists> } | undefined;
   let views: { readonly generation: number; readonly names: Promise<readonly string[]> } | undefined;
   return {
     asLastPolled: () =>
       readSettled(archive, current, (manifest) => {
         const poll = lastPoll(archive, manifest);
         if (poll === undefined) return nothingPolled;
-        if (held?.key !== poll.key) held = { key: poll.key, lists: readPoll(archive, manifest, poll, paths) };
-        return held.lists;
+        if (held?.key === poll.key) return held.lists;
+        // Whoever asks meanwhile waits for the same.
+        const mine = { key: poll.key, lists: readPoll(archive, manifest, poll, paths) };
+        held = mine;
+        mine.lists.catch(() => {
+          if (held === mine) held = undefined;
+        });
+        return mine.lists;
       }),
     async viewsEverPolled() {
       const { generation } = current.manifest();
@@ -87,17 +93,31 @@ function lastPoll({ state }: Archive, { datasets }: Manifest): LastPoll | undefi
   return { at, file, journaled, key: JSON.stringify([at, file?.sha256, journaled?.records]) };
 }
 
-function readPoll(archive: Archive, manifest: Manifest, poll: LastPoll, paths: RecordPaths): PolledLists {
+/** Markets that are made ready before other requests get their turn. */
+const marketsAtOnce = 250;
+
+async function readPoll(
+  archive: Archive,
+  manifest: Manifest,
+  poll: LastPoll,
+  paths: RecordPaths,
+): Promise<PolledLists> {
   const { at, file, journaled } = poll;
   const published = file === null ? [] : readMarketRows(archive, manifest, dayStart(file.date!));
   const fresh = journaled === null ? [] : readJournaledPoll(archive.state.db, journaled);
   const rows = new Map<string, MarketFacts>();
   for (const row of [...published.filter(({ lastSeen }) => lastSeen === at), ...fresh])
     rows.set(JSON.stringify([row.canonicalId, row.symbol]), row);
-  const sorted = [...rows.values()].sort(
-    (a, b) => compareUtf8(a.canonicalId, b.canonicalId) || compareUtf8(a.symbol, b.symbol),
+  const byMarket = Map.groupBy(
+    [...rows.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol)),
+    ({ canonicalId }) => canonicalId,
   );
-  const markets = giveRecords(sorted, paths).map(({ record, ...rest }) => ({ ...rest, text: JSON.stringify(record) }));
+  const markets: PolledMarket[] = [];
+  for (const [i, id] of [...byMarket.keys()].sort(compareUtf8).entries()) {
+    if (i % marketsAtOnce === marketsAtOnce - 1) await new Promise((resolve) => setImmediate(resolve));
+    for (const { record, ...rest } of giveRecords(byMarket.get(id)!, paths))
+      markets.push({ ...rest, text: JSON.stringify(record) });
+  }
   return { polledAt: at, markets };
 }
 

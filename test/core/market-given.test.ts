@@ -26,7 +26,8 @@ const paths: RecordPaths = {
   },
 };
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`market-given: SEED=${seed}`);
 const noon = Date.UTC(2026, 6, 1, 12);
 
 function read(record: object, views: readonly string[] = ['matched']): MarketFacts[] {
