@@ -109,7 +109,7 @@ test('metrics follow the archive while it changes', async () => {
 });
 
 test('what is kept of published files is told, and never more than is allowed', async () => {
-  const bytesMax = 3000;
+  const bytesMax = 8000;
   const { writer, json, metric } = await served({ set: [`service.cache_bytes_max=${bytesMax}`] });
   const kept = async () => [await metric('oddslake_cache_files'), await metric('oddslake_cache_bytes')];
   for (const symbol of ['A', 'B', 'C', 'D', 'E', 'F']) append(writer, answer(symbol, [[now - hourMs, 0.5]]));
