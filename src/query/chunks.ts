@@ -1,4 +1,5 @@
 import { type DuckDBConnection, DuckDBListValue, type DuckDBValue } from '@duckdb/node-api';
+import type { Parameter } from './query.ts';
 import { prepareRead } from './statement.ts';
 import { type TextFormat, textPieces } from './text-formats.ts';
 
@@ -9,10 +10,13 @@ export type ChunkValue = string | number | boolean | null | readonly string[];
 export type Chunk = readonly (readonly ChunkValue[])[];
 
 /** The rows of statements one after another, some at a time. */
-export async function* chunksOf(connection: DuckDBConnection, statements: readonly string[]): AsyncGenerator<Chunk> {
+export async function* chunksOf(
+  connection: DuckDBConnection,
+  statements: readonly string[],
+  values: readonly Parameter[],
+): AsyncGenerator<Chunk> {
   for (const sql of statements) {
-    const { prepared } = await prepareRead(connection, sql);
-    const result = await prepared.stream();
+    const result = await streamOf(connection, sql, values);
     for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk())
       yield Array.from({ length: result.columnCount }, (_, c) => chunk!.getColumnValues(c).map(plain));
   }
@@ -30,9 +34,16 @@ export async function* textsOf(
   connection: DuckDBConnection,
   statements: readonly string[],
   format: TextFormat,
+  values: readonly Parameter[],
 ): AsyncGenerator<string> {
   async function* results() {
-    for (const sql of statements) yield await (await prepareRead(connection, sql)).prepared.stream();
+    for (const sql of statements) yield await streamOf(connection, sql, values);
   }
   yield* textPieces(results(), format);
+}
+
+async function streamOf(connection: DuckDBConnection, sql: string, values: readonly Parameter[]) {
+  const { prepared } = await prepareRead(connection, sql);
+  if (values.length > 0) prepared.bind([...values]);
+  return await prepared.stream();
 }

@@ -24,14 +24,46 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
     () => false,
   );
   const instance = await DuckDBInstance.create(':memory:', startSettings(options));
+  // Every call has a connection of its own: none ends another's result, or leaves anything set.
+  const connections = {
+    take: () => instance.connect(),
+    give: (connection: DuckDBConnection) => connection.closeSync(),
+  };
+  try {
+    const connection = await instance.connect();
+    for (const statement of setup(sources, options.definitions ?? [], ownFolder)) await connection.run(statement);
+    connection.closeSync();
+  } catch (error) {
+    instance.closeSync();
+    throw failureOf(error, published);
+  }
+  return {
+    ...queryOver(connections, published, ownFolder),
+    async close() {
+      instance.closeSync();
+      if (hasScratch) await rm(ownFolder, { recursive: true, force: true });
+    },
+  };
+}
 
-  /** Every call has a connection of its own: none ends another's result, or leaves anything set. */
+/** Where the calls of a query get their connection from, and give it back to. */
+export interface Connections {
+  take(): Promise<DuckDBConnection>;
+  give(connection: DuckDBConnection): void;
+}
+
+/** The methods of a query; `published` are the paths that its errors may name. */
+export function queryOver(
+  connections: Connections,
+  published: ReadonlySet<string>,
+  ownFolder: string,
+): Omit<Query, 'close'> {
   async function* streamed<T>(
     signal: AbortSignal,
     work: (connection: DuckDBConnection) => AsyncGenerator<T>,
   ): AsyncGenerator<T> {
     signal.throwIfAborted();
-    const connection = await instance.connect();
+    const connection = await connections.take();
     const stopInterrupting = interruptOn(signal, connection);
     try {
       yield* work(connection);
@@ -40,7 +72,7 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
       throw failureOf(error, published);
     } finally {
       stopInterrupting();
-      connection.closeSync();
+      connections.give(connection);
     }
   }
 
@@ -53,14 +85,6 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
     return value as T;
   }
 
-  try {
-    await connected(never, async (connection) => {
-      for (const statement of setup(sources, options.definitions ?? [], ownFolder)) await connection.run(statement);
-    });
-  } catch (error) {
-    instance.closeSync();
-    throw error;
-  }
   return {
     table: (sql, rowsMax, signal = never) => connected(signal, (connection) => firstRows(connection, sql, rowsMax)),
     write: (sql, format, out, signal = never) =>
@@ -78,13 +102,10 @@ export async function openDatabase(sources: readonly Source[], options: QueryOpt
         const names = reader.deduplicatedColumnNames();
         return reader.getRows().map((row) => Object.fromEntries(row.map((value, c) => [names[c]!, cellOf(value)])));
       }),
-    chunks: (statements, signal = never) => streamed(signal, (connection) => chunksOf(connection, statements)),
-    texts: (statements, format, signal = never) =>
-      streamed(signal, (connection) => textsOf(connection, statements, format)),
-    async close() {
-      instance.closeSync();
-      if (hasScratch) await rm(ownFolder, { recursive: true, force: true });
-    },
+    chunks: (statements, signal = never, values = []) =>
+      streamed(signal, (connection) => chunksOf(connection, statements, values)),
+    texts: (statements, format, signal = never, values = []) =>
+      streamed(signal, (connection) => textsOf(connection, statements, format, values)),
   };
 }
 

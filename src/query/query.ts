@@ -65,11 +65,21 @@ export interface Query {
   rows(sql: string, values?: readonly Parameter[], signal?: AbortSignal): Promise<Record<string, Cell>[]>;
   /**
    * The rows of statements of one shape one after another, some thousand at a time, for use inside. Their columns are
-   * texts, doubles, 32-bit integers, booleans or lists of texts; anything else is a TypeError.
+   * texts, doubles, 32-bit integers, booleans or lists of texts; anything else is a TypeError. Every statement takes all of
+   * the `values`.
    */
-  chunks(statements: readonly string[], signal?: AbortSignal): AsyncGenerator<Chunk>;
+  chunks(
+    statements: readonly string[],
+    signal?: AbortSignal,
+    values?: readonly Parameter[],
+  ): AsyncGenerator<Chunk, void, undefined>;
   /** The same as one text, as `write` has it; at least one statement. */
-  texts(statements: readonly string[], format: 'csv' | 'ndjson', signal?: AbortSignal): AsyncGenerator<string>;
+  texts(
+    statements: readonly string[],
+    format: 'csv' | 'ndjson',
+    signal?: AbortSignal,
+    values?: readonly Parameter[],
+  ): AsyncGenerator<string, void, undefined>;
   /** Frees memory and scratch; no call may be under way. */
   close(): Promise<void>;
 }

@@ -1,5 +1,5 @@
 import type { Chunk } from './chunks.ts';
-import type { Query, SourceColumnType } from './query.ts';
+import type { Parameter, Query, SourceColumnType } from './query.ts';
 import { identifier, literal } from './views.ts';
 
 /** Rows of one dataset, in its order. */
@@ -15,6 +15,13 @@ export interface Slice {
   /** The window's start, included, and end, excluded, in epoch milliseconds; null where it is open. */
   readonly from: number | null;
   readonly to: number | null;
+  /** What else the rows must fulfil: `$1` and so on stand for `values`, which every statement of the slice is given. */
+  readonly condition?: Condition;
+}
+
+export interface Condition {
+  readonly sql: string;
+  readonly values: readonly Parameter[];
 }
 
 /** The columns between which a row's time lies; one and the same where it is a moment. */
@@ -51,14 +58,19 @@ const runsSql = (slice: Slice, range: KeyRange | null): string =>
  * doubles; otherwise as they are.
  */
 export function rowsSql(slice: Slice, range: KeyRange | null, plain: boolean, columns = slice.columns): string {
+  // By the columns' own names: an alias in the list would hide them.
+  const order = slice.keys.map((key) => `${identifier(slice.dataset)}.${identifier(key)}`).join(', ');
+  return `SELECT ${toldSql(columns, plain)} FROM ${fromWhere(slice, range)} ORDER BY ${order}`;
+}
+
+/** Columns as `rowsSql` tells them. */
+export function toldSql(columns: Slice['columns'], plain: boolean): string {
   const told = columns.map(({ name, type }) => {
     const column = identifier(name);
     if (!plain || (type !== 'timestamp' && type !== 'int64')) return column;
     return `${type === 'timestamp' ? `epoch_ms(${column})` : column}::DOUBLE AS ${column}`;
   });
-  // By the columns' own names: an alias in the list would hide them.
-  const order = slice.keys.map((key) => `${identifier(slice.dataset)}.${identifier(key)}`).join(', ');
-  return `SELECT ${told.join(', ')} FROM ${fromWhere(slice, range)} ORDER BY ${order}`;
+  return told.join(', ');
 }
 
 /**
@@ -71,17 +83,18 @@ export async function* sliceChunks(
   ranges: readonly (KeyRange | null)[],
   signal?: AbortSignal,
 ): AsyncGenerator<Chunk> {
+  const values = slice.condition?.values;
   const at = slice.columns.findIndex(({ name }) => name === slice.keys[0]);
   const others = slice.columns.toSpliced(at, 1);
   for (const range of ranges) {
     const names: string[] = [];
     const counts: number[] = [];
-    for await (const [k, n] of query.chunks([runsSql(slice, range)], signal)) {
+    for await (const [k, n] of query.chunks([runsSql(slice, range)], signal, values)) {
       for (const name of k!) names.push(name as string);
       for (const count of n!) counts.push(count as number);
     }
     let run = 0;
-    for await (const chunk of query.chunks([rowsSql(slice, range, true, others)], signal)) {
+    for await (const chunk of query.chunks([rowsSql(slice, range, true, others)], signal, values)) {
       const key = chunk[0]!.map(() => {
         while (counts[run] === 0) run++;
         counts[run]!--;
@@ -92,7 +105,9 @@ export async function* sliceChunks(
   }
 }
 
-function fromWhere({ dataset, keys, symbols, span, from, to }: Slice, range: KeyRange | null): string {
+/** The dataset and the conditions of a slice, as they stand after FROM. */
+export function fromWhere(slice: Slice, range: KeyRange | null): string {
+  const { dataset, keys, symbols, span, from, to, condition } = slice;
   const column = (name: string): string => `${identifier(dataset)}.${identifier(name)}`;
   const conditions: string[] = [];
   if (symbols.length > 0) conditions.push(`${column('symbol')} IN (${symbols.map(literal).join(', ')})`);
@@ -100,8 +115,10 @@ function fromWhere({ dataset, keys, symbols, span, from, to }: Slice, range: Key
     conditions.push(`${column(span.last)} ${span.closed ? '>=' : '>'} ${moment(from)}`);
   if (span !== null && to !== null) conditions.push(`${column(span.first)} < ${moment(to)}`);
   if (range !== null) conditions.push(`${column(keys[0]!)} BETWEEN ${literal(range.first)} AND ${literal(range.last)}`);
+  if (condition !== undefined) conditions.push(`(${condition.sql})`);
   const where = conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`;
   return `${identifier(dataset)}${where}`;
 }
 
-const moment = (ms: number): string => `TIMESTAMPTZ '${new Date(ms).toISOString()}'`;
+/** An instant as SQL. */
+export const moment = (ms: number): string => `TIMESTAMPTZ '${new Date(ms).toISOString()}'`;

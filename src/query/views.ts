@@ -29,16 +29,33 @@ export const startSettings = ({ threads, memoryBytesMax }: QueryOptions): Record
 export function setup(sources: readonly Source[], definitions: readonly string[], ownFolder: string): string[] {
   const paths = sources.flatMap((source) => source.paths);
   return [
-    `SET GLOBAL TimeZone = 'UTC'`,
-    `SET temp_directory = ${literal(ownFolder)}`,
-    `SET allowed_paths = ${list(paths)}`,
-    `SET allowed_directories = ${list([ownFolder])}`,
-    'SET enable_external_access = false',
+    ...closed(paths, [ownFolder], ownFolder),
     ...sources.map((source) => `CREATE VIEW ${identifier(source.dataset)} AS ${viewOf(source)}`),
     ...definitions,
     'SET lock_configuration = true',
   ];
 }
+
+/** The same for one that outlives many sources: files below `folder` can be read, and nothing is defined over them yet. */
+export const setupFolder = (folder: string, definitions: readonly string[], ownFolder: string): string[] => [
+  ...closed([], [ownFolder, folder], ownFolder),
+  ...definitions,
+  'SET lock_configuration = true',
+];
+
+const closed = (paths: readonly string[], folders: readonly string[], ownFolder: string): string[] => [
+  `SET GLOBAL TimeZone = 'UTC'`,
+  `SET temp_directory = ${literal(ownFolder)}`,
+  `SET allowed_paths = ${list(paths)}`,
+  `SET allowed_directories = ${list(folders)}`,
+  'SET enable_external_access = false',
+];
+
+/** Views and definitions that only one connection sees. */
+export const ownViews = (sources: readonly Source[], definitions: readonly string[]): string[] => [
+  ...sources.map((source) => `CREATE TEMP VIEW ${identifier(source.dataset)} AS ${viewOf(source)}`),
+  ...definitions.map((sql) => sql.replace(/^((?:--[^\n]*\n)*)CREATE OR REPLACE /, '$1CREATE OR REPLACE TEMP ')),
+];
 
 function viewOf({ dataset, columns, dated, paths }: Source): string {
   if (paths.length === 0) {
