@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import {
   closeSync,
+  createReadStream,
   fsyncSync,
   linkSync,
   mkdirSync,
@@ -21,6 +22,10 @@ export interface Disk {
   read(path: string): Uint8Array;
   /** Null where there is no such file. */
   size(path: string): number | null;
+  /** Differs once a file at this path is another one, or was written to; null where there is none. */
+  stamp(path: string): string | null;
+  /** A file from its beginning to its end, some hundred kilobytes at a time. */
+  pieces(path: string): AsyncIterable<Uint8Array>;
   isFolder(path: string): boolean;
   /** A regular file, that is: no folder, device or pipe. */
   isFile(path: string): boolean;
@@ -44,9 +49,17 @@ export interface Disk {
   remove(path: string): void;
 }
 
+const pieceBytes = 512 * 1024;
+
 export const systemDisk: Disk = {
   read: (path) => explain('read', path, () => readFileSync(path)),
   size: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.size ?? null),
+  stamp: (path) =>
+    explain('look at', path, () => {
+      const found = statSync(path, { throwIfNoEntry: false, bigint: true });
+      return found === undefined ? null : `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}`;
+    }),
+  pieces: (path) => createReadStream(path, { highWaterMark: pieceBytes }),
   isFolder: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false),
   isFile: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false),
   list: (path) =>

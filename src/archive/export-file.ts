@@ -44,15 +44,15 @@ export function requireIntact(disk: Disk, pinned: Pin, { path, sha256: wanted }:
     throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
 }
 
-/** A slice's rows in one of the two columnar formats, with the archive's own types. */
+/** A slice's rows in one of the columnar formats, with the archive's own types. */
 export const columnarPieces = (
   dataset: DatasetName,
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
-  format: 'parquet' | 'arrow',
+  format: 'parquet' | 'arrow' | 'arrow_stream',
 ): AsyncGenerator<Uint8Array> =>
-  format === 'arrow'
-    ? arrowPieces(columns, chunks)
+  format !== 'parquet'
+    ? arrowPieces(columns, chunks, format === 'arrow' ? 'file' : 'stream')
     : parquetPieces(columns, chunks, (first) =>
         dataset === 'ticks' ? storageOf(Float64Array.from(first[1] as number[])) : { delta: [] },
       );

@@ -1,4 +1,12 @@
-import { AsyncByteQueue, type RecordBatch, RecordBatchFileWriter, type Schema, Table, tableToIPC } from 'apache-arrow';
+import {
+  AsyncByteQueue,
+  type RecordBatch,
+  RecordBatchFileWriter,
+  RecordBatchStreamWriter,
+  type Schema,
+  Table,
+  tableToIPC,
+} from 'apache-arrow';
 import { transformParquetStream, type RecordBatch as WasmBatch, Table as WasmTable } from 'parquet-wasm';
 import { batchOf, dataOf, schemaOf, type Value } from './arrow-data.ts';
 import type { Column } from './datasets.ts';
@@ -68,14 +76,15 @@ function wasmBatches(schema: Schema, batch: RecordBatch): WasmBatch[] {
   }
 }
 
-/** An Arrow IPC file (Feather version 2), not compressed, as it is written. */
+/** An Arrow IPC file (Feather version 2), or the IPC stream of one, not compressed, as it is written. */
 export async function* arrowPieces(
   columns: readonly Column[],
   chunks: AsyncIterable<RowChunk>,
+  shape: 'file' | 'stream' = 'file',
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const schema = schemaOf(columns);
   const sink = new PieceSink();
-  const writer = new RecordBatchFileWriter();
+  const writer = shape === 'file' ? new RecordBatchFileWriter() : new RecordBatchStreamWriter();
   writer.reset(sink, schema);
   for await (const rows of batchesOf(columns, chunks)) {
     writer.write(arrowOf(columns, schema, rows));

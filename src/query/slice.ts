@@ -36,6 +36,8 @@ export interface Span {
 export interface KeyRange {
   readonly first: string;
   readonly last: string;
+  /** The most of them that are wanted; all by default. */
+  readonly rowsMax?: number;
 }
 
 /**
@@ -60,8 +62,10 @@ const runsSql = (slice: Slice, range: KeyRange | null): string =>
 export function rowsSql(slice: Slice, range: KeyRange | null, plain: boolean, columns = slice.columns): string {
   // By the columns' own names: an alias in the list would hide them.
   const order = slice.keys.map((key) => `${identifier(slice.dataset)}.${identifier(key)}`).join(', ');
-  return `SELECT ${toldSql(columns, plain)} FROM ${fromWhere(slice, range)} ORDER BY ${order}`;
+  return `SELECT ${toldSql(columns, plain)} FROM ${fromWhere(slice, range)} ORDER BY ${order}${cutSql(range?.rowsMax)}`;
 }
+
+const cutSql = (rowsMax: number | undefined): string => (rowsMax === undefined ? '' : ` LIMIT ${rowsMax}`);
 
 /** Columns as `rowsSql` tells them. */
 export function toldSql(columns: Slice['columns'], plain: boolean): string {
