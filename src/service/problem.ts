@@ -58,12 +58,19 @@ function toProblem(error: unknown): Problem {
   if (validation !== undefined) {
     const errors = validation.map(({ instancePath, params, message, keyword }) => ({
       name: nameOf(instancePath, params),
-      reason: keyword === 'additionalProperties' ? 'is not known here' : (message ?? 'is not valid'),
+      reason: reasonOf(keyword, params, message),
     }));
     return problemOf(400, `The ${validationContext ?? 'request'} is not as documented.`, errors);
   }
   if (statusCode >= 400 && statusCode < 500) return problemOf(statusCode, (error as Error).message);
   return problemOf(500, 'Something went wrong here; the request may be tried again.');
+}
+
+function reasonOf(keyword: string, params: Record<string, unknown>, message = 'is not valid'): string {
+  if (keyword === 'additionalProperties') return 'is not known here';
+  if (keyword === 'enum' && Array.isArray(params.allowedValues))
+    return `must be one of ${params.allowedValues.join(', ')}`;
+  return message;
 }
 
 function nameOf(instancePath: string, params: Record<string, unknown>): string {

@@ -12,6 +12,7 @@ import { marketsRoutes } from './routes/markets.ts';
 import { metricsRoutes } from './routes/metrics.ts';
 import { orderbookRoutes } from './routes/orderbook.ts';
 import { readyRoutes } from './routes/ready.ts';
+import { historicalRoutes } from './routes/historical.ts';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -68,6 +69,7 @@ export async function createService(context: ServiceContext): Promise<App> {
   readyRoutes(app, context);
   marketsRoutes(app, context);
   orderbookRoutes(app, context);
+  historicalRoutes(app, context);
   await app.ready();
   return app;
 }

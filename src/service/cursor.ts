@@ -1,0 +1,47 @@
+import type { MarketPlace } from '../reading/market-history.ts';
+import type { Place } from '../reading/page.ts';
+import { ProblemError } from './problem.ts';
+
+// A cursor is the key of the last row told: rows that come in later change nothing about where it stands.
+
+export const placeCursor = ({ symbol, t }: Place): string => encode(['p', symbol, t]);
+
+export const marketCursor = ({ canonicalId, symbol }: MarketPlace): string => encode(['m', canonicalId, symbol]);
+
+/** @throws ProblemError 400 for what is no cursor of this kind */
+export function readPlace(cursor: string | undefined): Place | null {
+  if (cursor === undefined) return null;
+  const [kind, symbol, t] = decode(cursor);
+  if (kind !== 'p' || typeof symbol !== 'string' || typeof t !== 'number' || !(t >= 0 && t <= placeMsMax)) throw bad();
+  if (!Number.isInteger(t)) throw bad();
+  return { symbol, t };
+}
+
+/** @throws ProblemError 400 for what is no cursor of this kind */
+export function readMarketPlace(cursor: string | undefined): MarketPlace | null {
+  if (cursor === undefined) return null;
+  const [kind, canonicalId, symbol] = decode(cursor);
+  if (kind !== 'm' || typeof canonicalId !== 'string' || typeof symbol !== 'string') throw bad();
+  return { canonicalId, symbol };
+}
+
+/** No time in an archive is later: the year 2200. */
+export const placeMsMax = Date.UTC(2200, 0, 1);
+
+const encode = (parts: readonly unknown[]): string => Buffer.from(JSON.stringify(parts), 'utf8').toString('base64url');
+
+function decode(cursor: string): readonly unknown[] {
+  if (!/^[\w-]+$/.test(cursor)) throw bad();
+  try {
+    const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
+    if (Array.isArray(parts) && parts.length === 3) return parts;
+  } catch {
+    // Not JSON: as bad as JSON that says something else.
+  }
+  throw bad();
+}
+
+const bad = (): ProblemError =>
+  new ProblemError(400, 'The cursor is none that was given out here. Send next_cursor as it was, or none.', {
+    errors: [{ name: 'cursor', reason: 'must be the next_cursor of an answer of this route' }],
+  });
