@@ -49,6 +49,9 @@ export function candlePageSteps(
     : daySteps(manifest, published, 't', { ...asked, symbol });
 }
 
+/** Days that are looked at in any case: another one costs less than another query. */
+const daysMin = 8;
+
 /** Candles of one symbol: windows of time one after another, each of them as long as a page if no interval is empty. */
 function* computedDays(
   manifest: Manifest,
@@ -59,7 +62,7 @@ function* computedDays(
   const stepMs = candleSteps[interval];
   const condition = conditionOf((value) => [`symbol = ${value(symbol)}`]);
   let from = Math.max(asked.from ?? 0, after === null ? 0 : after.t + 1);
-  let length = Math.max(dayMs, (limit + 1) * stepMs);
+  let length = Math.max(daysMin * dayMs, (limit + 1) * stepMs);
   for (;;) {
     const ahead = ticksFiles(manifest, [symbol], from, asked.to, stepMs);
     if (ahead.length === 0) return;

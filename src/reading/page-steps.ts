@@ -10,6 +10,9 @@ import type { PageAsked, Place, Step } from './page.ts';
 /** Files that are opened at first for one symbol's page, however few rows they promise. */
 const filesFirstMax = 64;
 
+/** Files that are opened in any case: another one costs less than another query. */
+const filesMin = 16;
+
 /** Published ticks of the symbols that are looked at first for a page of all symbols. */
 const ticksFirst = 200_000;
 
@@ -73,8 +76,8 @@ function enough(files: readonly PublishedFile[], at: number, rows: number, most:
   let promised = 0;
   for (let i = at; i < files.length; i++) {
     promised += files[i]!.rows / Math.max(1, files[i]!.symbols);
-    // A symbol's day is in one file: to end between two files of a day would be no harm, to cut at any file is in order.
-    if (promised >= rows || i + 1 - at >= most) return i + 1;
+    const opened = i + 1 - at;
+    if ((promised >= rows && opened >= filesMin) || opened >= most) return i + 1;
   }
   return files.length;
 }

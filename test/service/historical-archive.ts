@@ -1,0 +1,108 @@
+import type { Archive } from '../../src/archive/archive.ts';
+import { sideOf } from '../../src/core/book.ts';
+import type { MarketFacts } from '../../src/core/market.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { appendBooks } from '../../src/state/journal-books.ts';
+import { startRun } from '../../src/state/runs.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hourMs,
+  market,
+  now,
+  opened,
+  publishNow,
+  scratchFolder,
+} from '../archive/scratch.ts';
+
+// An archive of three days whose names SQL, paths and sorting could stumble on.
+
+export const symbols = ['AAA', 'BBB', "O'Neil; --", 'a b?', 'ﬀ', '🚀'];
+
+/** Ticks of one symbol on one day: a few in some hours, none in others. */
+export const ticksOf = (symbol: string, day: number): [t: number, p: number][] =>
+  Array.from({ length: 3 + symbols.indexOf(symbol) * 2 }, (_, i) => [
+    day0 + day * dayMs + i * 47 * 60_000 + symbols.indexOf(symbol),
+    (i + day + 1) / 100,
+  ]);
+
+export const answerOf = (symbol: string, day: number) =>
+  answer(symbol, ticksOf(symbol, day), {
+    // The second day's afternoon was never asked for.
+    windows: [{ from: day0 + day * dayMs, to: day0 + day * dayMs + (day === 1 ? 12 : 24) * hourMs }],
+  });
+
+/** What a poll of the market list told, and what is known from it. */
+export function poll(archive: Archive, atMs: number, markets: readonly MarketFacts[]): void {
+  if (archive.state.db.one("select 1 from runs where run_id = 'run'") === undefined)
+    startRun(archive.state.db, 'run', 'test', process.pid, now);
+  appendMarkets(archive.state, { runId: 'run', observedAt: atMs, markets: [...markets] }, []);
+  observeMarkets(archive.state.db, markets, atMs, true);
+}
+
+/** The markets as they were on a day: BBB is resolved on the last, 🚀 changes its category on the second. */
+export const marketsOn = (day: number): MarketFacts[] =>
+  symbols.map((symbol, i) =>
+    market(symbol, {
+      ...{ canonicalId: `id-${i % 3}`, question: `Will ${symbol} rise above 100%?`, confidence: 0.9 },
+      ...{ source: i % 2 === 0 ? 'kalshi' : 'polymarket', category: symbol === '🚀' && day > 0 ? 'space' : 'crypto' },
+      ...(symbol === 'BBB' && day === 2 ? { isActive: false, resolvedAt: day0 + 2 * dayMs, outcome: 1 } : {}),
+    }),
+  );
+
+export const snapshots = (day: number, count: number) =>
+  Array.from({ length: count }, (_, i) => ({
+    t: day0 + day * dayMs + i * 60_000,
+    bids: sideOf(
+      i === 1
+        ? []
+        : [
+            { price: 0.4, quantity: i + 1 },
+            { price: 0.39, quantity: 5 },
+          ],
+      'highest',
+    ),
+    asks: sideOf(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
+  }));
+
+export async function lake(root = scratchFolder()): Promise<Archive> {
+  const archive = opened({ root });
+  for (let day = 0; day < 3; day++) {
+    poll(archive, day0 + day * dayMs + hourMs, marketsOn(day));
+    append(archive, ...symbols.map((symbol) => answerOf(symbol, day)));
+    appendBooks(
+      archive.state,
+      ['BBB', 'AAA'].map((symbol) => ({
+        ...{ runId: 'run', symbol, observedAt: now, snapshots: snapshots(day, 3), rejected: [], understood: true },
+      })),
+    );
+  }
+  await publishNow(archive);
+  return archive;
+}
+
+/** Every page of a list, one after the other, until there is no cursor. */
+export async function pagesOf<T>(
+  json: (path: string) => Promise<{ status: number; body: unknown }>,
+  path: string,
+  name: string,
+  between: (page: number) => Promise<void> = async () => {},
+): Promise<T[][]> {
+  const pages: T[][] = [];
+  let cursor: string | null = null;
+  do {
+    const more: string = cursor === null ? '' : `${path.includes('?') ? '&' : '?'}cursor=${cursor}`;
+    const { status, body } = await json(`${path}${more}`);
+    if (status !== 200) throw new Error(`${status} ${JSON.stringify(body)}`);
+    const answered = body as { next_cursor: string | null; count: number } & Record<string, T[]>;
+    if (answered.count !== answered[name]!.length) throw new Error(`count ${answered.count}`);
+    pages.push(answered[name]!);
+    cursor = answered.next_cursor;
+    await between(pages.length);
+    if (pages.length > 1000) throw new Error(`${path} never ends`);
+  } while (cursor !== null);
+  return pages;
+}

@@ -1,0 +1,185 @@
+import { expect, test } from 'vitest';
+import { listGaps } from '../../src/reading/gaps.ts';
+import { openArchiveQuery } from '../../src/reading/pinned.ts';
+import { oneSymbol } from '../../src/state/symbols.ts';
+import { answer, append, day0, dayMs, hourMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { lake, pagesOf, symbols, ticksOf } from './historical-archive.ts';
+import { serving } from './serving.ts';
+
+const base = '/api/v1/historical';
+const all = symbols.flatMap((symbol) =>
+  [0, 1, 2].flatMap((day) => ticksOf(symbol, day).map(([t, p]) => ({ symbol, t, p }))),
+);
+
+test("one symbol's ticks come in order of time, from included and to excluded, from one generation", async () => {
+  const archive = await lake();
+  const { json } = await serving(archive);
+  const symbol = "O'Neil; --";
+  const [first, second, third] = ticksOf(symbol, 1);
+  const query = `symbol=${encodeURIComponent(symbol)}&from=${first![0]}&to=${third![0]}`;
+  const { status, headers, body } = await json(`${base}/ticks?${query}`);
+  expect(status).toBe(200);
+  expect(body).toEqual({
+    ticks: [first, second].map((tick) => ({ symbol, t: tick![0], p: tick![1] })),
+    ...{ count: 2, next_cursor: null, generated_at: now, generation: archive.manifest().generation },
+  });
+  expect(headers.get('oddslake-generation')).toBe(String(archive.manifest().generation));
+  expect(headers.get('vary')).toBe('Accept');
+});
+
+test('pages of any size give every tick once, of one symbol and of all', async () => {
+  const { json } = await serving(await lake());
+  for (const limit of [1, 2, 7, 1000]) {
+    const pages = await pagesOf(json, `${base}/ticks?limit=${limit}`, 'ticks');
+    expect(pages.flat()).toEqual(all);
+    expect(pages.slice(0, -1).every((page) => page.length === limit)).toBe(true);
+  }
+  for (const symbol of symbols) {
+    const path = `${base}/ticks?limit=2&symbol=${encodeURIComponent(symbol)}`;
+    expect((await pagesOf(json, path, 'ticks')).flat()).toEqual(all.filter((tick) => tick.symbol === symbol));
+  }
+});
+
+test('paging while others publish gives every row that was there once, whatever comes in beside them', async () => {
+  const root = scratchFolder();
+  const { json } = await serving(await lake(root));
+  const writer = opened({ root });
+  const pages = await pagesOf<{ symbol: string; t: number }>(json, `${base}/ticks?limit=5`, 'ticks', async (page) => {
+    if (page % 2 === 0 || page > 8) return;
+    append(writer, ...symbols.map((symbol) => answer(symbol, [[day0 + hourMs * page + 7, 0.5]])));
+    await publishNow(writer, now + page);
+  });
+  const keys = pages.flat().map(({ symbol, t }) => `${symbol} ${t}`);
+  expect(new Set(keys).size).toBe(keys.length);
+  expect(all.filter(({ symbol, t }) => !keys.includes(`${symbol} ${t}`))).toEqual([]);
+  expect(keys.length).toBeGreaterThan(all.length);
+});
+
+test('a limit beyond what the service allows is cut to it', async () => {
+  const { json } = await serving(await lake(), { set: ['service.ticks_limit_max=4', 'service.rows_limit_max=3'] });
+  expect((await json(`${base}/ticks?limit=1000000000`)).body.count).toBe(4);
+  expect((await json(`${base}/ticks`)).body.count).toBe(4);
+  for (const path of ['candles?interval=1h', 'candles?interval=15m', 'coverage?', 'orderbooks?', 'markets?'])
+    expect((await json(`${base}/${path}&limit=1000`)).body.count).toBe(3);
+});
+
+test('candles of every interval are those of the archive, with symbol, window and pages', async () => {
+  const archive = await lake();
+  const { json } = await serving(archive);
+  const sql = await openArchiveQuery(archive, "FROM candles('1m'), candles_1d, candles_1h", Math.random);
+  const columns = 'symbol, epoch_ms(t)::DOUBLE AS t, open, high, low, close, ticks, covered';
+  const window = { from: day0 + 3 * hourMs, to: day0 + dayMs + 5 * hourMs };
+  try {
+    for (const interval of ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w']) {
+      const source = interval === '1h' || interval === '1d' ? `candles_${interval}` : `candles('${interval}')`;
+      const wanted = await sql.query.rows(`SELECT ${columns} FROM ${source} ORDER BY symbol, t`);
+      expect(wanted.length).toBeGreaterThan(0);
+      const path = `${base}/candles?interval=${interval}`;
+      expect((await pagesOf(json, `${path}&limit=50`, 'candles')).flat(), interval).toEqual(wanted);
+      const inside = wanted.filter(({ t }) => window.from <= (t as number) && (t as number) < window.to);
+      const cut = `from=${window.from}&to=${window.to}`;
+      expect((await pagesOf(json, `${path}&${cut}`, 'candles')).flat(), interval).toEqual(inside);
+      const mine = inside.filter(({ symbol }) => symbol === '🚀');
+      const own = `${path}&${cut}&limit=4&symbol=${encodeURIComponent('🚀')}`;
+      expect((await pagesOf(json, own, 'candles')).flat(), interval).toEqual(mine);
+    }
+  } finally {
+    await sql.close();
+  }
+});
+
+test('candles that the archive does not keep are computed', async () => {
+  const archive = opened();
+  append(
+    archive,
+    answer(
+      'AAA',
+      [
+        [day0, 0.5],
+        [day0 + 1, 0.7],
+      ],
+      { windows: [{ from: day0, to: day0 + dayMs }] },
+    ),
+  );
+  await publishNow(archive, now, 'run', { candles: [] });
+  const { json } = await serving(archive);
+  const { body } = await json(`${base}/candles?interval=1h`);
+  expect(body).toMatchObject({
+    interval: '1h',
+    candles: [{ symbol: 'AAA', t: day0, open: 0.5, high: 0.7, low: 0.5, close: 0.7, ticks: 2, covered: 1 }],
+  });
+});
+
+test('coverage tells what was asked for, and of one symbol the gaps that oddslake gaps finds', async () => {
+  const archive = await lake();
+  const { json } = await serving(archive);
+  const pages = await pagesOf<{ symbol: string; t_from: number; t_to: number }>(
+    json,
+    `${base}/coverage?limit=4`,
+    'coverage',
+  );
+  expect(pages.flat().map(({ symbol, t_from }) => [symbol, t_from])).toEqual(
+    symbols.flatMap((symbol) => [0, 1, 2].map((day) => [symbol, day0 + day * dayMs])),
+  );
+  const { body } = await json(`${base}/coverage?symbol=AAA&from=${day0 + dayMs}&to=${day0 + 2 * dayMs}`);
+  expect(body.coverage).toEqual([
+    {
+      ...{ dataset: 'ticks', symbol: 'AAA', t_from: day0 + dayMs, t_to: day0 + dayMs + 12 * hourMs },
+      ...{ ticks: 3, fetched_at: now, origin: 'poll' },
+    },
+  ]);
+  expect(body.gaps).toEqual([{ symbol: 'AAA', from: day0 + 1.5 * dayMs, to: day0 + 2 * dayMs }]);
+  expect(body.gaps_count).toBe(1);
+  const whole = (await json(`${base}/coverage?symbol=AAA`)).body;
+  const facts = oneSymbol(archive.state.db, 'AAA')!;
+  expect(whole.gaps).toEqual(listGaps(archive, { from: null, to: null, symbols: [facts] }, now).gaps);
+  expect((await json(`${base}/coverage?symbol=AAA&from=${now + 1}&to=${now + 2}`)).body).toMatchObject({
+    ...{ coverage: [], gaps: [], gaps_count: 0 },
+  });
+  const books = (await json(`${base}/coverage?symbol=AAA&dataset=orderbooks`)).body;
+  expect(books).not.toHaveProperty('gaps');
+  expect((books.coverage as { dataset: string }[]).every(({ dataset }) => dataset === 'orderbooks')).toBe(true);
+});
+
+test('order books come as whole snapshots, best first, empty ones too', async () => {
+  const { json } = await serving(await lake());
+  const book = (symbol: string, day: number, i: number) => ({
+    ...{ symbol, t: day0 + day * dayMs + i * 60_000 },
+    bids:
+      i === 1
+        ? []
+        : [
+            { price: 0.4, quantity: i + 1 },
+            { price: 0.39, quantity: 5 },
+          ],
+    asks: i === 1 ? [] : [{ price: 0.5, quantity: 2 }],
+  });
+  const wanted = ['AAA', 'BBB'].flatMap((symbol) =>
+    [0, 1, 2].flatMap((day) => [0, 1, 2].map((i) => book(symbol, day, i))),
+  );
+  for (const limit of [1, 4, 100]) {
+    const path = `${base}/orderbooks?limit=${limit}`;
+    expect((await pagesOf(json, path, 'orderbooks')).flat()).toEqual(wanted);
+    const own = wanted.filter(({ symbol, t }) => symbol === 'BBB' && t >= day0 + dayMs);
+    expect((await pagesOf(json, `${path}&symbol=BBB&from=${day0 + dayMs}`, 'orderbooks')).flat()).toEqual(own);
+  }
+});
+
+test('an archive in which nothing is yet answers with nothing', async () => {
+  const { json } = await serving(opened());
+  for (const [path, name] of [
+    ...[
+      ['ticks?', 'ticks'],
+      ['candles?interval=1d', 'candles'],
+      ['candles?interval=5m', 'candles'],
+    ],
+    ...[
+      ['coverage?', 'coverage'],
+      ['orderbooks?', 'orderbooks'],
+      ['markets?', 'markets'],
+    ],
+  ] as [string, string][]) {
+    const { status, body } = await json(`${base}/${path}`);
+    expect([status, body[name], body.count, body.next_cursor], path).toEqual([200, [], 0, null]);
+  }
+});
