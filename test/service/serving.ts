@@ -27,6 +27,8 @@ export interface Serving {
   /** A market data key. */
   readonly key: string;
   readonly workspace: Workspace;
+  /** Stops it before the test is over. */
+  stop(): Promise<void>;
   /** Asks with the key, unless `headers` have another authorization; an empty one sends none. */
   ask(path: string, init?: RequestInit): Promise<Response>;
   /** The same, its body read as JSON. */
@@ -65,11 +67,14 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
     ...{ random: systemRandom, version: '0.0.0-test', signal: stop.signal },
   });
   const url = await app.listen({ host: settings.service.host, port: settings.service.port });
-  onTestFinished(async () => {
+  let stopping: Promise<void> | undefined;
+  async function end(): Promise<void> {
     stop.abort();
     await app.close();
     await workspace.close();
-  });
+  }
+  const stopNow = (): Promise<void> => (stopping ??= end());
+  onTestFinished(stopNow);
   const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
     if (!headers.has('authorization')) headers.set('authorization', `Bearer ${key}`);
@@ -77,7 +82,7 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
     return fetch(`${url}${path}`, { ...init, headers });
   };
   return {
-    ...{ url, key, workspace, ask },
+    ...{ url, key, workspace, ask, stop: stopNow },
     async json<T>(path: string, init?: RequestInit) {
       const answer = await ask(path, init);
       return { status: answer.status, headers: answer.headers, body: (await answer.json()) as T };

@@ -30,7 +30,16 @@ export function historicalRoutes(app: App, context: ServiceContext): void {
     endpoint: Endpoint<Query>,
   ): void => {
     const schema = { summary, tags: ['historical'], querystring, response: { 200: answerOf(answer) } };
-    app.get(path, { schema }, (request, reply) => respond(desk, endpoint, request, reply, request.query as Query));
+    app.get(path, { schema }, async (request, reply) => {
+      const signal = untilGone(reply, context.signal);
+      try {
+        return await respond(desk, endpoint, request, reply, request.query as Query, signal);
+      } catch (error) {
+        // That a query ended because it was to end is no failure of ours.
+        if (context.signal.aborted) throw new ProblemError(503, 'The service is stopping.');
+        throw signal.aborted ? new ProblemError(408, 'The client went away.') : error;
+      }
+    });
   };
   const { HistoricalMarketsQuery, HistoricalTicksQuery, HistoricalCandlesQuery, HistoricalCoverageQuery } = contract;
   add(
@@ -78,9 +87,9 @@ async function respond<Query extends AnyQuery>(
   request: FastifyRequest,
   reply: FastifyReply,
   query: Query,
+  signal: AbortSignal,
 ): Promise<FastifyReply> {
   const format = formatAsked(query.format, request.headers.accept);
-  const signal = untilGone(reply, desk.context.signal);
   reply.header('vary', 'Accept');
   if (format === 'json') {
     const leave = await desk.computing.enter(signal);

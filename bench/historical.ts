@@ -1,0 +1,136 @@
+/**
+ * The historical surface over an archive of several million ticks, served by a process of its own: whole slices in every
+ * format with the most memory that process held meanwhile, and how long pages take. Run: node bench/historical.ts [MILLIONS]
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { openConfiguredWorkspace } from '../src/app/serve.ts';
+import { openArchive } from '../src/archive/archive.ts';
+import { systemDisk } from '../src/archive/disk.ts';
+import { publish } from '../src/archive/publish.ts';
+import type { MarketFacts } from '../src/core/market.ts';
+import { ranks } from '../src/core/merge.ts';
+import { appendMarkets, appendTicks } from '../src/state/journal.ts';
+import { startRun } from '../src/state/runs.ts';
+import { observeMarkets } from '../src/state/symbols.ts';
+import { systemClock } from '../src/system.ts';
+
+const millions = Number(process.argv[2] ?? 4);
+const root = mkdtempSync(join(tmpdir(), 'oddslake-historical-'));
+const dayMs = 86_400_000;
+const day0 = Date.UTC(2026, 0, 1);
+const [days, symbolCount] = [40, 200];
+const perDay = Math.round((millions * 1e6) / days / symbolCount);
+const symbols = Array.from({ length: symbolCount }, (_, i) => `KXBENCH-26DEC0204-T${1000 + i}`);
+
+const archive = openArchive(
+  { root, create: true, upstream: 'bench', parts: 4, writer: 'bench', settleMs: 0 },
+  systemDisk,
+);
+const { db } = archive.state;
+startRun(db, 'bench', 'bench', process.pid, day0);
+const rules = { lingerMs: dayMs, settleMs: 0 };
+for (let day = 0; day < days; day++) {
+  const from = day0 + day * dayMs;
+  const known = symbols.map(
+    (symbol): MarketFacts => ({
+      ...{
+        canonicalId: `id ${symbol}`,
+        symbol,
+        source: 'venue',
+        views: ['matched'],
+        category: 'crypto',
+        confidence: 1,
+      },
+      ...{ isActive: true, question: `Will ${symbol} happen?`, opensAt: null, closesAt: null, resolvedAt: null },
+      ...{ outcome: null, extra: null },
+    }),
+  );
+  appendMarkets(archive.state, { runId: 'bench', observedAt: from, markets: known }, []);
+  observeMarkets(db, known, from, true);
+  const answers = symbols.map((symbol, s) => ({
+    ...{ runId: 'bench', symbol, asked: { from, to: from + dayMs }, observedAt: from + dayMs, origin: 'poll' as const },
+    ...{ rank: ranks.poll, rejected: [] },
+    ticks: {
+      t: Float64Array.from({ length: perDay }, (_, i) => from + Math.floor((i * dayMs) / perDay) + s),
+      p: Float64Array.from({ length: perDay }, (_, i) => ((i * 7 + s) % 100) / 100),
+    },
+    covered: [{ from, to: from + dayMs, fetchedAt: from + dayMs, origin: 'poll' as const }],
+  }));
+  appendTicks(archive.state, answers);
+  if (day % 5 === 4 || day === days - 1)
+    await publish(archive, {
+      ...{ runId: 'bench', clock: systemClock, waitMs: 0, named: null, rules, candles: ['1h', '1d'] },
+    });
+}
+const workspace = await openConfiguredWorkspace(archive);
+const { key } = await workspace.createKey(
+  { name: 'bench', expiresAt: null, requestsPerMinute: 1_000_000 },
+  systemClock.nowMs(),
+);
+await workspace.close();
+archive.close();
+
+const main = new URL('../bin/main.ts', import.meta.url).pathname;
+const child = spawn(
+  process.execPath,
+  ['--max-semi-space-size=4', main, 'serve', '--output', root, '--json', '--quiet', '--set', 'service.port=0'],
+  { stdio: ['ignore', 'pipe', 'inherit'] },
+);
+const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
+const { url } = JSON.parse(line) as { url: string };
+const headers = { authorization: `Bearer ${key}` };
+const residentMiB = (): number =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024;
+
+const count = (n: number): string => Math.round(n).toLocaleString('en-US');
+console.log(`${count(days * symbolCount * perDay)} ticks; the service at rest: ${residentMiB().toFixed(0)} MiB`);
+for (const [path, format] of [
+  ...(['parquet', 'arrow', 'csv', 'ndjson'] as const).map((format) => ['ticks', format] as const),
+  ['candles?interval=5m', 'parquet'] as const,
+]) {
+  for (const share of [0.25, 1]) {
+    const to = day0 + share * days * dayMs;
+    const startedAt = performance.now();
+    const more = path.includes('?') ? '&' : '?';
+    const answer = await fetch(`${url}/api/v1/historical/${path}${more}format=${format}&to=${to}`, { headers });
+    const firstMs = performance.now() - startedAt;
+    let bytes = 0;
+    let peak = 0;
+    for await (const piece of answer.body!) {
+      bytes += piece.length;
+      peak = Math.max(peak, residentMiB());
+    }
+    const seconds = (performance.now() - startedAt) / 1000;
+    const rows = share * days * symbolCount * perDay;
+    console.log(
+      `${path} ${format}, ${count(rows)} ticks read: ${(bytes / 1e6).toFixed(0)} MB in ${seconds.toFixed(1)} s (first byte ${firstMs.toFixed(0)} ms), at most ${peak.toFixed(0)} MiB`,
+    );
+  }
+}
+const symbol = symbols[77]!;
+for (const path of [
+  ...[`ticks?symbol=${symbol}&limit=1000`, `ticks?symbol=${symbol}&from=${day0 + 20 * dayMs}&to=${day0 + 21 * dayMs}`],
+  ...[`candles?interval=1h&symbol=${symbol}`, `candles?interval=1d&symbol=${symbol}`],
+  ...[`candles?interval=15m&symbol=${symbol}&limit=500`, `coverage?symbol=${symbol}`, 'ticks?limit=1000'],
+  ...['candles?interval=1h&limit=1000', `markets?symbol=${symbol}`, 'markets?limit=100', 'markets?q=t1077'],
+]) {
+  const times: number[] = [];
+  for (let i = 0; i < 15; i++) {
+    const startedAt = performance.now();
+    const answer = await fetch(`${url}/api/v1/historical/${path}`, { headers });
+    const { count: rows } = (await answer.json()) as { count: number };
+    if (answer.status !== 200 || rows === 0) throw new Error(`${path}: ${answer.status}, ${rows} rows`);
+    times.push(performance.now() - startedAt);
+  }
+  const [first] = times;
+  times.sort((a, b) => a - b);
+  console.log(`${path}: p50 ${times[7]!.toFixed(1)} ms, the first ${first!.toFixed(1)} ms`);
+}
+child.kill('SIGTERM');
+await once(child, 'close');
+rmSync(root, { recursive: true, force: true });

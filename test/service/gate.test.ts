@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { createGate } from '../../src/service/gate.ts';
+import { ProblemError } from '../../src/service/problem.ts';
+
+const { signal: never } = new AbortController();
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+test('so many are let in, the others in the order in which they came, each place once', async () => {
+  const gate = createGate(2, 10);
+  const order: number[] = [];
+  const leaves: (() => void)[] = [];
+  for (let i = 0; i < 5; i++)
+    void gate.enter(never).then((leave) => {
+      order.push(i);
+      leaves.push(leave);
+    });
+  await settle();
+  expect([order, gate.state()]).toEqual([[0, 1], { inside: 2, waiting: 3 }]);
+  leaves[1]!();
+  leaves[1]!();
+  await settle();
+  expect([order, gate.state()]).toEqual([[0, 1, 2], { inside: 2, waiting: 2 }]);
+  for (let i = 0; i < 5; i++) {
+    for (const leave of leaves) leave();
+    await settle();
+  }
+  expect([order, gate.state()]).toEqual([[0, 1, 2, 3, 4], { inside: 0, waiting: 0 }]);
+});
+
+test('whoever finds too many waiting is turned away with 503 and told when to come again', async () => {
+  const gate = createGate(1, 1);
+  await gate.enter(never);
+  void gate.enter(never);
+  const refused = await gate.enter(never).catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(ProblemError);
+  expect((refused as ProblemError).status).toBe(503);
+  expect(Number((refused as ProblemError).headers['retry-after'])).toBeGreaterThan(0);
+  void gate.enter(never, false);
+  expect(gate.state()).toEqual({ inside: 1, waiting: 2 });
+});
+
+test('whoever goes away while waiting leaves the queue, and takes nobody’s place', async () => {
+  const gate = createGate(1, 5);
+  const leave = await gate.enter(never);
+  const gone = new AbortController();
+  const waiting = gate.enter(gone.signal);
+  const next = gate.enter(never);
+  gone.abort(new Error('gone'));
+  await expect(waiting).rejects.toThrow('gone');
+  leave();
+  (await next)();
+  expect(gate.state()).toEqual({ inside: 0, waiting: 0 });
+  await expect(gate.enter(gone.signal)).rejects.toThrow('gone');
+});

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { openArchiveQuery } from '../../src/reading/pinned.ts';
+import { answer, append, day0, dayMs, hourMs, now, opened, publishNow } from '../archive/scratch.ts';
+import { lake, pagesOf } from './historical-archive.ts';
+import { serving } from './serving.ts';
+
+const base = '/api/v1/historical';
+
+test('candles of every interval are those of the archive, with symbol, window and pages', async () => {
+  const archive = await lake();
+  const { json } = await serving(archive);
+  const sql = await openArchiveQuery(archive, "FROM candles('1m'), candles_1d, candles_1h", Math.random);
+  const columns = 'symbol, epoch_ms(t)::DOUBLE AS t, open, high, low, close, ticks, covered';
+  const window = { from: day0 + 3 * hourMs, to: day0 + dayMs + 5 * hourMs };
+  try {
+    for (const interval of ['1m', '5m', '15m', '30m', '1h', '4h', '6h', '12h', '1d', '1w']) {
+      const source = interval === '1h' || interval === '1d' ? `candles_${interval}` : `candles('${interval}')`;
+      const wanted = await sql.query.rows(`SELECT ${columns} FROM ${source} ORDER BY symbol, t`);
+      expect(wanted.length).toBeGreaterThan(0);
+      const path = `${base}/candles?interval=${interval}`;
+      expect((await pagesOf(json, `${path}&limit=120`, 'candles')).flat(), interval).toEqual(wanted);
+      const inside = wanted.filter(({ t }) => window.from <= (t as number) && (t as number) < window.to);
+      const cut = `from=${window.from}&to=${window.to}`;
+      expect((await pagesOf(json, `${path}&${cut}`, 'candles')).flat(), interval).toEqual(inside);
+      const mine = inside.filter(({ symbol }) => symbol === '🚀');
+      const own = `${path}&${cut}&limit=4&symbol=${encodeURIComponent('🚀')}`;
+      expect((await pagesOf(json, own, 'candles')).flat(), interval).toEqual(mine);
+    }
+  } finally {
+    await sql.close();
+  }
+});
+
+test('candles that the archive does not keep are computed', async () => {
+  const archive = opened();
+  append(
+    archive,
+    answer(
+      'AAA',
+      [
+        [day0, 0.5],
+        [day0 + 1, 0.7],
+      ],
+      { windows: [{ from: day0, to: day0 + dayMs }] },
+    ),
+  );
+  await publishNow(archive, now, 'run', { candles: [] });
+  const { json } = await serving(archive);
+  const { body } = await json(`${base}/candles?interval=1h`);
+  expect(body).toMatchObject({
+    interval: '1h',
+    candles: [{ symbol: 'AAA', t: day0, open: 0.5, high: 0.7, low: 0.5, close: 0.7, ticks: 2, covered: 1 }],
+  });
+});

@@ -1,0 +1,164 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tableFromIPC } from 'apache-arrow';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { type DatasetName, datasets } from '../../src/archive/datasets.ts';
+import { decodeRows } from '../../src/archive/parquet.ts';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import { writeExport } from '../../src/reading/export.ts';
+import { day0, dayMs, hourMs, opened, scratchFolder } from '../archive/scratch.ts';
+import { lake } from './historical-archive.ts';
+import { serving } from './serving.ts';
+
+const base = '/api/v1/historical';
+const types = {
+  csv: 'text/csv; charset=utf-8',
+  ndjson: 'application/x-ndjson',
+  arrow: 'application/vnd.apache.arrow.stream',
+  parquet: 'application/vnd.apache.parquet',
+};
+
+/** What `oddslake export` writes of the same slice. */
+async function exported(archive: Archive, dataset: DatasetName, format: 'csv' | 'ndjson' | 'parquet', rest = {}) {
+  const file = join(scratchFolder(), 'export');
+  const asked = { file, format, dataset, symbols: [], from: null, to: null, ...rest };
+  const watching = { random: Math.random, signal: new AbortController().signal, progress() {} };
+  await writeExport(archive, asked, watching);
+  return readFileSync(file);
+}
+
+/** Rows of an Arrow answer as the archive's decoder gives them: times and counts as numbers. */
+const arrowRows = (bytes: Buffer): unknown[][] => {
+  const table = tableFromIPC(bytes);
+  const columns = table.schema.fields.map((_, c) => table.getChildAt(c)!);
+  const plain = (value: unknown): unknown =>
+    typeof value === 'bigint'
+      ? Number(value)
+      : value !== null && typeof value === 'object' && Symbol.iterator in value
+        ? [...(value as Iterable<unknown>)]
+        : value;
+  return Array.from({ length: table.numRows }, (_, r) => columns.map((column) => plain(column.get(r))));
+};
+
+const rowsOf = (dataset: DatasetName, bytes: Buffer): unknown[][] => {
+  if (dataset !== 'ticks') return decodeRows(datasets[dataset], bytes) as unknown[][];
+  const { symbols, offsets, t, p } = decodeTicks(bytes);
+  return symbols.flatMap((symbol, i) =>
+    Array.from({ length: offsets[i + 1]! - offsets[i]! }, (_, k) => [symbol, t[offsets[i]! + k], p[offsets[i]! + k]]),
+  );
+};
+
+const routes: readonly (readonly [path: string, dataset: DatasetName])[] = [
+  ['ticks', 'ticks'],
+  ['markets', 'markets'],
+  ['candles?interval=1h', 'candles_1h'],
+  ['candles?interval=1d', 'candles_1d'],
+  ['orderbooks', 'orderbooks'],
+];
+
+test('every format gives the rows of the dataset with its own columns and types, as oddslake export does', async () => {
+  const archive = await lake();
+  const { ask } = await serving(archive);
+  for (const [path, dataset] of routes) {
+    const more = path.includes('?') ? '&' : '?';
+    const body = async (format: string) =>
+      Buffer.from(await (await ask(`${base}/${path}${more}format=${format}`)).arrayBuffer());
+    for (const format of ['csv', 'ndjson'] as const)
+      expect((await body(format)).toString(), `${path} ${format}`).toBe(
+        (await exported(archive, dataset, format)).toString(),
+      );
+    const parquet = await exported(archive, dataset, 'parquet');
+    const rows = rowsOf(dataset, parquet);
+    expect(rows.length).toBeGreaterThan(5);
+    expect(rowsOf(dataset, await body('parquet')), path).toEqual(rows);
+    const arrow = await body('arrow');
+    expect(arrowRows(arrow), path).toEqual(rows);
+    expect(tableFromIPC(arrow).schema.fields.map(({ name }) => name)).toEqual(
+      datasets[dataset].map(({ name }) => name),
+    );
+  }
+});
+
+test('symbol, window, limit and the filters of a route choose the rows of a file too', async () => {
+  const archive = await lake();
+  const { ask } = await serving(archive);
+  const text = async (path: string) => await (await ask(`${base}/${path}`)).text();
+  const window = { from: day0 + hourMs, to: day0 + dayMs + 1 };
+  const cut = `from=${window.from}&to=${window.to}&symbol=${encodeURIComponent('🚀')}&format=csv`;
+  const chosen = { ...window, symbols: ['🚀'] };
+  expect(await text(`ticks?${cut}`)).toBe((await exported(archive, 'ticks', 'csv', chosen)).toString());
+  expect(await text(`candles?interval=1h&${cut}`)).toBe(
+    (await exported(archive, 'candles_1h', 'csv', chosen)).toString(),
+  );
+  const lines = (await exported(archive, 'ticks', 'csv')).toString().split('\n');
+  for (const limit of [1, 12, lines.length])
+    expect(await text(`ticks?format=csv&limit=${limit}`)).toBe(
+      `${lines
+        .slice(0, limit + 1)
+        .join('\n')
+        .trimEnd()}\n`,
+    );
+  const ipc = await ask(`${base}/ticks?format=arrow&limit=7`);
+  expect(arrowRows(Buffer.from(await ipc.arrayBuffer()))).toHaveLength(7);
+  const coverage = (await text('coverage?format=ndjson')).trimEnd().split('\n');
+  expect(coverage).toHaveLength(18);
+  expect(coverage.every((line) => JSON.parse(line).dataset === 'ticks')).toBe(true);
+  const found = (await text('markets?format=ndjson&q=bbb&resolved=true')).trimEnd().split('\n');
+  expect(found.map((line) => JSON.parse(line).symbol)).toEqual(['BBB', 'BBB', 'BBB']);
+  const candles = (await text('candles?interval=4h&format=ndjson&symbol=AAA')).trimEnd().split('\n');
+  expect(Object.keys(JSON.parse(candles[0]!))).toEqual(datasets.candles_1h.map(({ name }) => name));
+});
+
+test('of no rows a file still has its head and its schema', async () => {
+  const { ask } = await serving(opened());
+  expect(await (await ask(`${base}/ticks?format=csv`)).text()).toBe('symbol,t,p\n');
+  expect(await (await ask(`${base}/ticks?format=ndjson`)).text()).toBe('');
+  const arrow = Buffer.from(await (await ask(`${base}/candles?interval=5m&format=arrow`)).arrayBuffer());
+  expect(tableFromIPC(arrow).schema.fields.map(({ name }) => name)).toEqual(
+    datasets.candles_1h.map(({ name }) => name),
+  );
+  const parquet = Buffer.from(await (await ask(`${base}/orderbooks?format=parquet`)).arrayBuffer());
+  expect(decodeRows(datasets.orderbooks, parquet)).toEqual([]);
+});
+
+test('Accept chooses by its weights, format= beats it, and what cannot be had is 406', async () => {
+  const { ask } = await serving(await lake());
+  const typeFor = async (accept: string, query = '') => {
+    const answer = await ask(`${base}/ticks?limit=1${query}`, { headers: { accept } });
+    await answer.arrayBuffer();
+    return answer.headers.get('content-type');
+  };
+  const json = 'application/json; charset=utf-8';
+  expect(await typeFor('*/*')).toBe(json);
+  expect(await typeFor('application/*')).toBe(json);
+  expect(await typeFor('text/*')).toBe(types.csv);
+  expect(await typeFor('application/json;q=0.5, text/csv;q=0.9, */*;q=0.1')).toBe(types.csv);
+  expect(await typeFor('text/html, application/vnd.apache.arrow.stream')).toBe(types.arrow);
+  expect(await typeFor('application/jsonl')).toBe(types.ndjson);
+  expect(await typeFor('application/json;q=0, application/vnd.apache.parquet')).toBe(types.parquet);
+  for (const [format, type] of Object.entries(types)) {
+    expect(await typeFor(type.split(';')[0]!)).toBe(type);
+    expect(await typeFor('application/json', `&format=${format}`)).toBe(type);
+  }
+  expect(await typeFor('text/html', '&format=json')).toBe(json);
+  const refused = await ask(`${base}/ticks`, { headers: { accept: 'text/html, image/*' } });
+  expect([refused.status, refused.headers.get('content-type')]).toEqual([406, expect.stringContaining('problem+json')]);
+  expect((await refused.json()) as object).toMatchObject({ detail: expect.stringContaining('text/csv') });
+});
+
+test('a file has a name that tells what is in it, and the generation it is from; HEAD tells the same', async () => {
+  const { ask } = await serving(await lake());
+  const query = `candles?interval=15m&format=parquet&from=${day0}&to=${day0 + dayMs}&symbol=${encodeURIComponent("O'Neil; --")}`;
+  const name = 'candles_15m_O_Neil_--_from-20260601T000000Z_to-20260602T000000Z_generation-1.parquet';
+  for (const method of ['GET', 'HEAD']) {
+    const answer = await ask(`${base}/${query}`, { method });
+    const body = await answer.arrayBuffer();
+    expect(body.byteLength > 0).toBe(method === 'GET');
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('content-disposition')).toBe(`attachment; filename="${name}"`);
+    expect(answer.headers.get('content-type')).toBe(types.parquet);
+    expect(answer.headers.get('oddslake-generation')).toBe('1');
+    expect(answer.headers.get('vary')).toBe('Accept');
+  }
+});

@@ -1,0 +1,124 @@
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Log } from '../../src/core/log.ts';
+import { day0, scratchFolder } from '../archive/scratch.ts';
+import { lake } from './historical-archive.ts';
+import { serving } from './serving.ts';
+
+const base = '/api/v1/historical';
+const routes = ['markets', 'ticks', 'candles?interval=1h', 'candles?interval=5m', 'coverage', 'orderbooks'];
+const withQuery = (route: string, query: string): string =>
+  `${base}/${route}${route.includes('?') ? '&' : '?'}${query}`;
+
+test('whatever is not as documented is 400, and says which parameter it is', async () => {
+  const { json } = await serving(await lake());
+  const bad: readonly (readonly [query: string, name: string])[] = [
+    ...(['limit=0', 'limit=-1', 'limit=1.5', 'limit=', 'limit=+1', 'limit=1e3', 'limit=a'] as const).map(
+      (query) => [query, 'limit'] as const,
+    ),
+    ...[['limit=1&limit=2', 'limit'] as const, ['from=-1', 'from'] as const, ['to=2026-06-01', 'to'] as const],
+    ...[['from=5&to=5', 'from'] as const, ['from=6&to=5', 'from'] as const, ['from=', 'from'] as const],
+    ...[['format=xml', 'format'] as const, ['symbol=', 'symbol'] as const, ['colour=red', 'colour'] as const],
+    ...[['cursor=', 'cursor'] as const, ['cursor=abc', 'cursor'] as const, ["cursor=';--", 'cursor'] as const],
+    ...[['cursor=W10', 'cursor'] as const, [`cursor=${cursor(['p', 'AAA'])}`, 'cursor'] as const],
+    ...[
+      [`cursor=${cursor(['p', 'AAA', 1.5])}`, 'cursor'] as const,
+      [`cursor=${cursor(['p', 1, 1])}`, 'cursor'] as const,
+    ],
+    ...[
+      [`cursor=${cursor(['p', 'AAA', 1e300])}`, 'cursor'] as const,
+      [`cursor=${cursor(['x', 'A', 'B'])}`, 'cursor'] as const,
+    ],
+    ...[[`symbol=${'x'.repeat(1001)}`, 'symbol'] as const, ['format=csv&cursor=abc', 'cursor'] as const],
+  ];
+  for (const route of routes) {
+    for (const [query, name] of bad) {
+      const { status, body } = await json<{ errors?: { name: string }[] }>(withQuery(route, query));
+      expect([status, body.errors?.map((error) => error.name)], withQuery(route, query)).toEqual([400, [name]]);
+    }
+  }
+});
+
+const cursor = (parts: readonly unknown[]): string => Buffer.from(JSON.stringify(parts)).toString('base64url');
+
+test('an interval that there is none of is refused with those that there are, and one must be named', async () => {
+  const { json } = await serving(await lake());
+  for (const interval of ['2m', '1M', '', '15 minutes', "1h'; --"]) {
+    const { status, body } = await json(`${base}/candles?interval=${encodeURIComponent(interval)}`);
+    expect(status).toBe(400);
+    expect(JSON.stringify(body)).toContain('1m, 5m, 15m, 30m, 1h, 4h, 6h, 12h, 1d, 1w');
+  }
+  expect((await json(`${base}/candles`)).status).toBe(400);
+});
+
+test('other parameters of one route: dataset, q and resolved', async () => {
+  const { json } = await serving(await lake());
+  for (const query of [
+    'coverage?dataset=markets',
+    'markets?resolved=1',
+    'markets?resolved=TRUE',
+    'markets?q=',
+    'markets?q=%20',
+  ])
+    expect((await json(`${base}/${query}`)).status, query).toBe(400);
+});
+
+test('a symbol that is not known is 404, however it looks', async () => {
+  const { json } = await serving(await lake());
+  for (const symbol of ['NONE', 'aaa', "' OR '1'='1", '../../etc/passwd', '%', '\u0000', "AAA'; --"])
+    for (const route of routes) {
+      const { status, body } = await json(withQuery(route, `symbol=${encodeURIComponent(symbol)}`));
+      expect([status, JSON.stringify(body).includes('not known')], `${route} ${symbol}`).toEqual([404, true]);
+    }
+});
+
+test('times far off are no error: there is nothing there', async () => {
+  const { json } = await serving(await lake());
+  for (const route of routes) {
+    const { status, body } = await json(withQuery(route, `from=9007199254740990&to=9007199254740991`));
+    expect([status, body.count], route).toEqual([200, 0]);
+    expect((await json(withQuery(route, 'from=0&to=9007199254740991'))).body.count).toBeGreaterThan(0);
+  }
+});
+
+test('without a key nothing is told', async () => {
+  const { ask } = await serving(await lake());
+  for (const route of routes) {
+    const answer = await ask(withQuery(route, 'format=csv'), { headers: { authorization: '' } });
+    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);
+    await answer.arrayBuffer();
+  }
+});
+
+test('a file that is not as published is never served, also when it was once; the others are', async () => {
+  const root = scratchFolder();
+  const errors: string[] = [];
+  const log = {
+    debug() {},
+    info() {},
+    warn() {},
+    error: (fields: object) => errors.push(JSON.stringify(fields)),
+  } as Log;
+  const { json, ask } = await serving(await lake(root), { log });
+  const asked = `${base}/ticks?from=${day0}&to=${day0 + 1000}&symbol=AAA`;
+  expect((await json(asked)).status).toBe(200);
+  for (const path of globSync('{ticks,markets,coverage}/date=2026-06-01/*.parquet', { cwd: root })) {
+    const bytes = readFileSync(join(root, path));
+    bytes[Math.floor(bytes.length / 2)]! ^= 1;
+    writeFileSync(join(root, path), bytes);
+  }
+  for (const path of [asked, `${base}/ticks?format=csv`, `${base}/markets`, `${base}/coverage?symbol=AAA`]) {
+    const answer = await ask(path);
+    const text = await answer.text();
+    expect([answer.status, answer.headers.get('content-type')], path).toEqual([
+      503,
+      expect.stringContaining('problem'),
+    ]);
+    expect(text).toContain('damaged');
+    expect(text).not.toContain(root);
+  }
+  expect(errors.length).toBeGreaterThan(0);
+  expect((await json(`${base}/ticks?from=${day0 + 86_400_000}`)).status).toBe(200);
+  expect((await json(`${base}/orderbooks`)).status).toBe(200);
+});

@@ -1,0 +1,171 @@
+import { once } from 'node:events';
+import { globSync } from 'node:fs';
+import { get, type IncomingMessage } from 'node:http';
+import { fastify } from 'fastify';
+import { expect, onTestFinished, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { createGate } from '../../src/service/gate.ts';
+import { paced, sendPieces } from '../../src/service/send-pieces.ts';
+import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { type Serving, serving } from './serving.ts';
+
+const base = '/api/v1/historical';
+
+/** So many ticks, of names so long, that no buffer on the way holds a body of them. */
+const ticksMany = 60_000;
+const [a, b] = ['A', 'B'].map((name) => name.padEnd(180, '-')) as [string, string];
+async function many(root = scratchFolder()): Promise<Archive> {
+  const archive = opened({ root });
+  for (const [symbol, day] of [
+    [a, 0],
+    [b, 0],
+    [a, 1],
+  ] as const)
+    append(
+      archive,
+      answer(
+        symbol,
+        Array.from({ length: ticksMany / 3 }, (_, i) => [day0 + day * dayMs + i * 4000, (i % 97) / 97] as const),
+      ),
+    );
+  await publishNow(archive);
+  return archive;
+}
+
+/** The answer as it comes: nothing of its body is read before it is asked for. */
+const begin = ({ url, key }: Pick<Serving, 'url' | 'key'>, path: string): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    get(`${url}${path}`, { headers: { authorization: `Bearer ${key}` }, agent: false }, resolve).on('error', reject);
+  });
+
+const textOf = async (message: IncomingMessage): Promise<string> => {
+  let text = '';
+  for await (const piece of message.setEncoding('utf8')) text += piece;
+  return text;
+};
+
+/** Links that are held for readers. */
+const linksOf = (root: string): string[] => globSync('.oddslake/pins/*-*/*/ticks/**/*.parquet', { cwd: root });
+
+async function until(fits: () => boolean): Promise<void> {
+  while (!fits()) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+test('a stream is of one generation from its first to its last byte, whatever is published meanwhile', async () => {
+  const root = scratchFolder();
+  const archive = await many(root);
+  const service = await serving(archive);
+  const before = await textOf(await begin(service, `${base}/ticks?format=csv`));
+  expect(before.split('\n')).toHaveLength(ticksMany + 2);
+  const message = await begin(service, `${base}/ticks?format=csv`);
+  const writer = opened({ root });
+  append(writer, answer(a, [[day0 + 1, 0.5]]), answer(b, [[day0 + dayMs, 0.5]]));
+  await publishNow(writer, now + 1);
+  expect((await textOf(message)) === before).toBe(true);
+  expect(message.headers['oddslake-generation']).toBe('1');
+  const after = await begin(service, `${base}/ticks?format=csv`);
+  expect((await textOf(after)).split('\n')).toHaveLength(ticksMany + 4);
+  expect(after.headers['oddslake-generation']).toBe('2');
+});
+
+test('what a later generation replaced is kept only while it is read, and nothing stays behind', async () => {
+  const root = scratchFolder();
+  const service = await serving(await many(root));
+  const message = await begin(service, `${base}/ticks?format=csv`);
+  const held = linksOf(root);
+  expect(held.length).toBeGreaterThan(0);
+  const writer = opened({ root });
+  append(writer, answer(a, [[day0 + 1, 0.5]]));
+  await publishNow(writer, now + 1);
+  await textOf(message);
+  await service.json(`${base}/ticks?limit=1`);
+  await service.json(`${base}/ticks?limit=1`);
+  expect(linksOf(root).filter((path) => held.includes(path)).length).toBeLessThan(held.length);
+  await service.stop();
+  expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);
+});
+
+test('a client that goes away stops the query, and makes room for the next', async () => {
+  const root = scratchFolder();
+  const service = await serving(await many(root), { set: ['service.queries_at_once_max=1'] });
+  for (let i = 0; i < 3; i++) {
+    const message = await begin(service, `${base}/ticks?format=${['csv', 'parquet', 'arrow'][i]}`);
+    await once(message, 'readable');
+    message.destroy();
+  }
+  // One place for streams: this one is answered only once the others are over.
+  const text = await textOf(await begin(service, `${base}/ticks?format=csv&limit=5`));
+  expect(text.split('\n')).toHaveLength(7);
+});
+
+test('a stream that nobody takes holds up no page, and at most so many are under way', async () => {
+  const service = await serving(await many(), { set: ['service.queries_at_once_max=1'] });
+  const slow = await begin(service, `${base}/ticks?format=csv`);
+  expect((await service.json(`${base}/ticks?limit=1`)).status).toBe(200);
+  let isAnswered = false;
+  const waiting = begin(service, `${base}/ticks?format=csv&limit=1`).then((message) => {
+    isAnswered = true;
+    return message;
+  });
+  expect((await service.json(`${base}/ticks?limit=1`)).status).toBe(200);
+  expect(isAnswered).toBe(false);
+  slow.destroy();
+  expect((await textOf(await waiting)).split('\n')).toHaveLength(3);
+});
+
+test('beyond those that may wait, a request is turned away with 503 and Retry-After', async () => {
+  const service = await serving(await many(), { set: ['service.queries_at_once_max=1'] });
+  const slow = await begin(service, `${base}/ticks?format=csv`);
+  const answers: IncomingMessage[] = [];
+  const others = Array.from({ length: 20 }, async () => {
+    answers.push((await begin(service, `${base}/ticks?format=csv&limit=1`)).resume());
+  });
+  // One is on its way and 16 may wait: the rest need not.
+  await until(() => answers.length === 4);
+  for (const { statusCode, headers } of answers)
+    expect([statusCode, headers['retry-after']]).toEqual([503, expect.stringMatching(/^[1-9]\d*$/)]);
+  slow.destroy();
+  await Promise.all(others);
+  expect(answers.map(({ statusCode }) => statusCode).filter((code) => code === 200)).toHaveLength(16);
+});
+
+test('what fails in the middle breaks the connection: nobody takes it for the whole', async () => {
+  const app = fastify();
+  app.get('/', (request, reply) =>
+    sendPieces(
+      request,
+      reply,
+      (async function* () {
+        for (let i = 0; i < 3; i++) yield Buffer.from('some rows\n');
+        throw new Error('the disk went away');
+      })(),
+    ),
+  );
+  const url = await app.listen({ port: 0 });
+  onTestFinished(() => app.close());
+  const message = await begin({ url, key: '' }, '/');
+  expect(message.statusCode).toBe(200);
+  await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
+});
+
+test('a service that stops breaks off what is under way', async () => {
+  const service = await serving(await many());
+  const message = await begin(service, `${base}/ticks?format=csv`);
+  const stopped = service.stop();
+  await expect(textOf(message)).rejects.toMatchObject({ code: 'ECONNRESET' });
+  await stopped;
+});
+
+test('a client that takes nothing for too long is let go', async () => {
+  const pieces = (async function* (): AsyncGenerator<Uint8Array> {
+    for (;;) yield new Uint8Array(1);
+  })();
+  let stalled = 0;
+  const { signal } = new AbortController();
+  const pacing = { gate: createGate(1, 1), signal, stallMsMax: 20, onStall: () => void stalled++ };
+  const taken = await paced({ pieces, close: async () => void (await pieces.return(undefined)) }, pacing);
+  await taken.next();
+  await until(() => stalled === 1);
+  await taken.return(undefined);
+  expect(await pieces.next()).toEqual({ done: true, value: undefined });
+});
