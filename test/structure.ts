@@ -25,6 +25,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   fastify: 'src/service',
   '@fastify': 'src/service',
   'prom-client': 'src/service',
+  negotiator: 'src/service',
   kysely: 'src/workspace',
   pg: 'src/workspace',
   jose: 'src/workspace',
