@@ -46,6 +46,10 @@ export const marketFiles = (
     ['symbols', manifest.datasets.symbols.files],
   ]);
 
+/** What an item tells of the latest state, and filters look at. */
+const toldColumns =
+  'canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome';
+
 /** Every market once, as last known in the window, and only those that are asked for. */
 const matchedSql = (asked: MarketsAsked, value: (one: Parameter) => string): string => {
   const { source, category, symbol, canonicalId, words, resolved } = asked;
@@ -63,7 +67,7 @@ const matchedSql = (asked: MarketsAsked, value: (one: Parameter) => string): str
     ...words.map((word) => `contains(lower(${told}), lower(${value(word)}))`),
   ];
   return `SELECT canonical_id, s, m, first_seen, last_seen FROM (
-      SELECT canonical_id, coalesce(symbol, '') AS s, arg_max(markets, first_seen) AS m,
+      SELECT canonical_id, coalesce(symbol, '') AS s, arg_max(struct_pack(${toldColumns}), first_seen) AS m,
              min(first_seen) AS first_seen, max(last_seen) AS last_seen
       FROM ${fromWhere(slice, null)} GROUP BY 1, 2
     ) WHERE ${parts.join(' AND ') || 'true'}`;

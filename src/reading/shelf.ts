@@ -62,16 +62,14 @@ export function openShelf(archive: Archive, id: string): Shelf {
   const checked = new LRUCache<string, true>({ max: checkedMax });
   let placed = 0;
   let settled = -1;
+  let listed: ReadonlySet<string> | undefined;
 
   const remove = (link: Link): void => disk.remove(rootOf(folder, link.path));
   const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
   const idle = new LRUCache<string, Link>({
     max: idleMax,
     dispose(link, key, reason) {
-      if (reason === 'delete') return;
-      links.delete(key);
-      link.dropped = true;
-      remove(link);
+      if (reason !== 'delete') drop(key, link);
     },
   });
 
@@ -124,11 +122,18 @@ export function openShelf(archive: Archive, id: string): Shelf {
     }
   }
 
+  function drop(key: string, link: Link): void {
+    links.delete(key);
+    link.dropped = true;
+    remove(link);
+  }
+
   function give(key: string, link: Link): void {
     link.users--;
     if (link.users > 0) return;
     if (link.dropped) remove(link);
-    else idle.set(key, link);
+    else if (listed === undefined || listed.has(key)) idle.set(key, link);
+    else drop(key, link);
   }
 
   return {
@@ -137,13 +142,11 @@ export function openShelf(archive: Archive, id: string): Shelf {
     settle(manifest) {
       if (manifest.generation === settled) return;
       settled = manifest.generation;
-      const listed = new Set(allFiles(manifest).map(keyOf));
+      listed = new Set(allFiles(manifest).map(keyOf));
       for (const [key, link] of [...idle.entries()]) {
         if (listed.has(key)) continue;
         idle.delete(key);
-        links.delete(key);
-        link.dropped = true;
-        remove(link);
+        drop(key, link);
       }
     },
     close: () => disk.remove(folder),

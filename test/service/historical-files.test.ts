@@ -53,7 +53,6 @@ const routes: readonly (readonly [path: string, dataset: DatasetName])[] = [
   ['ticks', 'ticks'],
   ['markets', 'markets'],
   ['candles?interval=1h', 'candles_1h'],
-  ['candles?interval=1d', 'candles_1d'],
   ['orderbooks', 'orderbooks'],
 ];
 
