@@ -16,6 +16,7 @@ import { openShelf, ReplacedError, type Shelf, type Taken } from './shelf.ts';
 export interface History {
   /** Runs `work` over the current generation; over a newer one where a file of it was replaced before it could be had. */
   reading<T>(work: (generation: Generation) => Promise<T>): Promise<T>;
+  /** Waits for queries that are still open. */
   close(): Promise<void>;
 }
 
@@ -47,6 +48,7 @@ export function openHistory(archive: Archive, current: Current, random: Random):
   const id = Math.floor(random() * 36 ** 8).toString(36);
   const scratch = join(pinsOf(archive), `${process.pid}-${id}-scratch`);
   let opened: Promise<{ shelf: Shelf; engine: Engine }> | undefined;
+  const reading = new Set<Promise<void>>();
 
   async function open() {
     const shelf = openShelf(archive, id);
@@ -67,7 +69,7 @@ export function openHistory(archive: Archive, current: Current, random: Random):
         const manifest = attempt === 1 ? current.manifest() : archive.manifest();
         shelf.settle(manifest);
         try {
-          return await work(generationOf(manifest, shelf, engine));
+          return await work(generationOf(manifest, shelf, engine, reading));
         } catch (error) {
           if (!(error instanceof ReplacedError)) throw error;
           if (attempt < attemptsMax) continue;
@@ -80,6 +82,8 @@ export function openHistory(archive: Archive, current: Current, random: Random):
     async close() {
       if (opened === undefined) return;
       const { shelf, engine } = await opened;
+      // DuckDB must not be closed under a query: whoever reads has been told to stop, and is about to.
+      while (reading.size > 0) await Promise.all(reading);
       await engine.close();
       shelf.close();
       archive.disk.remove(scratch);
@@ -87,12 +91,16 @@ export function openHistory(archive: Archive, current: Current, random: Random):
   };
 }
 
-const generationOf = (manifest: Manifest, shelf: Shelf, engine: Engine): Generation => ({
+const generationOf = (manifest: Manifest, shelf: Shelf, engine: Engine, reading: Set<Promise<void>>): Generation => ({
   manifest,
   async open(files, defined, signal) {
     const taken: Taken[] = [];
+    const { promise: isOver, resolve } = Promise.withResolvers<void>();
+    reading.add(isOver);
     const giveAll = (): void => {
       for (const one of taken) one.give();
+      reading.delete(isOver);
+      resolve();
     };
     try {
       const sources = [];
