@@ -1,4 +1,4 @@
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { type Problem, problemType } from '../contract/problem.ts';
 import { DamageError, UsageError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
@@ -26,7 +26,12 @@ const titles: Readonly<Record<number, string>> = {
   ...{ 400: 'Bad request', 401: 'Credential missing or bad', 403: 'Not allowed', 404: 'Not found' },
   ...{ 405: 'Method not allowed', 406: 'Not acceptable', 408: 'Request timeout', 409: 'Conflict', 410: 'Gone' },
   ...{ 412: 'Precondition failed', 413: 'Content too large', 414: 'URI too long', 415: 'Unsupported media type' },
-  ...{ 416: 'Range not satisfiable', 422: 'Unprocessable content', 429: 'Too many requests' },
+  ...{
+    416: 'Range not satisfiable',
+    417: 'Expectation failed',
+    422: 'Unprocessable content',
+    429: 'Too many requests',
+  },
   ...{ 431: 'Request header fields too large', 500: 'Internal error', 501: 'Not implemented' },
   ...{ 503: 'Service unavailable' },
 };
@@ -40,12 +45,29 @@ export const problemOf = (status: number, detail?: string, errors?: Problem['err
 /** Sends what was thrown as problem+json. Nothing of an error that is ours reaches the client: it is in the log. */
 export function sendProblem(log: Log, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const problem = toProblem(error);
-  if (problem.status >= 500)
-    log.error({ err: error, method: request.method, route: request.routeOptions.url }, 'a request failed');
+  if (problem.status >= 500 && !(error instanceof ProblemError)) {
+    const facts = { err: error, request_id: request.id, method: request.method, route: request.routeOptions.url };
+    log.error(facts, 'a request failed');
+  }
+  // What was set for the answer that was not to be says nothing of this one.
+  for (const name of ['etag', 'content-length', 'content-encoding', 'content-disposition', 'accept-ranges'])
+    reply.removeHeader(name);
+  reply.header('cache-control', 'no-store');
   if (error instanceof ProblemError) reply.headers(error.headers);
   if (error instanceof WorkspaceUnavailable) reply.header('retry-after', '5');
   return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
 }
+
+/** What the framework refuses, in our words: its own tell of its insides. */
+const refusals: Readonly<Record<string, readonly [status: number, detail: string]>> = {
+  FST_ERR_BAD_URL: [400, 'The path is not percent-encoded UTF-8.'],
+  FST_ERR_MAX_PARAM_LENGTH: [414, 'A part of the path is longer than any that there is.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: [413, 'The body is larger than the service takes.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'A body is sent as application/json.'],
+  FST_ERR_CTP_EMPTY_JSON_BODY: [400, 'The body is empty.'],
+  FST_ERR_CTP_INVALID_JSON_BODY: [400, 'The body is not JSON.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [400, 'The body is not as long as the request says.'],
+};
 
 function toProblem(error: unknown): Problem {
   if (error instanceof ProblemError) return problemOf(error.status, error.message, error.errors);
@@ -54,15 +76,18 @@ function toProblem(error: unknown): Problem {
     return problemOf(503, 'What was asked for is damaged in the archive and is not served until it is repaired.');
   if (error instanceof WorkspaceUnavailable)
     return problemOf(503, 'What the service keeps of credentials and jobs cannot be asked at the moment; try again.');
-  const { validation, validationContext, statusCode = 500 } = error as FastifyError;
+  const { validation, validationContext, statusCode = 500, code } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
     const errors = validation.map(({ instancePath, params, message, keyword }) => ({
       name: nameOf(instancePath, params),
       reason: reasonOf(keyword, params, message),
     }));
-    return problemOf(400, `The ${validationContext ?? 'request'} is not as documented.`, errors);
+    return problemOf(400, `The ${parts[validationContext ?? ''] ?? 'request'} is not as documented.`, errors);
   }
-  if (statusCode >= 400 && statusCode < 500) return problemOf(statusCode, (error as Error).message);
+  const [status, detail] = refusals[code] ?? [];
+  if (status !== undefined) return problemOf(status, detail);
+  if (error instanceof SyntaxError && statusCode === 400) return problemOf(400, 'The body is not JSON that is taken.');
+  if (statusCode >= 400 && statusCode < 500) return problemOf(statusCode);
   return problemOf(500, 'Something went wrong here; the request may be tried again.');
 }
 
@@ -73,14 +98,11 @@ function reasonOf(keyword: string, params: Record<string, unknown>, message = 'i
   return message;
 }
 
+const parts: Readonly<Record<string, string>> = {
+  ...{ querystring: 'query', params: 'path', body: 'body', headers: 'set of headers' },
+};
+
 function nameOf(instancePath: string, params: Record<string, unknown>): string {
   const inner = params.missingProperty ?? params.additionalProperty;
   return [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])].join('.');
-}
-
-/** Paths and methods that no route has. */
-export function refuseUnknown(app: FastifyInstance): void {
-  app.setNotFoundHandler(() => {
-    throw new ProblemError(404, 'There is nothing at this path.');
-  });
 }

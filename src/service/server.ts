@@ -1,18 +1,20 @@
-import swagger from '@fastify/swagger';
+import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyInstance, fastify, type RawServerDefault } from 'fastify';
-import { admission } from './admission.ts';
+import { requireAccess } from './access.ts';
+import { setUsualHeaders, setVary } from './answer-headers.ts';
 import type { ServiceContext } from './context.ts';
-import { refuseUnknown, sendProblem } from './problem.ts';
+import { type ServiceLimits, serviceLimits } from './limits.ts';
+import { answerUnrouted, noteMethods } from './methods.ts';
+import { describeRoutes } from './openapi.ts';
+import { sendProblem } from './problem.ts';
+import { parseQueryString, type Query, requireReadable } from './query-string.ts';
 import { readQuery } from './query-values.ts';
+import { refuseUnfit, requireCleanBody } from './refusals.ts';
+import { frameworkLog, logRequest } from './request-log.ts';
+import { documentationRoutes } from './routes/documentation.ts';
 import { healthRoutes } from './routes/health.ts';
-import { ticksRoutes } from './routes/ticks.ts';
-import { userRoutes } from './routes/users.ts';
-import { marketsRoutes } from './routes/markets.ts';
-import { metricsRoutes } from './routes/metrics.ts';
-import { orderbookRoutes } from './routes/orderbook.ts';
-import { readyRoutes } from './routes/ready.ts';
-import { historicalRoutes } from './routes/historical.ts';
+import { answerClientError, boundConnections } from './sockets.ts';
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -22,54 +24,80 @@ export type App = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/** Bytes of a request's line and headers, and of its body. */
-const headerBytesMax = 16 * 1024;
-const bodyBytesMax = 64 * 1024;
-
 /** The service with every route, not listening yet. */
-export async function createService(context: ServiceContext): Promise<App> {
-  const app = fastify({
-    logger: false,
-    bodyLimit: bodyBytesMax,
-    // TLS is a proxy's work: one on this machine tells whom a request came from.
-    trustProxy: 'loopback',
-    http: { maxHeaderSize: headerBytesMax },
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true } },
-  }).withTypeProvider<TypeBoxTypeProvider>();
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.1.0',
-      info: { title: 'oddslake', version: context.version },
-      components: {
-        securitySchemes: {
-          key: { type: 'http', scheme: 'bearer' },
-          user: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
-        },
-      },
-      security: [{ key: [] }],
-    },
-  });
+export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
+  const app = createApp(context, limits);
+  await describeRoutes(app, context.version);
   app.decorateRequest('principal', null);
-  app.setErrorHandler((error, request, reply) => sendProblem(context.log, error, request, reply));
-  // Plain: what a schema does not name must not silently fall out of an answer.
-  app.setSerializerCompiler(() => (value) => JSON.stringify(value));
-  app.addHook('onRequest', admission(context));
-  metricsRoutes(app, context);
-  app.addHook('onRequest', (request) => requireAccess(context, request));
-  app.addHook('preValidation', async (request) => {
-    const schema = request.routeOptions.schema?.querystring as { properties?: Record<string, object> } | undefined;
-    if (schema?.properties === undefined) return;
-    const query = request.query as Record<string, unknown>;
-    request.query = readQuery(query, schema.properties);
-  });
-  refuseUnknown(app as unknown as FastifyInstance);
+  addHooks(app, context, limits);
+
+  // The routes, one line a group.
   healthRoutes(app);
-  ticksRoutes(app, context);
-  userRoutes(app, context);
-  readyRoutes(app, context);
-  marketsRoutes(app, context);
-  orderbookRoutes(app, context);
-  historicalRoutes(app, context);
+  await documentationRoutes(app);
+
   await app.ready();
   return app;
+}
+
+function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App {
+  const app = fastify({
+    loggerInstance: frameworkLog(log),
+    bodyLimit: limits.bodyBytesMax,
+    http: {
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: limits.headersMsMax,
+      connectionsCheckingInterval: limits.checkEveryMs,
+      // A request without a host is refused with an answer of ours.
+      requireHostHeader: false,
+    },
+    requestTimeout: limits.requestMsMax,
+    keepAliveTimeout: limits.idleMsMax,
+    // While it stops, what still arrives on open connections is answered as ever, and the connection then closed.
+    return503OnClosing: false,
+    genReqId: () => Math.floor(random() * 36 ** 10).toString(36),
+    routerOptions: { querystringParser: (text) => parseQueryString(text, limits.parametersMax) },
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true } },
+    clientErrorHandler: (error, socket) => answerClientError(log, error, socket),
+    frameworkErrors(error, request, reply) {
+      setUsualHeaders(request, reply);
+      sendProblem(log, error, request, reply);
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>();
+  boundConnections(app.server as Server, limits);
+  return app as unknown as App;
+}
+
+/** What happens to every request, in this order. */
+function addHooks(app: App, context: ServiceContext, limits: ServiceLimits): void {
+  const plain = app as unknown as FastifyInstance;
+  const { log } = context;
+  let stopping = false;
+  const methods = noteMethods(plain);
+  app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
+  // Plain: what a schema does not name must not silently fall out of an answer.
+  app.setSerializerCompiler(() => (value) => JSON.stringify(value));
+  app.addHook('onRequest', async (request, reply) => {
+    setUsualHeaders(request, reply);
+    refuseUnfit(request, limits);
+  });
+  answerUnrouted(plain, methods);
+  app.addHook('onRequest', (request) => requireAccess(context, request));
+  app.addHook('preValidation', async (request) => {
+    requireReadable(request.query as Query);
+    requireCleanBody(request.body);
+    const schema = request.routeOptions.schema?.querystring as { properties?: Record<string, object> } | undefined;
+    if (schema?.properties !== undefined)
+      request.query = readQuery(request.query as Record<string, unknown>, schema.properties);
+  });
+  app.addHook('onSend', async (request, reply) => {
+    setVary(request, reply);
+    if (stopping) reply.header('connection', 'close');
+  });
+  app.addHook('preClose', async () => {
+    stopping = true;
+  });
+  app.addHook('onResponse', async (request, reply) => logRequest(context, request, reply, 'answered'));
+  app.addHook('onRequestAbort', async (request) => {
+    log.debug({ request_id: request.id }, 'a client went away');
+  });
 }

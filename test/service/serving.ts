@@ -4,12 +4,14 @@ import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import { watchCurrent } from '../../src/reading/current.ts';
 import { openVerifiedFiles } from '../../src/reading/verified-files.ts';
-import { createService } from '../../src/service/server.ts';
+import { type ServiceLimits, serviceLimits } from '../../src/service/limits.ts';
+import { type App, createService } from '../../src/service/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemRandom, systemRandomBytes } from '../../src/system.ts';
 import type { Location } from '../../src/workspace/location.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
 import { clockAt, now, scratchFolder } from '../archive/scratch.ts';
+import { documented } from './documented.ts';
 
 // The wiring of the tests of the service: the real server on loopback over a real archive, a real key, a clock that stands.
 
@@ -20,6 +22,8 @@ export interface ServingOptions {
   readonly log?: Log;
   /** The service's own database; by default a SQLite file of the test's own. */
   readonly database?: Location;
+  /** What a client may take, where it is to be less than usual. */
+  readonly limits?: Partial<ServiceLimits>;
 }
 
 export interface Serving {
@@ -29,7 +33,11 @@ export interface Serving {
   readonly workspace: Workspace;
   /** Stops it before the test is over. */
   stop(): Promise<void>;
-  /** Asks with the key, unless `headers` have another authorization; an empty one sends none. */
+  readonly app: App;
+  /**
+   * Asks with the key, unless `headers` have another authorization; an empty one sends none.
+   * @throws where the answer is not one that the OpenAPI document describes
+   */
   ask(path: string, init?: RequestInit): Promise<Response>;
   /** The same, its body read as JSON. */
   json<T = Record<string, unknown>>(
@@ -38,11 +46,13 @@ export interface Serving {
   ): Promise<{ status: number; headers: Headers; body: T }>;
 }
 
+const isJson = (type: string | null): boolean => /^application\/(problem\+)?json/.test(type ?? '');
+
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
 /** Serves an archive until the test is over. */
 export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
-  const { set = [], clock = clockAt(now), log = silent } = options;
+  const { set = [], clock = clockAt(now), log = silent, limits = {} } = options;
   const settings = await loadSettings({ env: {}, cwd: scratchFolder(), set: ['service.port=0', ...set] });
   const workspace = await openWorkspace({
     location: options.database ?? { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` },
@@ -54,18 +64,22 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
     clock.nowMs(),
   );
   const stop = new AbortController();
-  const app = await createService({
-    ...{
-      archive,
-      current: watchCurrent(archive),
-      files: openVerifiedFiles(archive, settings.service.cacheBytesMax),
-      workspace,
-      settings,
-      clock,
-      log,
+  const app = await createService(
+    {
+      ...{
+        archive,
+        current: watchCurrent(archive),
+        files: openVerifiedFiles(archive, settings.service.cacheBytesMax),
+        workspace,
+        settings,
+        clock,
+        log,
+      },
+      ...{ random: systemRandom, version: '0.0.0-test', signal: stop.signal },
     },
-    ...{ random: systemRandom, version: '0.0.0-test', signal: stop.signal },
-  });
+    { ...serviceLimits, ...limits },
+  );
+  const check = documented(app.swagger());
   const url = await app.listen({ host: settings.service.host, port: settings.service.port });
   let stopping: Promise<void> | undefined;
   async function end(): Promise<void> {
@@ -75,14 +89,18 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
   }
   const stopNow = (): Promise<void> => (stopping ??= end());
   onTestFinished(stopNow);
-  const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
+  const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
     if (!headers.has('authorization')) headers.set('authorization', `Bearer ${key}`);
     if (headers.get('authorization') === '') headers.delete('authorization');
-    return fetch(`${url}${path}`, { ...init, headers });
+    const answer = await fetch(`${url}${path}`, { ...init, headers });
+    // Of JSON only: what else there is may be long, or is to be read slowly.
+    const body = isJson(answer.headers.get('content-type')) ? await answer.clone().text() : undefined;
+    check({ method: init.method ?? 'GET', path, status: answer.status, headers: answer.headers, body });
+    return answer;
   };
   return {
-    ...{ url, key, workspace, ask, stop: stopNow },
+    ...{ url, key, workspace, app, ask, stop: stopNow },
     async json<T>(path: string, init?: RequestInit) {
       const answer = await ask(path, init);
       return { status: answer.status, headers: answer.headers, body: (await answer.json()) as T };

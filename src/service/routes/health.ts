@@ -11,7 +11,6 @@ export function healthRoutes(app: App): void {
       schema: {
         summary: 'Whether the process answers',
         tags: ['operations'],
-        security: [],
         response: { 200: Type.Object({ status: Type.Literal('ok') }) },
       },
     },

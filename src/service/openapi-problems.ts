@@ -1,0 +1,125 @@
+import { Problem, problemType } from '../contract/problem.ts';
+import { problemOf } from './problem.ts';
+
+type Json = Record<string, unknown>;
+
+export interface Operation {
+  readonly security?: readonly Readonly<Record<string, readonly string[]>>[];
+  readonly requestBody?: unknown;
+  responses: Record<string, { content?: Record<string, unknown>; headers?: Json; $ref?: string }>;
+}
+
+/** As much of an OpenAPI document as is looked at here. */
+export interface Document {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Json; responses?: Json; headers?: Json };
+}
+
+const header = (description: string, schema: Json, required = false): Json => ({ description, required, schema });
+
+const count = { type: 'integer', minimum: 0 };
+
+const headers: Readonly<Record<string, Json>> = {
+  RequestId: header('A name for this request, which stands in the log too.', { type: 'string' }, true),
+  WwwAuthenticate: header('How to authenticate: `Bearer`, with what was wrong.', { type: 'string' }, true),
+  RetryAfter: header('Seconds after which to ask again.', { ...count }, true),
+  RateLimitLimit: header('Requests that the credential may make in a minute.', { ...count }),
+  RateLimitRemaining: header('Those left in this minute.', { ...count }),
+  RateLimitReset: header('Seconds until it is over.', { ...count }),
+};
+
+const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
+
+const usual = { 'X-Request-Id': ref('headers', 'RequestId') };
+const rates = {
+  'RateLimit-Limit': ref('headers', 'RateLimitLimit'),
+  'RateLimit-Remaining': ref('headers', 'RateLimitRemaining'),
+  'RateLimit-Reset': ref('headers', 'RateLimitReset'),
+};
+
+/** What each error means, on whatever route. */
+const meanings: Readonly<Record<number, string>> = {
+  400: 'The request is not as documented; `errors` names the parameters or fields.',
+  401: 'There is no credential, or not one that is good here and now.',
+  403: 'The credential is good, but not for this.',
+  404: 'There is no such thing.',
+  405: 'The path has no such method; `Allow` names those it has.',
+  406: 'None of the types in `Accept` is one that this route gives.',
+  408: 'The request did not arrive in time.',
+  409: 'What is there already is in the way.',
+  410: 'It was there and is gone.',
+  412: 'What is there is not what `If-Match` names any more.',
+  413: 'The body is larger than 64 kB.',
+  414: 'The path, or path and query, is too long.',
+  415: 'The body is not plain application/json.',
+  416: 'The file has no such range.',
+  417: 'An expectation other than 100-continue.',
+  422: 'The body is well-formed, but cannot be done.',
+  429: 'Too many requests under this credential.',
+  431: 'The line and the headers of the request have more than 16 kB.',
+  500: 'Something went wrong in the service.',
+  501: 'Not served yet.',
+  503: 'Not at the moment: what was asked for is damaged, or the service is busy or stopping.',
+};
+
+const nameOf = (status: number): string => `Problem${status}`;
+
+const responseOf = (status: number): Json => ({
+  description: meanings[status],
+  headers: {
+    ...usual,
+    ...(status === 401 ? { 'WWW-Authenticate': ref('headers', 'WwwAuthenticate') } : {}),
+    ...(status === 429 ? { 'Retry-After': ref('headers', 'RetryAfter'), ...rates } : {}),
+  },
+  content: { [problemType]: { schema: ref('schemas', 'Problem'), example: problemOf(status, meanings[status]) } },
+});
+
+/** Everything of the document that routes refer to. */
+export const components = {
+  securitySchemes: {
+    key: { type: 'http', scheme: 'bearer', description: 'A market data key: `oddslake keys create`.' },
+    token: {
+      type: 'http',
+      scheme: 'bearer',
+      bearerFormat: 'JWT',
+      description: 'A user token; some routes ask for a scope in it.',
+    },
+  },
+} as const;
+
+const always = [400, 404, 408, 414, 417, 431, 500, 503];
+
+/** Adds to every operation the errors that it may answer; `named` are those that a route says of itself. */
+export function addProblems(document: Document, named: ReadonlyMap<string, readonly number[]>): Document {
+  const { $id: _, ...schema } = Problem as typeof Problem & { $id?: string };
+  document.components.schemas.Problem = schema;
+  document.components.headers = headers;
+  document.components.responses = Object.fromEntries(
+    Object.keys(meanings).map((status) => [nameOf(Number(status)), responseOf(Number(status))]),
+  );
+  for (const [path, operations] of Object.entries(document.paths)) {
+    for (const [method, operation] of Object.entries(operations))
+      addTo(operation, named.get(`${method} ${path}`) ?? []);
+  }
+  return document;
+}
+
+function addTo(operation: Operation, named: readonly number[]): void {
+  const secured = (operation.security ?? []).length > 0;
+  for (const response of Object.values(operation.responses))
+    response.headers = { ...usual, ...(secured ? rates : {}), ...response.headers };
+  const types = Object.entries(operation.responses)
+    .filter(([status]) => status.startsWith('2'))
+    .flatMap(([, { content }]) => Object.keys(content ?? {}));
+  const statuses = new Set([
+    ...always,
+    ...named,
+    // A body on a method that takes none may be encoded too, and is refused for that first.
+    ...(operation.requestBody === undefined ? [] : [413]),
+    ...[415],
+    ...(secured ? [401, 403, 429] : []),
+    ...(types.length > 1 ? [406] : []),
+  ]);
+  for (const status of [...statuses].sort((a, b) => a - b))
+    operation.responses[status] ??= ref('responses', nameOf(status));
+}

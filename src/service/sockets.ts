@@ -1,0 +1,86 @@
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { problemType } from '../contract/problem.ts';
+import type { Log } from '../core/log.ts';
+import type { ServiceLimits } from './limits.ts';
+import { problemOf } from './problem.ts';
+
+/** Requests that never become one: told as a problem where they can be, and the connection closed. */
+export function answerClientError(log: Log, error: NodeJS.ErrnoException, socket: Duplex): void {
+  log.debug({ code: error.code }, 'a request could not be read');
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  refuseOn(socket, ...refusalOf(error.code));
+}
+
+function refusalOf(code: string | undefined): [status: number, detail: string] {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return [431, 'The line and the headers of a request have too many bytes.'];
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return [413, 'The extensions of a chunk have too many bytes.'];
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return [408, 'The request did not arrive in time.'];
+    default:
+      return [400, 'This is not a request of HTTP/1.1.'];
+  }
+}
+
+const closeMsMax = 1000;
+
+/** Answers on the bare connection, and closes it. */
+function refuseOn(socket: Duplex, status: number, detail: string, headers: readonly string[] = []): void {
+  // Inside an answer that has begun, another one would be read as its body.
+  const body = underWay.get(socket)?.headersSent === true ? '' : JSON.stringify(problemOf(status, detail));
+  if (body !== '') {
+    socket.write(
+      [
+        `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+        ...[`Content-Type: ${problemType}`, `Content-Length: ${Buffer.byteLength(body)}`, 'Connection: close'],
+        ...['Cache-Control: no-store', 'X-Content-Type-Options: nosniff', ...headers],
+        `\r\n${body}`,
+      ].join('\r\n'),
+    );
+  }
+  // Ended and not cut at once: what is sent to a connection that still has bytes to read would be lost by a reset.
+  socket.end(() => setTimeout(() => socket.destroy(), closeMsMax).unref());
+}
+
+/** The answer that is under way on a connection. */
+const underWay = new WeakMap<Duplex, ServerResponse>();
+
+/** What Node would answer by itself, or not at all, and what a connection may take. */
+export function boundConnections(server: Server, limits: ServiceLimits): void {
+  server.maxConnections = limits.connectionsMax;
+  server.maxHeadersCount = 0; // their bytes are bounded; beyond a count Node would drop them silently
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseMethod(socket));
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    const body = JSON.stringify(problemOf(417, 'Expect: 100-continue is the only expectation that can be met.'));
+    response.writeHead(417, { 'content-type': problemType, connection: 'close', 'content-length': body.length });
+    response.end(body);
+    request.resume();
+  });
+  const track = (_request: IncomingMessage, response: ServerResponse): void => {
+    const { socket } = response;
+    if (socket === null) return;
+    underWay.set(socket, response);
+    response.once('close', () => {
+      if (underWay.get(socket) === response) underWay.delete(socket);
+    });
+  };
+  server.prependListener('request', track);
+  server.prependListener('checkExpectation', track);
+  // Node asks after a time in which nothing moved on a connection: neither were bytes taken, nor did any come.
+  server.setTimeout(limits.stalledMsMax);
+  server.on('timeout', (socket: Socket) => {
+    const computing = underWay.has(socket) && socket.writableLength === 0;
+    if (!computing) socket.destroy();
+  });
+}
+
+function refuseMethod(socket: Duplex): void {
+  refuseOn(socket, 405, 'This is no proxy.', ['Allow: GET, HEAD, OPTIONS, POST']);
+}

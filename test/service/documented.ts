@@ -1,0 +1,120 @@
+import { createRequire } from 'node:module';
+import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
+import { problemType } from '../../src/contract/problem.ts';
+
+// Whether an answer is one that the OpenAPI document describes: its status, its type, its headers and its body.
+
+const require = createRequire(import.meta.url);
+const { Ajv2020 } = require('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
+const addFormats = require('ajv-formats') as (ajv: Ajv) => void;
+
+export interface Answer {
+  readonly method: string;
+  /** As asked for, with its query. */
+  readonly path: string;
+  readonly status: number;
+  readonly headers: { get(name: string): string | null };
+  /** Of JSON only; undefined: not looked at. */
+  readonly body?: string | undefined;
+}
+
+interface Described {
+  readonly $ref?: string;
+  readonly required?: boolean;
+  readonly headers?: Readonly<Record<string, Described>>;
+  readonly content?: Readonly<Record<string, { readonly schema?: object }>>;
+}
+
+interface OpenApi {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { responses: Record<string, Described> }>>>>;
+}
+
+/** What every answer has, in a document or not. */
+const usualHeaders = ['x-request-id', 'x-content-type-options', 'cache-control', 'content-security-policy'];
+
+/** Paths that hold the documentation page and what belongs to it. */
+const undescribed = /^\/docs(\/|$)/;
+
+/** A check that throws a sentence for every answer that the document has not. */
+export function documented(given: object): (answer: Answer) => void {
+  // Through JSON: what clients see of it.
+  const document = JSON.parse(JSON.stringify(given)) as OpenApi;
+  const ajv = new Ajv2020({ strict: false, allErrors: false, validateFormats: true });
+  addFormats(ajv);
+  ajv.addSchema(document, 'document');
+  const routes = Object.keys(document.paths)
+    .map((path) => ({ path, pattern: patternOf(path) }))
+    .sort((a, b) => a.path.split('{').length - b.path.split('{').length);
+  const validators = new Map<string, ReturnType<Ajv['compile']>>();
+
+  function follow(pointer: readonly string[]): { pointer: readonly string[]; found: Described | undefined } {
+    const found = pointer.reduce<unknown>((at, name) => (at as Record<string, unknown>)?.[name], document) as Described;
+    return found?.$ref === undefined ? { pointer, found } : follow(found.$ref.split('/').slice(1));
+  }
+
+  function requireValid(pointer: readonly string[], body: string, told: string): void {
+    const name = pointer.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/');
+    const validate = validators.get(name) ?? ajv.compile({ $ref: `document#/${name}` });
+    validators.set(name, validate);
+    if (!validate(JSON.parse(body)))
+      throw new Error(
+        `${told}: its body is not as documented: ${ajv.errorsText(validate.errors)}\n${body.slice(0, 500)}`,
+      );
+  }
+
+  return ({ method, path, status, headers, body }) => {
+    const told = `${method} ${path.slice(0, 300)} → ${status}`;
+    for (const name of usualHeaders) if (headers.get(name) === null) throw new Error(`${told}: has no header ${name}`);
+    const type = headers.get('content-type')?.split(';')[0] ?? null;
+    const [plain = ''] = path.split('?', 1);
+    const route = routes.find(({ pattern }) => pattern.test(readable(plain)));
+    const verb = method === 'HEAD' ? 'get' : method.toLowerCase();
+    const known = route !== undefined && document.paths[route.path]![verb] !== undefined;
+    if (!known) {
+      if (undescribed.test(plain) && status < 400) return;
+      if (method === 'OPTIONS' && status === 204 && headers.get('allow') !== null) return;
+      if (status < 400 || (status === 405) !== (headers.get('allow') !== null))
+        throw new Error(`${told}: is answered by no documented route`);
+      requireProblem();
+      return;
+    }
+    const { pointer, found } = follow(['paths', route.path, verb, 'responses', String(status)]);
+    if (found === undefined) throw new Error(`${told}: the status is not documented for ${route.path}`);
+    for (const [name, value] of Object.entries(found.headers ?? {})) {
+      const header = value.$ref === undefined ? value : follow(value.$ref.split('/').slice(1)).found;
+      if (header?.required === true && headers.get(name) === null)
+        throw new Error(`${told}: lacks the documented header ${name}`);
+    }
+    if (status >= 400) requireProblem();
+    const types = Object.keys(found.content ?? {});
+    if (
+      type === null ? types.length > 0 && status !== 304 && status !== 204 && method !== 'HEAD' : !types.includes(type)
+    )
+      throw new Error(`${told}: the type ${type} is not documented; ${types.join(', ') || 'none'} is`);
+    if (body !== undefined && body !== '' && found.content?.[type!]?.schema !== undefined)
+      requireValid([...pointer, 'content', type!, 'schema'], body, told);
+
+    function requireProblem(): void {
+      if (type !== problemType) throw new Error(`${told}: an error of type ${type}`);
+      if (body === undefined || body === '') return;
+      requireValid(['components', 'schemas', 'Problem'], body, told);
+      if ((JSON.parse(body) as { status: number }).status !== status)
+        throw new Error(`${told}: told as another status`);
+    }
+  };
+}
+
+function patternOf(path: string): RegExp {
+  const parts = path
+    .split(/(\{[^}]+\})/)
+    .map((part) => (part.startsWith('{') ? '[^/]+' : part.replace(/[.+?^${}()|[\]\\*]/g, '\\$&')));
+  return new RegExp(`^${parts.join('')}$`, 's');
+}
+
+function readable(path: string): string {
+  try {
+    return decodeURI(path);
+  } catch {
+    return path;
+  }
+}
