@@ -1,17 +1,29 @@
 import type { Archive } from '../archive/archive.ts';
+import { paths } from '../contract/paths.ts';
 import { UsageError } from '../core/errors.ts';
 import { watchCurrent } from '../reading/current.ts';
 import { openVerifiedFiles } from '../reading/verified-files.ts';
+import { serviceLimits } from '../service/limits.ts';
 import { createService } from '../service/server.ts';
+import { stopService } from '../service/stopping.ts';
 import type { Context } from './context.ts';
 import { openConfiguredWorkspace } from './workspace.ts';
 
 export interface Serving {
   /** Where it listens, e.g. http://127.0.0.1:8080 */
   readonly url: string;
+  /** The documentation page. */
+  readonly docs: string;
   /** Lets what is under way come to its end, and stops. */
   stop(): Promise<void>;
 }
+
+const reasons: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another program has it',
+  EACCES: 'this user may not listen there',
+  EADDRNOTAVAIL: 'this machine has no such address',
+  ENOTFOUND: 'there is no host of that name',
+};
 
 /** Starts the service over an archive, which stays open until it is stopped. */
 export async function startService(context: Context, archive: Archive): Promise<Serving> {
@@ -26,15 +38,16 @@ export async function startService(context: Context, archive: Archive): Promise<
       files: openVerifiedFiles(archive, context.settings.service.cacheBytesMax),
     });
     const url = await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
-      const why = error.code === 'EADDRINUSE' ? 'another program has it' : error.code;
+      const why = reasons[error.code ?? ''] ?? error.code ?? error.message;
       throw new UsageError(`service.port ${port} at ${host} cannot be had: ${why}. Set another, or 0 for a free one.`);
     });
     if (!(await workspace.hasGoodKey(context.clock.nowMs())))
       context.log.warn({}, 'nobody has a key yet: oddslake keys create --name NAME makes one, with the same settings');
     return {
       url,
+      docs: `${url}${paths.documentation}`,
       async stop() {
-        await app.close();
+        await stopService(app, context.clock, serviceLimits.stopMsMax);
         await workspace.close();
       },
     };

@@ -9,18 +9,16 @@ export const pagePolicy = [
   ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
 ].join('; ');
 
-/** Headers of every answer, set first: what a route sets itself stands. */
-export function setUsualHeaders({ id }: FastifyRequest, reply: FastifyReply): void {
-  reply.headers({
-    'x-request-id': id,
-    'x-content-type-options': 'nosniff',
-    'referrer-policy': 'no-referrer',
-    'cross-origin-resource-policy': 'same-origin',
-    'content-security-policy': noPage,
-    // What a credential was asked for is for its holder; a route that knows better says so.
-    'cache-control': 'no-store',
-  });
-}
+/** Headers of every answer. @param id a name for the request */
+export const usualHeaders = (id: string): Readonly<Record<string, string>> => ({
+  'x-request-id': id,
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'content-security-policy': noPage,
+  // What a credential was asked for is for its holder; a route that knows better says so.
+  'cache-control': 'no-store',
+});
 
 /** Names what an answer depended on, beside what its route named. */
 export function setVary(request: FastifyRequest, reply: FastifyReply): void {

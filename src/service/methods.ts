@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ProblemError } from './problem.ts';
+import { everyMethod } from './sockets.ts';
 
 /** The methods that each path has, for the answers to the others. */
 export interface Methods {
@@ -34,7 +35,7 @@ function patternOf(url: string): RegExp {
 export function answerUnrouted(app: FastifyInstance, methods: Methods): void {
   app.addHook('onRequest', async (request, reply) => {
     if (!request.is404) return;
-    const allow = request.raw.url === '*' ? 'GET, HEAD, OPTIONS, POST' : methods.allowed(pathOf(request));
+    const allow = request.raw.url === '*' ? everyMethod : methods.allowed(pathOf(request));
     if (allow === null) return;
     if (request.method === 'OPTIONS') return reply.code(204).header('allow', allow).send();
     throw new ProblemError(405, `${request.method} is not among the methods of this path: ${allow}.`, {

@@ -10,12 +10,15 @@ export function refuseUnfit(request: FastifyRequest, { targetBytesMax }: Service
   const { headers, rawHeaders, method, url = '', httpVersion } = request.raw;
   if (url.length > targetBytesMax)
     throw new ProblemError(414, `A path with its query has at most ${targetBytesMax} bytes.`);
+  if (httpVersion !== '1.1' && httpVersion !== '1.0')
+    throw new ProblemError(400, 'This is not a request of HTTP/1.1.', { headers: { connection: 'close' } });
   const hosts = countOf(rawHeaders, 'host');
   if (hosts > 1 || (hosts === 0 && httpVersion === '1.1'))
     throw new ProblemError(400, 'A request names its host, once.');
   if (countOf(rawHeaders, 'authorization') > 1)
     throw new ProblemError(400, 'A request has one Authorization header at most.');
-  if (!url.startsWith('/') && url !== '*') throw new ProblemError(400, 'The target of a request is a path.');
+  if (!url.startsWith('/') && !(url === '*' && method === 'OPTIONS'))
+    throw new ProblemError(400, 'The target of a request is a path.');
   const hasBody = headers['transfer-encoding'] !== undefined || !/^0*$/.test(headers['content-length']?.trim() ?? '');
   if (!hasBody) return;
   // What follows is not read, so the connection cannot serve another request.

@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyInstance, fastify, type RawServerDefault } from 'fastify';
 import { requireAccess } from './access.ts';
-import { setUsualHeaders, setVary } from './answer-headers.ts';
+import { setVary, usualHeaders } from './answer-headers.ts';
 import type { ServiceContext } from './context.ts';
 import { type ServiceLimits, serviceLimits } from './limits.ts';
 import { answerUnrouted, noteMethods } from './methods.ts';
@@ -27,9 +27,8 @@ export type App = FastifyInstance<
 /** The service with every route, not listening yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
   const app = createApp(context, limits);
-  await describeRoutes(app, context.version);
-  app.decorateRequest('principal', null);
   addHooks(app, context, limits);
+  await describeRoutes(app, context.version);
 
   // The routes, one line a group.
   healthRoutes(app);
@@ -40,6 +39,7 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
 }
 
 function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App {
+  const newId = (): string => Math.floor(random() * 36 ** 10).toString(36);
   const app = fastify({
     loggerInstance: frameworkLog(log),
     bodyLimit: limits.bodyBytesMax,
@@ -54,16 +54,16 @@ function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App 
     keepAliveTimeout: limits.idleMsMax,
     // While it stops, what still arrives on open connections is answered as ever, and the connection then closed.
     return503OnClosing: false,
-    genReqId: () => Math.floor(random() * 36 ** 10).toString(36),
+    genReqId: newId,
     routerOptions: { querystringParser: (text) => parseQueryString(text, limits.parametersMax) },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true } },
-    clientErrorHandler: (error, socket) => answerClientError(log, error, socket),
+    clientErrorHandler: (error, socket) => answerClientError(log, newId(), error, socket),
     frameworkErrors(error, request, reply) {
-      setUsualHeaders(request, reply);
+      reply.headers(usualHeaders(request.id));
       sendProblem(log, error, request, reply);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
-  boundConnections(app.server as Server, limits);
+  boundConnections(app.server as Server, limits, newId);
   return app as unknown as App;
 }
 
@@ -71,13 +71,14 @@ function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App 
 function addHooks(app: App, context: ServiceContext, limits: ServiceLimits): void {
   const plain = app as unknown as FastifyInstance;
   const { log } = context;
+  app.decorateRequest('principal', null);
   let stopping = false;
   const methods = noteMethods(plain);
   app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
   // Plain: what a schema does not name must not silently fall out of an answer.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
   app.addHook('onRequest', async (request, reply) => {
-    setUsualHeaders(request, reply);
+    reply.headers(usualHeaders(request.id));
     refuseUnfit(request, limits);
   });
   answerUnrouted(plain, methods);

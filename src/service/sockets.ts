@@ -3,17 +3,16 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { problemType } from '../contract/problem.ts';
 import type { Log } from '../core/log.ts';
+import { usualHeaders } from './answer-headers.ts';
 import type { ServiceLimits } from './limits.ts';
 import { problemOf } from './problem.ts';
 
 /** Requests that never become one: told as a problem where they can be, and the connection closed. */
-export function answerClientError(log: Log, error: NodeJS.ErrnoException, socket: Duplex): void {
-  log.debug({ code: error.code }, 'a request could not be read');
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  refuseOn(socket, ...refusalOf(error.code));
+export function answerClientError(log: Log, id: string, { code }: NodeJS.ErrnoException, socket: Duplex): void {
+  const [status, detail] = refusalOf(code);
+  log.debug({ request_id: id, code, status }, 'a request could not be read');
+  if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
+  else refuseOn(socket, id, status, detail);
 }
 
 function refusalOf(code: string | undefined): [status: number, detail: string] {
@@ -32,35 +31,41 @@ function refusalOf(code: string | undefined): [status: number, detail: string] {
 const closeMsMax = 1000;
 
 /** Answers on the bare connection, and closes it. */
-function refuseOn(socket: Duplex, status: number, detail: string, headers: readonly string[] = []): void {
+function refuseOn(socket: Duplex, id: string, status: number, detail: string, more: Record<string, string> = {}): void {
   // Inside an answer that has begun, another one would be read as its body.
-  const body = underWay.get(socket)?.headersSent === true ? '' : JSON.stringify(problemOf(status, detail));
-  if (body !== '') {
-    socket.write(
-      [
-        `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-        ...[`Content-Type: ${problemType}`, `Content-Length: ${Buffer.byteLength(body)}`, 'Connection: close'],
-        ...['Cache-Control: no-store', 'X-Content-Type-Options: nosniff', ...headers],
-        `\r\n${body}`,
-      ].join('\r\n'),
-    );
+  if (underWay.get(socket)?.headersSent !== true) {
+    const { body, headers } = bareProblem(id, status, detail);
+    const lines = Object.entries({ ...headers, ...more }).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
   }
   // Ended and not cut at once: what is sent to a connection that still has bytes to read would be lost by a reset.
   socket.end(() => setTimeout(() => socket.destroy(), closeMsMax).unref());
 }
 
+function bareProblem(id: string, status: number, detail: string) {
+  const body = JSON.stringify(problemOf(status, detail));
+  const length = String(Buffer.byteLength(body));
+  const headers = { 'content-type': problemType, 'content-length': length, connection: 'close', ...usualHeaders(id) };
+  return { body, headers };
+}
+
 /** The answer that is under way on a connection. */
 const underWay = new WeakMap<Duplex, ServerResponse>();
 
+/** Methods that some path has, for what has no path. */
+export const everyMethod = 'DELETE, GET, HEAD, OPTIONS, POST';
+
 /** What Node would answer by itself, or not at all, and what a connection may take. */
-export function boundConnections(server: Server, limits: ServiceLimits): void {
+export function boundConnections(server: Server, limits: ServiceLimits, newId: () => string): void {
   server.maxConnections = limits.connectionsMax;
   server.maxHeadersCount = 0; // their bytes are bounded; beyond a count Node would drop them silently
-  server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseMethod(socket));
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
+    refuseOn(socket, newId(), 405, 'This is no proxy.', { allow: everyMethod }),
+  );
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    const body = JSON.stringify(problemOf(417, 'Expect: 100-continue is the only expectation that can be met.'));
-    response.writeHead(417, { 'content-type': problemType, connection: 'close', 'content-length': body.length });
-    response.end(body);
+    const detail = '100-continue is the only expectation that can be met.';
+    const { body, headers } = bareProblem(newId(), 417, detail);
+    response.writeHead(417, headers).end(body);
     request.resume();
   });
   const track = (_request: IncomingMessage, response: ServerResponse): void => {
@@ -79,8 +84,4 @@ export function boundConnections(server: Server, limits: ServiceLimits): void {
     const computing = underWay.has(socket) && socket.writableLength === 0;
     if (!computing) socket.destroy();
   });
-}
-
-function refuseMethod(socket: Duplex): void {
-  refuseOn(socket, 405, 'This is no proxy.', ['Allow: GET, HEAD, OPTIONS, POST']);
 }

@@ -1,3 +1,4 @@
+import type { Serving } from '../../app/serve.ts';
 import { withExamples } from '../help.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -12,10 +13,11 @@ export function addServe(shell: Shell): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const { startService } = await import('../../app/serve.ts');
       const service = await startService(context, archive);
+      const { url, docs } = service;
+      const { root } = archive.layout;
+      context.log.info({ url, archive: root }, 'the service listens');
       process.stdout.write(
-        flags.json === true
-          ? `${JSON.stringify({ url: service.url })}\n`
-          : `serving ${archive.layout.root} at ${service.url}\n`,
+        flags.json === true ? `${JSON.stringify({ url, docs, archive: root })}\n` : screen(service, root),
       );
       if (!context.signal.aborted) await new Promise((resolve) => context.signal.addEventListener('abort', resolve));
       await service.stop();
@@ -23,6 +25,13 @@ export function addServe(shell: Shell): void {
     }),
   );
 }
+
+const screen = ({ url, docs }: Serving, root: string): string => `serving ${root}
+  address        ${url}
+  documentation  ${docs}
+  a key for it   oddslake keys create --name NAME --output ${/^[\w./-]+$/.test(root) ? root : JSON.stringify(root)}
+  stop it        Ctrl-C
+`;
 
 const examples = `
   oddslake serve --output lake

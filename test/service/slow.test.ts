@@ -1,0 +1,139 @@
+import type { Socket } from 'node:net';
+import { expect, test } from 'vitest';
+import { stopService } from '../../src/service/stopping.ts';
+import { systemClock } from '../../src/system.ts';
+import { opened } from '../archive/scratch.ts';
+import { sleep, until } from '../e2e/lake.ts';
+import { answersIn, connected, head, received } from './raw.ts';
+import { serving } from './serving.ts';
+
+const quick = { headersMsMax: 200, requestMsMax: 300, checkEveryMs: 50 };
+
+test('headers that do not come to an end are answered with 408, and hold up nobody', async () => {
+  const { url, ask } = await serving(opened(), { limits: quick });
+  const sockets = Array.from({ length: 50 }, () => connected(url));
+  const answers = sockets.map(received);
+  for (const [at, socket] of sockets.entries())
+    socket.write(at % 2 === 0 ? 'GET /healthz HTTP/1.1\r\nHost: here\r\nX-Slow: a' : 'G');
+  const trickle = setInterval(() => {
+    for (const socket of sockets) if (socket.writable) socket.write('a');
+  }, 40);
+  expect((await ask('/healthz')).status).toBe(200);
+  const ended = await Promise.all(answers).finally(() => clearInterval(trickle));
+  const statuses = ended.flatMap((text) => answersIn(text).map(({ status }) => status));
+  // One that had sent half a method and then went on with it is no request at all, which may be seen first.
+  expect(statuses.filter((status) => status === 408).length).toBeGreaterThanOrEqual(25);
+  expect(statuses.every((status) => status === 408 || status === 400)).toBe(true);
+  const told = answersIn(ended[0]!)[0]!;
+  expect(told.headers.get('content-type')).toBe('application/problem+json');
+  expect(JSON.parse(told.body)).toMatchObject({ status: 408, title: 'Request timeout' });
+});
+
+test('a connection that sends nothing is closed', async () => {
+  const { url } = await serving(opened(), { limits: quick });
+  const answers = answersIn(await received(connected(url)));
+  expect(answers.map(({ status }) => status)).toEqual([408]);
+});
+
+test('a body that does not come to an end is answered with 408', async () => {
+  const { url, key } = await serving(opened(), { limits: quick });
+  const socket = connected(url);
+  socket.write(
+    head('/nowhere', 'POST', [`Authorization: Bearer ${key}`, 'Content-Type: application/json', 'Content-Length: 9']),
+  );
+  socket.write('{');
+  const [answer] = answersIn(await received(socket));
+  expect(answer!.status).toBe(408);
+});
+
+test('a client that asks and does not read is cut off, and little is kept for it in the meantime', async () => {
+  const { url, ask, app } = await serving(opened(), { limits: { stalledMsMax: 400 } });
+  let served: Socket | undefined;
+  app.server.once('connection', (socket: Socket) => {
+    served = socket;
+  });
+  const socket = connected(url);
+  socket.pause();
+  const request = head('/docs/static/swagger-ui-bundle.js').replace('Connection: close\r\n', '');
+  socket.write(request.repeat(200));
+  await until(() => served !== undefined && served.writableLength > 0);
+  let most = 0;
+  await until(() => {
+    most = Math.max(most, served!.writableLength);
+    return served!.destroyed;
+  });
+  expect(most).toBeLessThan(4 * 1024 * 1024);
+  expect((await ask('/healthz')).status).toBe(200);
+});
+
+test('a client that reads slowly gets all of it', async () => {
+  const { url } = await serving(opened(), { limits: { stalledMsMax: 1000 } });
+  const socket = connected(url);
+  const count = 8;
+  const target = '/docs/static/swagger-ui-bundle.js';
+  socket.write(
+    head(target)
+      .replace('Connection: close\r\n', '')
+      .repeat(count - 1) + head(target),
+  );
+  let bytes = 0;
+  socket.on('data', (piece: Buffer) => {
+    bytes += piece.length;
+    socket.pause();
+    setTimeout(() => socket.resume(), 2);
+  });
+  await new Promise((resolve) => socket.once('end', resolve));
+  const one = await (await fetch(url + target)).arrayBuffer();
+  expect(bytes).toBeGreaterThan(one.byteLength * count);
+});
+
+test('a connection that is kept without a request is closed after a while', async () => {
+  const { url } = await serving(opened(), { limits: { idleMsMax: 100 } });
+  const socket = connected(url);
+  socket.write(head('/healthz').replace('Connection: close\r\n', ''));
+  expect(answersIn(await received(socket)).map(({ status }) => status)).toEqual([200]);
+});
+
+test('connections beyond the greatest number are closed as they come', async () => {
+  const { url } = await serving(opened(), { limits: { connectionsMax: 3 } });
+  const kept = Array.from({ length: 3 }, () => connected(url));
+  for (const socket of kept) socket.write(head('/healthz').replace('Connection: close\r\n', ''));
+  await Promise.all(kept.map((socket) => new Promise((resolve) => socket.once('data', resolve))));
+  expect(await received(connected(url))).toBe('');
+  kept[0]!.destroy();
+  await until(async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200);
+});
+
+test('a stop lets what is under way end, says so on kept connections, and takes no new ones', async () => {
+  const { url, key, app } = await serving(opened());
+  const authorization = `Authorization: Bearer ${key}`;
+  const kept = connected(url);
+  kept.write(
+    `POST /nowhere HTTP/1.1\r\nHost: here\r\n${authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{`,
+  );
+  const answer = received(kept);
+  await until(async () => (await connectionsOf(app.server)) === 1);
+  await sleep(50);
+  const stopped = stopService(app, systemClock, 10_000);
+  await until(() => !app.server.listening);
+  expect(await received(connected(url))).toBe('');
+  kept.write('}');
+  const [told] = answersIn(await answer);
+  expect([told!.status, told!.headers.get('connection')]).toEqual([404, 'close']);
+  await stopped;
+});
+
+test('a stop cuts off what does not end', async () => {
+  const { url, key, app } = await serving(opened());
+  const stuck = connected(url);
+  stuck.write(
+    head('/nowhere', 'POST', [`Authorization: Bearer ${key}`, 'Content-Type: application/json', 'Content-Length: 2']),
+  );
+  await until(async () => (await connectionsOf(app.server)) === 1);
+  await sleep(50);
+  await stopService(app, systemClock, 200);
+  expect(await received(stuck)).toBe('');
+});
+
+const connectionsOf = (server: { getConnections(told: (error: Error | null, count: number) => void): unknown }) =>
+  new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count)));
