@@ -19,7 +19,9 @@ export async function documentationRoutes(app: App): Promise<void> {
       // The page styles its elements one by one, in the markup too.
       staticCSP: pagePolicy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'"),
       theme: { title: 'oddslake' },
-      uiConfig: { deepLinking: true, docExpansion: 'list', persistAuthorization: false },
+      logo: null,
+      // Without the bar at the top, which asks for the address of another document.
+      uiConfig: { layout: 'BaseLayout', deepLinking: true, docExpansion: 'list', persistAuthorization: false },
     });
   });
 }

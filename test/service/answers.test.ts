@@ -1,0 +1,108 @@
+import { expect, test } from 'vitest';
+import type { Log } from '../../src/core/log.ts';
+import { opened } from '../archive/scratch.ts';
+import { head, rawAnswer, sent } from './raw.ts';
+import { serving } from './serving.ts';
+
+interface Line {
+  readonly level: string;
+  readonly message: string;
+  readonly facts: Record<string, unknown>;
+}
+
+function noted(): { log: Log; lines: Line[] } {
+  const lines: Line[] = [];
+  const at = (level: string) => (facts: object, message: string) =>
+    void lines.push({ level, message, facts: facts as Record<string, unknown> });
+  return { log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }, lines };
+}
+
+test('every answer tells browsers to guess nothing, keep nothing and show it nowhere', async () => {
+  const { ask } = await serving(opened());
+  for (const path of ['/healthz', '/api/v1/openapi.json', '/api/v1/nothing', '/heal%zz', '/healthz?a=1']) {
+    const { headers } = await ask(path);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    expect(headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
+    expect(headers.get('cache-control')).toMatch(/^no-(store|cache)$/);
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+    for (const told of ['server', 'x-powered-by', 'access-control-allow-origin']) expect(headers.get(told)).toBeNull();
+  }
+  expect((await ask('/api/v1/nothing')).headers.get('vary')).toBe('authorization');
+  expect((await ask('/healthz')).headers.get('vary')).toBeNull();
+});
+
+test('a request has a name, which its answer and one line of the log tell, without what could be secret', async () => {
+  const { log, lines } = noted();
+  const { ask, key } = await serving(opened(), { log });
+  const answer = await ask('/api/v1/nothing?token=olk_secret');
+  await expect.poll(() => lines.length).toBe(1);
+  const [{ level, facts }] = lines as [Line];
+  expect(level).toBe('info');
+  expect(facts).toMatchObject({
+    ...{ request_id: answer.headers.get('x-request-id'), method: 'GET', path: '/api/v1/nothing', status: 404 },
+    key: key.split('_')[1],
+  });
+  expect(facts.ms).toBeGreaterThanOrEqual(0);
+  expect(JSON.stringify(lines)).not.toContain('olk_');
+  const other = await ask('/healthz');
+  expect(other.headers.get('x-request-id')).not.toBe(answer.headers.get('x-request-id'));
+  await expect.poll(() => lines.map((line) => line.level)).toEqual(['info', 'debug']);
+});
+
+test('requests that cannot be read have a name and a line too', async () => {
+  const { log, lines } = noted();
+  const { url } = await serving(opened(), { log });
+  const { headers } = await rawAnswer(url, 'hello\r\n\r\n');
+  expect(lines).toEqual([
+    { level: 'debug', message: 'a request could not be read', facts: expect.objectContaining({ status: 400 }) },
+  ]);
+  expect(lines[0]!.facts.request_id).toBe(headers.get('x-request-id'));
+});
+
+test('a failure of ours is told without its reason, which is in the log', async () => {
+  const { log, lines } = noted();
+  const { json, workspace } = await serving(opened(), { log });
+  await workspace.close();
+  const { status, headers, body } = await json('/api/v1/nothing', {
+    headers: { authorization: `Bearer olk_${'a'.repeat(12)}_${'b'.repeat(43)}` },
+  });
+  expect(status).toBe(500);
+  expect(body).toEqual({
+    ...{ type: 'about:blank', title: 'Internal error', status: 500 },
+    detail: 'Something went wrong here; the request may be tried again.',
+  });
+  const [line] = lines.filter(({ level }) => level === 'error');
+  expect(line!.facts.request_id).toBe(headers.get('x-request-id'));
+  expect(line!.facts.err).toBeInstanceOf(Error);
+});
+
+test('a hundred requests on one connection are answered one after the other', async () => {
+  const { url } = await serving(opened());
+  const one = head('/healthz').replace('Connection: close\r\n', '');
+  const text = await sent(url, one.repeat(99) + head('/healthz'));
+  expect(text.split('{"status":"ok"}').length - 1).toBe(100);
+});
+
+test('the documentation is for everybody and needs nothing from elsewhere', async () => {
+  const { ask, url } = await serving(opened());
+  const open = { headers: { authorization: '' } };
+  const page = await ask('/docs', open);
+  expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+  const policy = page.headers.get('content-security-policy')!;
+  expect(policy).toMatch(/^default-src 'none'; script-src 'self';/);
+  expect(policy).toContain("connect-src 'self'");
+  expect(policy).not.toMatch(/https?:|\*|unsafe-eval|script-src[^;]*unsafe/);
+  const html = await page.text();
+  const named = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!);
+  expect(named.length).toBeGreaterThan(4);
+  expect(html).not.toMatch(/<script(?![^>]*src=)|\son\w+=|style="/);
+  for (const path of named) {
+    expect(new URL(path, `${url}/docs`).origin).toBe(url);
+    const asset = await ask(path, open);
+    expect([path, asset.status]).toEqual([path, 200]);
+    await asset.body?.cancel();
+  }
+  const started = await (await ask('/docs/static/swagger-initializer.js', open)).text();
+  expect(started.replace(/^ *\/\/.*$/gm, '')).not.toMatch(/https?:\/\//);
+  expect(await (await ask('/docs/json', open)).json()).toEqual(await (await ask('/api/v1/openapi.json', open)).json());
+});

@@ -1,0 +1,120 @@
+import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { clockAt, opened } from '../archive/scratch.ts';
+import { allLive, input } from '../e2e/books.ts';
+import { fixedNow, folder, job, manifestOf, sandbox, ticksOf } from '../e2e/lake.ts';
+import { documented } from './documented.ts';
+import { type Document, type Request, requestsOf } from './generating.ts';
+import { serving } from './serving.ts';
+
+const cases = Number(process.env.CASES ?? 5000);
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`generated requests: SEED=${seed} CASES=${cases}`);
+
+/** What only the inside of the service says. */
+const inside = [
+  /\n\s+at /,
+  /\.ts:\d/,
+  /\bselect\b.*\bfrom\b/i,
+  /sqlite/i,
+  /duckdb/i,
+  /node:/,
+  /FST_/,
+  /kysely/i,
+  /postgres/i,
+  /\bajv\b/i,
+];
+
+test(`${cases} requests made of the document are answered as it says, and tell nothing of the inside`, async () => {
+  const output = folder();
+  const box = await sandbox({ ...input, markets: 8 });
+  const night = await job('nightly', box.url, output, ...allLive);
+  expect(night.code, night.stderr).toBe(0);
+  const archive = opened({ root: output, create: false, upstream: 'box' });
+  const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow) });
+  const document = JSON.parse(JSON.stringify(app.swagger())) as Document;
+  const { files } = manifestOf(output).datasets.ticks;
+  const symbols = [...ticksOf(output).keys()];
+  const times = [0, 1, fixedNow - 86_400_000, fixedNow - 1, fixedNow, fixedNow + 1, 4e12].map(String);
+  const known = {
+    symbol: symbols,
+    date: [...new Set(files.map(({ date }) => date!))],
+    part: ['part-00.parquet', 'part-01.parquet', 'part-03.parquet'],
+    from: times,
+    to: times,
+    limit: ['1', '2', '10', '1000000000'],
+    since: ['0', '1', '2'],
+  };
+  const check = documented(document);
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const spent = new Map<string, { count: number; ms: number; statuses: Map<number, number> }>();
+  try {
+    await fc.assert(
+      fc.asyncProperty(requestsOf(document, known), async (asked) => {
+        const started = performance.now();
+        const { status, headers, body } = await answerTo(asked, url, key, agent);
+        note(spent, asked, status, performance.now() - started);
+        if (status >= 500 && status !== 501) throw new Error(`answered with ${status}: ${body.slice(0, 500)}`);
+        const told = /json/.test(headers.get('content-type') ?? '') ? body : undefined;
+        check({ method: asked.method, path: asked.target, status, headers, body: told });
+        if (body.includes(output)) throw new Error(`names the archive's folder: ${body.slice(0, 500)}`);
+        // What the request itself says may stand in its answer.
+        const said = decodeURIComponent(asked.target.replace(/%(?![0-9a-f]{2})|%[89a-f][0-9a-f]/gi, '')) + asked.body;
+        const leak = status < 400 ? undefined : inside.find((mark) => mark.test(body) && !mark.test(said));
+        if (leak !== undefined) throw new Error(`tells of the inside, ${leak}: ${body.slice(0, 500)}`);
+      }),
+      { numRuns: cases, seed },
+    );
+  } finally {
+    agent.destroy();
+    console.log(summaryOf(spent));
+  }
+  // Rubbish alone would show little: every operation was answered well at least once.
+  const never = [...spent].filter(([, { statuses }]) => ![...statuses.keys()].some((status) => status < 400));
+  console.log(`never answered well: ${never.map(([name]) => name).join(', ') || 'none'}`);
+  expect(spent.size).toBe(Object.values(document.paths).flatMap((methods) => Object.keys(methods)).length);
+}, 600_000);
+
+function answerTo({ target, method, headers, body }: Request, url: string, key: string, agent: Agent) {
+  return new Promise<{ status: number; headers: Headers; body: string }>((resolve, reject) => {
+    const sent = {
+      authorization: `Bearer ${key}`,
+      ...headers,
+      ...(body === null ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
+    };
+    const { hostname, port } = new URL(url);
+    // As it is: an URL object would tidy the path.
+    const asking = httpRequest({ hostname, port, path: target, method, headers: sent, agent, setDefaultHeaders: true });
+    asking.on('response', (answer: IncomingMessage) => {
+      const pieces: Buffer[] = [];
+      answer.on('data', (piece: Buffer) => pieces.push(piece));
+      answer.on('error', reject);
+      answer.on('end', () => {
+        const fields = new Headers(Object.entries(answer.headers).map(([name, value]) => [name, String(value)]));
+        resolve({ status: answer.statusCode!, headers: fields, body: Buffer.concat(pieces).toString('utf8') });
+      });
+    });
+    asking.on('error', reject);
+    asking.end(body ?? undefined);
+  });
+}
+
+type Spent = Map<string, { count: number; ms: number; statuses: Map<number, number> }>;
+
+function note(spent: Spent, { named, method }: Request, status: number, ms: number): void {
+  const entry = spent.get(named) ?? { count: 0, ms: 0, statuses: new Map() };
+  spent.set(named, entry);
+  entry.count++;
+  entry.ms += ms;
+  if (method !== 'OPTIONS') entry.statuses.set(status, (entry.statuses.get(status) ?? 0) + 1);
+}
+
+const summaryOf = (spent: Spent): string =>
+  [...spent]
+    .sort(([, a], [, b]) => b.ms - a.ms)
+    .map(([name, { count, ms, statuses }]) => {
+      const told = [...statuses].sort(([a], [b]) => a - b).map(([status, n]) => `${status}×${n}`);
+      return `${name}: ${count} in ${Math.round(ms)} ms, ${told.join(' ')}`;
+    })
+    .join('\n');
