@@ -19,7 +19,6 @@ export async function documentationRoutes(app: App): Promise<void> {
       // The page styles its elements one by one, in the markup too.
       staticCSP: pagePolicy.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'"),
       theme: { title: 'oddslake' },
-      logo: null,
       // Without the bar at the top, which asks for the address of another document.
       uiConfig: { layout: 'BaseLayout', deepLinking: true, docExpansion: 'list', persistAuthorization: false },
     });
