@@ -17,24 +17,22 @@ export interface Document {
 
 const header = (description: string, schema: Json, required = false): Json => ({ description, required, schema });
 
-const count = { type: 'integer', minimum: 0 };
-
 const headers: Readonly<Record<string, Json>> = {
   RequestId: header('A name for this request, which stands in the log too.', { type: 'string' }, true),
   WwwAuthenticate: header('How to authenticate: `Bearer`, with what was wrong.', { type: 'string' }, true),
-  RetryAfter: header('Seconds after which to ask again.', { ...count }, true),
-  RateLimitLimit: header('Requests that the credential may make in a minute.', { ...count }),
-  RateLimitRemaining: header('Those left in this minute.', { ...count }),
-  RateLimitReset: header('Seconds until it is over.', { ...count }),
+  RetryAfter: header('Seconds after which to ask again.', { type: 'integer', minimum: 0 }, true),
+  RateLimit: header('What is left of the quota, `r`, and the seconds until it is whole again, `t`.', {
+    type: 'string',
+  }),
+  RateLimitPolicy: header('The quota: `q` requests in `w` seconds.', { type: 'string' }),
 };
 
 const ref = (kind: string, name: string) => ({ $ref: `#/components/${kind}/${name}` });
 
 const usual = { 'X-Request-Id': ref('headers', 'RequestId') };
 const rates = {
-  'RateLimit-Limit': ref('headers', 'RateLimitLimit'),
-  'RateLimit-Remaining': ref('headers', 'RateLimitRemaining'),
-  'RateLimit-Reset': ref('headers', 'RateLimitReset'),
+  RateLimit: ref('headers', 'RateLimit'),
+  'RateLimit-Policy': ref('headers', 'RateLimitPolicy'),
 };
 
 /** What each error means, on whatever route. */
@@ -98,6 +96,8 @@ export function addProblems(document: Document, named: ReadonlyMap<string, reado
     Object.keys(meanings).map((status) => [nameOf(Number(status)), responseOf(Number(status))]),
   );
   for (const [path, operations] of Object.entries(document.paths)) {
+    // Every GET answers HEAD; said once, for all.
+    delete operations.head;
     for (const [method, operation] of Object.entries(operations))
       addTo(operation, named.get(`${method} ${path}`) ?? []);
   }
@@ -108,9 +108,8 @@ function addTo(operation: Operation, named: readonly number[]): void {
   const secured = (operation.security ?? []).length > 0;
   for (const response of Object.values(operation.responses))
     response.headers = { ...usual, ...(secured ? rates : {}), ...response.headers };
-  const types = Object.entries(operation.responses)
-    .filter(([status]) => status.startsWith('2'))
-    .flatMap(([, { content }]) => Object.keys(content ?? {}));
+  for (const status of ['204', '304']) delete operation.responses[status]?.content;
+  const types = Object.keys(operation.responses[200]?.content ?? {});
   const statuses = new Set([
     ...always,
     ...named,
@@ -119,6 +118,9 @@ function addTo(operation: Operation, named: readonly number[]): void {
     ...[415],
     ...(secured ? [401, 403, 429] : []),
     ...(types.length > 1 ? [406] : []),
+    // What is given in parts, or only where it changed, is asked for under conditions.
+    ...(operation.responses[206] === undefined ? [] : [412, 416]),
+    ...(operation.responses[304] === undefined ? [] : [412]),
   ]);
   for (const status of [...statuses].sort((a, b) => a - b))
     operation.responses[status] ??= ref('responses', nameOf(status));

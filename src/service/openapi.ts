@@ -2,7 +2,6 @@ import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
 import { Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
-import type { Access } from './access.ts';
 import { addProblems, components, type Document } from './openapi-problems.ts';
 import type { App } from './server.ts';
 
@@ -31,8 +30,9 @@ body of 64 kB without content encoding; its headers arrive within 10 seconds, al
 nothing of its answer for 30 seconds is cut off.`;
 
 /** The security requirement that follows from who may use a route. */
-const requirements: Readonly<Record<Access, readonly Readonly<Record<string, readonly string[]>>[]>> = {
+const requirements: Readonly<Record<string, readonly Readonly<Record<string, readonly string[]>>[]>> = {
   open: [],
+  any: [{ key: [] }, { token: [] }],
   key: [{ key: [] }],
   either: [{ key: [] }, {}],
   user: [{ token: [] }],

@@ -55,6 +55,8 @@ function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App 
     // While it stops, what still arrives on open connections is answered as ever, and the connection then closed.
     return503OnClosing: false,
     genReqId: newId,
+    // TLS is a proxy's work: one on this machine tells whom a request came from.
+    trustProxy: 'loopback',
     routerOptions: { querystringParser: (text) => parseQueryString(text, limits.parametersMax) },
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true } },
     clientErrorHandler: (error, socket) => answerClientError(log, newId(), error, socket),

