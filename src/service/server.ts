@@ -5,7 +5,7 @@ import { requireAccess } from './access.ts';
 import { setVary, usualHeaders } from './answer-headers.ts';
 import type { ServiceContext } from './context.ts';
 import { type ServiceLimits, serviceLimits } from './limits.ts';
-import { answerUnrouted, noteMethods } from './methods.ts';
+import { answerUnrouted, type Methods, noteMethods } from './methods.ts';
 import { describeRoutes } from './openapi.ts';
 import { sendProblem } from './problem.ts';
 import { parseQueryString, type Query, requireReadable } from './query-string.ts';
@@ -27,8 +27,10 @@ export type App = FastifyInstance<
 /** The service with every route, not listening yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
   const app = createApp(context, limits);
-  addHooks(app, context, limits);
+  // Before every route, as they are told of each.
+  const methods = noteMethods(app as unknown as FastifyInstance);
   await describeRoutes(app, context.version);
+  addHooks(app, context, limits, methods);
 
   // The routes, one line a group.
   healthRoutes(app);
@@ -70,12 +72,11 @@ function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App 
 }
 
 /** What happens to every request, in this order. */
-function addHooks(app: App, context: ServiceContext, limits: ServiceLimits): void {
+function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, methods: Methods): void {
   const plain = app as unknown as FastifyInstance;
   const { log } = context;
   app.decorateRequest('principal', null);
   let stopping = false;
-  const methods = noteMethods(plain);
   app.setErrorHandler((error, request, reply) => sendProblem(log, error, request, reply));
   // Plain: what a schema does not name must not silently fall out of an answer.
   app.setSerializerCompiler(() => (value) => JSON.stringify(value));
