@@ -30,6 +30,7 @@ interface Parameter {
 }
 
 export interface Operation {
+  readonly security?: readonly object[];
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema?: Schema }>> };
   readonly responses: Readonly<Record<string, { readonly content?: object }>>;
