@@ -7,20 +7,29 @@ const pathLengthMax = 200;
 /** Routes that are asked every few seconds by machines. */
 const noisy = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** One line a request: never its query, its headers or its body, in which secrets may stand. */
-export function logRequest({ log }: ServiceContext, request: FastifyRequest, reply: FastifyReply, note: string): void {
+/**
+ * One line a request: never its query, its headers or its body, in which secrets may stand.
+ * @param status null where the client went away before it had its answer
+ */
+export function logRequest(
+  { log }: ServiceContext,
+  request: FastifyRequest,
+  reply: FastifyReply | null,
+  status: number | null,
+): void {
   const { id, method, principal, ip } = request;
   const [path = ''] = (request.raw.url ?? '').split('?', 1);
   const facts = {
     request_id: id,
     method,
     path: path.slice(0, pathLengthMax),
-    status: reply.statusCode,
-    ms: Math.round(reply.elapsedTime * 10) / 10,
+    status,
+    ...(reply === null ? {} : { ms: Math.round(reply.elapsedTime * 10) / 10 }),
     client: ip,
     ...(principal?.kind === 'key' ? { key: principal.id } : {}),
     ...(principal?.kind === 'user' ? { user: principal.user } : {}),
   };
+  const note = status === null ? 'the client went away' : 'answered';
   if (noisy.has(path)) log.debug(facts, note);
   else log.info(facts, note);
 }

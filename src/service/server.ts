@@ -40,7 +40,8 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   return app;
 }
 
-function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App {
+function createApp(context: ServiceContext, limits: ServiceLimits): App {
+  const { log, random } = context;
   const newId = (): string => Math.floor(random() * 36 ** 10).toString(36);
   const app = fastify({
     loggerInstance: frameworkLog(log),
@@ -65,9 +66,12 @@ function createApp({ log, random }: ServiceContext, limits: ServiceLimits): App 
     frameworkErrors(error, request, reply) {
       reply.headers(usualHeaders(request.id));
       sendProblem(log, error, request, reply);
+      logRequest(context, request, reply, reply.statusCode);
     },
   }).withTypeProvider<TypeBoxTypeProvider>();
-  boundConnections(app.server as Server, limits, newId);
+  // Bodies are JSON.
+  app.removeContentTypeParser('text/plain');
+  boundConnections(app.server as Server, log, limits, newId);
   return app as unknown as App;
 }
 
@@ -100,8 +104,6 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
   app.addHook('preClose', async () => {
     stopping = true;
   });
-  app.addHook('onResponse', async (request, reply) => logRequest(context, request, reply, 'answered'));
-  app.addHook('onRequestAbort', async (request) => {
-    log.debug({ request_id: request.id }, 'a client went away');
-  });
+  app.addHook('onResponse', async (request, reply) => logRequest(context, request, reply, reply.statusCode));
+  app.addHook('onRequestAbort', async (request) => logRequest(context, request, null, null));
 }

@@ -56,7 +56,7 @@ const underWay = new WeakMap<Duplex, ServerResponse>();
 export const everyMethod = 'DELETE, GET, HEAD, OPTIONS, POST';
 
 /** What Node would answer by itself, or not at all, and what a connection may take. */
-export function boundConnections(server: Server, limits: ServiceLimits, newId: () => string): void {
+export function boundConnections(server: Server, log: Log, limits: ServiceLimits, newId: () => string): void {
   server.maxConnections = limits.connectionsMax;
   server.maxHeadersCount = 0; // their bytes are bounded; beyond a count Node would drop them silently
   server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
@@ -81,7 +81,9 @@ export function boundConnections(server: Server, limits: ServiceLimits, newId: (
   // Node asks after a time in which nothing moved on a connection: neither were bytes taken, nor did any come.
   server.setTimeout(limits.stalledMsMax);
   server.on('timeout', (socket: Socket) => {
-    const computing = underWay.has(socket) && socket.writableLength === 0;
-    if (!computing) socket.destroy();
+    const answering = underWay.has(socket);
+    if (answering && socket.writableLength === 0) return; // it is we who are slow
+    if (answering) log.info({ client: socket.remoteAddress }, 'a client that took nothing of its answer was cut off');
+    socket.destroy();
   });
 }

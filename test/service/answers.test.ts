@@ -47,6 +47,8 @@ test('a request has a name, which its answer and one line of the log tell, witho
   const other = await ask('/healthz');
   expect(other.headers.get('x-request-id')).not.toBe(answer.headers.get('x-request-id'));
   await expect.poll(() => lines.map((line) => line.level)).toEqual(['info', 'debug']);
+  await ask('/heal%zz');
+  await expect.poll(() => lines.at(-1)!.facts).toMatchObject({ path: '/heal%zz', status: 400 });
 });
 
 test('requests that cannot be read have a name and a line too', async () => {
