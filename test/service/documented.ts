@@ -32,8 +32,8 @@ interface OpenApi {
 /** What every answer has, in a document or not. */
 const usualHeaders = ['x-request-id', 'x-content-type-options', 'cache-control', 'content-security-policy'];
 
-/** Paths that hold the documentation page and what belongs to it. */
-const undescribed = /^\/docs(\/|$)/;
+/** Paths of pages and what belongs to them, which are no part of the document. */
+const undescribed = /^\/(docs|assets)(\/|$)/;
 
 /** Whether a body is one JSON value, whose schema can be looked at. */
 export const isJson = (headers: Answer['headers']): boolean =>

@@ -1,26 +1,7 @@
 import fc from 'fast-check';
+import { type Schema, type Schemas, valueFor } from './schema-values.ts';
 
 // Requests made of an OpenAPI document: as it asks for them, nearly so, and not at all.
-
-export interface Schema {
-  readonly $ref?: string;
-  readonly type?: string | readonly string[];
-  readonly const?: unknown;
-  readonly enum?: readonly unknown[];
-  readonly anyOf?: readonly Schema[];
-  readonly oneOf?: readonly Schema[];
-  readonly allOf?: readonly Schema[];
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly required?: readonly string[];
-  readonly items?: Schema;
-  readonly minItems?: number;
-  readonly maxItems?: number;
-  readonly minimum?: number;
-  readonly maximum?: number;
-  readonly pattern?: string;
-  readonly minLength?: number;
-  readonly maxLength?: number;
-}
 
 interface Parameter {
   readonly name: string;
@@ -38,7 +19,7 @@ export interface Operation {
 
 export interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, Schema>> };
+  readonly components: { readonly schemas: Schemas };
 }
 
 /** Values that exist in what is served, by the name of their parameter. */
@@ -188,7 +169,7 @@ const mostly = <T>(usual: fc.Arbitrary<T>, odd: fc.Arbitrary<T>): fc.Arbitrary<T
 /** A parameter as it should be: its texts, none where it is left out. Without a known value it is left out. */
 function goodTexts({ name, required, schema }: Parameter, document: Document, known: Known): fc.Arbitrary<string[]> {
   const hints = known[name];
-  const typical = valueFor(schema, document).map((value) => encoded(String(value)));
+  const typical = valueFor(schema, document.components.schemas).map((value) => encoded(String(value)));
   const texts = hints === undefined ? typical : hints.length === 0 ? null : fc.constantFrom(...hints).map(encoded);
   if (texts === null) return fc.constant<string[]>([]);
   const given = texts.map((text) => [text]);
@@ -199,7 +180,7 @@ function goodTexts({ name, required, schema }: Parameter, document: Document, kn
 function oddTexts({ in: place, schema }: Parameter, document: Document): fc.Arbitrary<string[]> {
   const one = rubbishText.map((text) => [text]);
   if (place === 'path') return one.map(([text]) => [text === '' ? '%20' : text!]);
-  const typical = valueFor(schema, document).map((value) => encoded(String(value)));
+  const typical = valueFor(schema, document.components.schemas).map((value) => encoded(String(value)));
   return fc.oneof(
     { weight: 6, arbitrary: one },
     { weight: 1, arbitrary: fc.constant<string[]>([]) },
@@ -266,7 +247,7 @@ function bodyOf(
   document: Document,
 ): fc.Arbitrary<string | null> {
   const [media] = Object.values(content);
-  const good = valueFor(media?.schema ?? {}, document);
+  const good = valueFor(media?.schema ?? {}, document.components.schemas);
   const nearly = fc
     .tuple(good, fc.constantFrom(...rubbish), fc.jsonValue(), fc.nat(20))
     .map(([value, name, other, at]) => {
@@ -285,51 +266,4 @@ function bodyOf(
     },
     { weight: 1, arbitrary: fc.constant(null) },
   );
-}
-
-/** A value as a schema asks for it. */
-export function valueFor(schema: Schema, document: Document, depth = 0): fc.Arbitrary<unknown> {
-  if (schema.$ref !== undefined)
-    return valueFor(document.components.schemas[schema.$ref.split('/').at(-1)!] ?? {}, document, depth + 1);
-  if ('const' in schema) return fc.constant(schema.const);
-  if (schema.enum !== undefined) return fc.constantFrom(...schema.enum);
-  const options = schema.anyOf ?? schema.oneOf;
-  if (options !== undefined) return fc.oneof(...options.map((option) => valueFor(option, document, depth + 1)));
-  if (depth > 6) return fc.constant(null);
-  const types = [schema.type ?? []].flat();
-  return fc.oneof(...(types.length === 0 ? ['any'] : types).map((type) => ofType(type, schema, document, depth)));
-}
-
-function ofType(type: string, schema: Schema, document: Document, depth: number): fc.Arbitrary<unknown> {
-  const { minimum = 0, maximum = 4e12, minLength = 0, maxLength = 60, minItems = 0, maxItems = 4 } = schema;
-  const within = (given: number): number => Math.min(maximum, Math.max(minimum, given));
-  switch (type) {
-    case 'integer':
-      return fc.oneof(
-        fc.integer({ min: within(0), max: within(1000) }),
-        fc.integer({ min: minimum, max: Math.min(maximum, 2 ** 52) }),
-      );
-    case 'number':
-      return fc.double({ min: minimum, max: maximum, noNaN: true });
-    case 'boolean':
-      return fc.boolean();
-    case 'null':
-      return fc.constant(null);
-    case 'array':
-      return fc.array(valueFor(schema.items ?? {}, document, depth + 1), {
-        minLength: minItems,
-        maxLength: Math.min(maxItems, minItems + 3),
-      });
-    case 'object': {
-      const entries = Object.entries(schema.properties ?? {});
-      const shape = Object.fromEntries(entries.map(([name, inner]) => [name, valueFor(inner, document, depth + 1)]));
-      return fc.record(shape, { requiredKeys: [...(schema.required ?? [])] });
-    }
-    case 'string':
-      return schema.pattern === undefined
-        ? fc.string({ minLength, maxLength: Math.min(maxLength, minLength + 40) })
-        : fc.stringMatching(new RegExp(schema.pattern));
-    default:
-      return fc.jsonValue();
-  }
 }
