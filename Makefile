@@ -19,6 +19,7 @@ lint: setup ## format and lint rules
 
 typecheck: setup ## TypeScript, nothing written
 	@tsc
+	@tsc -p tsconfig.page.json --noEmit
 
 format: setup ## write what lint would ask for
 	@biome check --write

@@ -1,0 +1,135 @@
+import { type CalendarDay, type CalendarMonth, calendarOf, type DayState, levelOf, levels } from './calendar.ts';
+import { el } from './dom.ts';
+import { counted, grouped } from './format.ts';
+
+const monthNames = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October'];
+const monthTitle = (month: string): string =>
+  `${[...monthNames, 'November', 'December'][Number(month.slice(5)) - 1]} ${month.slice(0, 4)}`;
+
+/** Months shown before somebody asks for all of them. */
+const monthsAtFirst = 12;
+
+/** A calendar in which a day is the darker the more of its symbols are covered; `choose` is called with a day. */
+export function heatmap(days: Readonly<Record<string, DayState>>, choose: (date: string) => void) {
+  const months = calendarOf(days);
+  const tip = el('div', { class: 'tip', hidden: true, 'aria-hidden': 'true' });
+  const grid = el('div', { class: 'months' });
+  const show = (shown: readonly CalendarMonth[]): void => {
+    grid.replaceChildren(...shown.map(monthOf));
+    const last = [...grid.querySelectorAll<HTMLElement>('button')].at(-1);
+    if (last !== undefined) last.tabIndex = 0;
+  };
+  show(months.slice(-monthsAtFirst));
+  const hidden = months.length - monthsAtFirst;
+  const more = el('button', { type: 'button', class: 'more' }, `Show ${counted(hidden, 'earlier month')}`);
+  more.addEventListener('click', () => {
+    show(months);
+    more.remove();
+    grid.querySelector('button')?.focus();
+  });
+  const root = el('div', { class: 'heatmap' }, legend(), hidden > 0 ? more : null, grid, tip);
+
+  const dayOf = (target: EventTarget | null): HTMLElement | null =>
+    (target as HTMLElement | null)?.closest?.<HTMLElement>('[data-date]') ?? null;
+  grid.addEventListener('click', (event) => {
+    const date = dayOf(event.target)?.dataset.date;
+    if (date !== undefined) choose(date);
+  });
+  const point = (event: Event): void => {
+    const day = dayOf(event.target);
+    tip.hidden = day === null;
+    if (day === null) return;
+    tip.textContent = day.getAttribute('aria-label');
+    const [box, around] = [day.getBoundingClientRect(), root.getBoundingClientRect()];
+    const left = Math.min(box.left - around.left, around.width - tip.offsetWidth);
+    tip.style.left = `${Math.max(0, left)}px`;
+    tip.style.top = `${box.bottom - around.top + 6}px`;
+  };
+  for (const name of ['mouseover', 'focusin']) grid.addEventListener(name, point);
+  for (const name of ['mouseleave', 'focusout']) grid.addEventListener(name, () => (tip.hidden = true));
+  grid.addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') tip.hidden = true;
+    const all = [...grid.querySelectorAll<HTMLElement>('button[data-date]')];
+    const to = all[steppedTo(event.key, all.indexOf(event.target as HTMLElement), all)];
+    if (to === undefined) return;
+    event.preventDefault();
+    for (const day of all) day.tabIndex = day === to ? 0 : -1;
+    to.focus();
+  });
+  return {
+    root,
+    /** Marks the day whose files are shown. */
+    mark(date: string | null): void {
+      const before = months.findIndex(({ month }) => date?.startsWith(month));
+      if (before >= 0 && before < months.length - monthsAtFirst && more.isConnected) {
+        show(months);
+        more.remove();
+      }
+      for (const day of grid.querySelectorAll<HTMLElement>('button[data-date]'))
+        day.setAttribute('aria-pressed', String(day.dataset.date === date));
+    },
+  };
+}
+
+/** The place a key leads to: a day with the arrows left and right, a week up and down, the ends with Home and End. */
+function steppedTo(key: string, at: number, all: readonly HTMLElement[]): number {
+  const weekMs = 7 * 86_400_000;
+  const jump = (by: number): number => {
+    const wanted = Date.parse(all[at]!.dataset.date!) + by;
+    return all.findIndex(({ dataset }) => Date.parse(dataset.date!) === wanted);
+  };
+  if (at < 0) return -1;
+  if (key === 'ArrowLeft') return at - 1;
+  if (key === 'ArrowRight') return at + 1;
+  if (key === 'ArrowUp') return jump(-weekMs);
+  if (key === 'ArrowDown') return jump(weekMs);
+  if (key === 'Home') return 0;
+  if (key === 'End') return all.length - 1;
+  return -1;
+}
+
+function monthOf({ month, lead, days }: CalendarMonth): HTMLElement {
+  const title = monthTitle(month);
+  return el(
+    'div',
+    { class: 'month', role: 'group', 'aria-label': title },
+    el('p', { class: 'month-title', 'aria-hidden': 'true' }, title),
+    el(
+      'div',
+      { class: 'days' },
+      ...Array.from({ length: lead }, () => el('span', { class: 'blank' })),
+      ...days.map(cell),
+    ),
+  );
+}
+
+function cell({ date, state }: CalendarDay): HTMLElement {
+  if (state === null) return el('span', { class: 'day none', title: `${date}: nothing in the archive` });
+  const level = levelOf(state);
+  return el('button', {
+    ...{ type: 'button', class: `day ${level === null ? 'idle' : `level-${level}`}`, tabindex: -1 },
+    ...{ 'data-date': date, 'aria-label': `${date}: ${shareText(state)}`, 'aria-pressed': 'false' },
+  });
+}
+
+/** What the archive has of a day, in a few words. */
+export function shareText({ expected, covered, complete }: DayState): string {
+  if (expected === 0) return 'no symbol was expected';
+  return `${grouped(covered)} of ${counted(expected, 'symbol')} covered, ${complete ? 'complete' : 'not complete'}`;
+}
+
+const legend = (): HTMLElement =>
+  el(
+    'p',
+    { class: 'legend' },
+    'Symbols covered: ',
+    el('span', { class: 'nowrap' }, el('i', { class: 'day level-0' }), ' none '),
+    el(
+      'span',
+      { class: 'nowrap' },
+      ...Array.from({ length: levels - 1 }, (_, i) => el('i', { class: `day level-${i + 1}` })),
+      ' some ',
+    ),
+    el('span', { class: 'nowrap' }, el('i', { class: `day level-${levels}` }), ' all '),
+    el('span', { class: 'nowrap' }, el('i', { class: 'day none' }), ' nothing in the archive'),
+  );

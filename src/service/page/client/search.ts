@@ -1,0 +1,127 @@
+import { ApiError, askJson, isAbort, sentenceOf } from './api.ts';
+import { el, failed, waiting } from './dom.ts';
+import { counted, dayText, grouped } from './format.ts';
+
+/** An item of /api/v1/historical/markets, as far as the page reads it. */
+export interface Market {
+  readonly symbol: string | null;
+  readonly source: string | null;
+  readonly question: string | null;
+  readonly category: string | null;
+  readonly is_active: boolean | null;
+  readonly opens_at: number | null;
+  readonly closes_at: number | null;
+  readonly resolved_at: number | null;
+  readonly outcome: number | null;
+  readonly first_tick: number | null;
+  readonly last_tick: number | null;
+  readonly ticks: number;
+}
+
+interface MarketsAnswer {
+  readonly markets: readonly Market[];
+  readonly total: number;
+  readonly next_cursor: string | null;
+}
+
+export const marketsPath = '/api/v1/historical/markets';
+const pageLength = 12;
+/** Results shown at most: who gets there had better ask for more words. */
+const shownMax = 300;
+const pauseMs = 220;
+export const textMax = 300;
+
+/** A search field and what it finds; `choose` is called with a symbol. */
+export function search(choose: (symbol: string) => void): { readonly root: HTMLElement; start(): void } {
+  const input = el('input', {
+    ...{ id: 'search', type: 'search', maxlength: textMax, autocomplete: 'off', spellcheck: 'false' },
+    ...{ placeholder: 'A ticker, or words of the question' },
+  });
+  const list = el('ul', { class: 'results' });
+  const told = el('div', { class: 'told', 'aria-live': 'polite' });
+  const form = el('form', { role: 'search' }, el('label', { for: 'search' }, 'Find a symbol'), input);
+  let under = new AbortController();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const find = async (cursor: string | null = null): Promise<void> => {
+    under.abort();
+    under = new AbortController();
+    const text = input.value.trim();
+    if (cursor === null) told.replaceChildren(waiting('Searching…'));
+    try {
+      const [found, exact] = await Promise.all([
+        askJson<MarketsAnswer>(marketsPath, { q: text || null, limit: pageLength, cursor }, under.signal),
+        cursor === null && text !== '' ? exactly(text, under.signal) : [],
+      ]);
+      if (cursor === null) list.replaceChildren();
+      put([...exact, ...found.markets], found);
+    } catch (error) {
+      if (!isAbort(error)) told.replaceChildren(failed(sentenceOf(error), () => void find(cursor)));
+    }
+  };
+  const put = (markets: readonly Market[], { total, next_cursor }: MarketsAnswer): void => {
+    const there = new Set([...list.children].map((item) => (item as HTMLElement).dataset.symbol));
+    for (const market of markets) {
+      if (market.symbol === null || there.has(market.symbol)) continue;
+      there.add(market.symbol);
+      list.append(result(market, market.symbol, choose));
+    }
+    const more = el('button', { type: 'button', class: 'more' }, 'Show more');
+    more.addEventListener('click', () => void find(next_cursor));
+    told.replaceChildren(
+      el(
+        'p',
+        { class: 'note' },
+        list.children.length === 0
+          ? 'Nothing in the archive fits.'
+          : `${counted(Math.max(total, list.children.length), 'market')} found`,
+      ),
+      next_cursor === null || list.children.length >= shownMax ? '' : more,
+    );
+  };
+  input.addEventListener('input', () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => void find(), pauseMs);
+  });
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    clearTimeout(timer);
+    void find();
+  });
+  return { root: el('div', { class: 'search' }, form, list, told), start: () => void find() };
+}
+
+/** A ticker in full finds its market, whatever the words of its question. */
+async function exactly(symbol: string, signal: AbortSignal): Promise<readonly Market[]> {
+  try {
+    return (await askJson<MarketsAnswer>(marketsPath, { symbol, limit: 1 }, signal)).markets;
+  } catch (error) {
+    if (error instanceof ApiError && (error.status === 404 || error.status === 400)) return [];
+    throw error;
+  }
+}
+
+function result(market: Market, symbol: string, choose: (symbol: string) => void): HTMLElement {
+  const { question, category, first_tick, last_tick, ticks } = market;
+  const span = first_tick === null || last_tick === null ? '' : ` · ${dayText(first_tick)} to ${dayText(last_tick)}`;
+  const button = el(
+    'button',
+    { type: 'button', class: 'result' },
+    el('span', { class: 'ticker' }, symbol),
+    el('span', { class: 'question' }, question ?? ''),
+    el(
+      'span',
+      { class: 'note' },
+      `${[category, stateOf(market), `${grouped(ticks)} ticks`].filter(Boolean).join(' · ')}${span}`,
+    ),
+  );
+  button.addEventListener('click', () => choose(symbol));
+  return el('li', { 'data-symbol': symbol }, button);
+}
+
+/** How a market stands, in a word or two. */
+export function stateOf({ outcome, resolved_at, is_active }: Market): string {
+  if (outcome !== null) return `resolved ${outcome === 1 ? 'yes' : outcome === 0 ? 'no' : String(outcome)}`;
+  if (is_active === true) return 'active';
+  return resolved_at !== null ? 'resolved' : is_active === false ? 'closed' : 'not listed';
+}

@@ -1,0 +1,85 @@
+import { counted, dayText, grouped, lasting, sized, timeText } from './client/format.ts';
+import { type Html, html } from './html.ts';
+import type { Totals } from './totals.ts';
+
+/** The page as everybody gets it: the totals, and the frame that its client fills for holders of a key. */
+export const pageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
+  html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="robots" content="noindex">
+<title>oddslake: what is in this archive</title>
+<link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
+<link rel="stylesheet" href="${assets}/uplot.css">
+<link rel="stylesheet" href="${assets}/page.css">
+<script type="module" src="${assets}/main.js"></script>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the archive</a>
+<header class="top">
+<p class="brand"><img src="${assets}/icon.svg" alt="" width="22" height="22"> oddslake</p>
+<div id="key-state"></div>
+</header>
+<main id="main" tabindex="-1">
+<h1>What is in this archive</h1>
+${figures(totals, nowMs)}
+${datasetsTable(totals)}
+<section id="key" aria-labelledby="key-title">
+<h2 id="key-title">See the rest</h2>
+<noscript><p>Days, symbols, charts and files need JavaScript, or the <a href="/docs">API</a> itself.</p></noscript>
+</section>
+<div id="rest"></div>
+</main>
+<footer><p>All times are UTC. <a href="/docs">API documentation</a> · <a href="/api/v1/openapi.json">OpenAPI</a> ·
+oddslake ${version}</p></footer>
+</body>
+</html>
+`.text;
+
+function figures(totals: Totals, nowMs: number): Html {
+  const { span, symbols, ticks, bytes, days, daysComplete, generation, publishedAt, watermark, datasets } = totals;
+  const files = datasets.reduce((sum, dataset) => sum + dataset.files, 0);
+  const figure = (label: string, value: string, note: string): Html =>
+    html`<div><dt>${label}</dt><dd>${value}</dd><dd class="note">${note}</dd></div>
+`;
+  const lasts = span === null ? 'no ticks yet' : `${dayText(span.first)} to ${dayText(span.last)}`;
+  return html`<dl class="figures" id="totals">
+${[
+  figure('Ticks', grouped(ticks), 'each one once'),
+  figure('Symbols', grouped(symbols), 'known to the archive'),
+  figure('Span', span === null ? '–' : lasting(span.last - span.first), lasts),
+  figure('Days complete', `${grouped(daysComplete)} of ${grouped(days)}`, 'every live symbol covered'),
+  figure('Size', sized(bytes), `${grouped(bytes)} bytes`),
+  figure('Datasets', grouped(datasets.length), counted(files, 'file')),
+  figure(
+    'Generation',
+    grouped(generation),
+    generation === 0 ? 'nothing published yet' : `of ${timeText(floor(publishedAt))}`,
+  ),
+  figure(
+    'Lag',
+    watermark === null ? '–' : lasting(nowMs - watermark),
+    watermark === null ? 'no live symbol' : `without a hole to ${timeText(floor(watermark))}`,
+  ),
+]}</dl>`;
+}
+
+const floor = (ms: number): number => ms - (ms % 60_000);
+
+function datasetsTable({ datasets }: Totals): Html {
+  if (datasets.length === 0) {
+    return html`<p class="empty">Nothing is published yet: the first run of the collector will fill this page.</p>`;
+  }
+  return html`<details class="datasets"><summary>Dataset by dataset</summary>
+<table>
+<thead><tr><th scope="col">Dataset</th><th scope="col">Rows</th><th scope="col">Files</th><th scope="col">Size</th></tr></thead>
+<tbody>${datasets.map(
+    ({ name, rows, files, bytes }) =>
+      html`<tr><th scope="row">${name}</th><td>${grouped(rows)}</td><td>${grouped(files)}</td><td>${sized(bytes)}</td></tr>
+`,
+  )}</tbody>
+</table></details>`;
+}

@@ -1,0 +1,49 @@
+import { datasetNames } from '../../archive/datasets.ts';
+import { allFiles, type Manifest, totalsOf } from '../../archive/manifest.ts';
+
+/** What everybody may know of an archive. Times are epoch milliseconds. */
+export interface Totals {
+  /** First and last tick; null where there are none. */
+  readonly span: { readonly first: number; readonly last: number } | null;
+  readonly symbols: number;
+  readonly ticks: number;
+  readonly bytes: number;
+  readonly days: number;
+  readonly daysComplete: number;
+  readonly generation: number;
+  readonly publishedAt: number;
+  readonly watermark: number | null;
+  /** Those that have files. */
+  readonly datasets: readonly {
+    readonly name: string;
+    readonly files: number;
+    readonly rows: number;
+    readonly bytes: number;
+  }[];
+}
+
+export function totalsFor(manifest: Manifest): Totals {
+  const ticks = manifest.datasets.ticks.files;
+  const days = Object.values(manifest.days);
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  for (const { t_min, t_max } of ticks) {
+    first = Math.min(first, t_min ?? first);
+    last = Math.max(last, t_max ?? last);
+  }
+  return {
+    span: first <= last ? { first, last } : null,
+    symbols: totalsOf(manifest.datasets.symbols.files).rows,
+    ticks: totalsOf(ticks).rows,
+    bytes: totalsOf(allFiles(manifest)).bytes,
+    days: days.length,
+    daysComplete: days.filter(({ complete }) => complete).length,
+    generation: manifest.generation,
+    publishedAt: manifest.created_at,
+    watermark: manifest.watermark,
+    datasets: datasetNames
+      .map((name) => ({ name, files: manifest.datasets[name].files }))
+      .filter(({ files }) => files.length > 0)
+      .map(({ name, files }) => ({ name, files: files.length, ...totalsOf(files) })),
+  };
+}

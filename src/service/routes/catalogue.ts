@@ -1,0 +1,64 @@
+import { Type } from 'typebox';
+import { paths } from '../../contract/paths.ts';
+import type { ServiceContext } from '../context.ts';
+import { loadAssets } from '../page/assets.ts';
+import { pageDocument } from '../page/document.ts';
+import { type Totals, totalsFor } from '../page/totals.ts';
+import { ProblemError } from '../problem.ts';
+import type { App } from '../server.ts';
+
+const yearSeconds = 31_536_000;
+
+/** Nothing but our own: no inline script or style, no other host, in nobody's frame, and no form that sends anything. */
+const pageHeaders = {
+  'content-security-policy':
+    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+};
+
+/** The catalogue page at `/` and the files that it loads. */
+export function catalogueRoutes(app: App, { current, clock, version }: ServiceContext): void {
+  const assets = loadAssets();
+  let held: { readonly of: object; readonly totals: Totals } | undefined;
+  const totals = (): Totals => {
+    const manifest = current.manifest();
+    if (held?.of !== manifest) held = { of: manifest, totals: totalsFor(manifest) };
+    return held.totals;
+  };
+
+  app.get(
+    paths.catalogue,
+    {
+      config: { access: 'open' },
+      schema: {
+        summary: 'The catalogue page: what is in the archive',
+        description: 'Totals for everybody; its client shows the rest to holders of a market data key.',
+        tags: ['operations'],
+        security: [],
+        response: { 200: { description: 'The page', content: { 'text/html': { schema: Type.String() } } } },
+      },
+    },
+    async (_request, reply) =>
+      reply
+        .headers({ ...pageHeaders, 'cache-control': 'no-cache' })
+        .type('text/html; charset=utf-8')
+        .send(pageDocument(totals(), clock.nowMs(), `/assets/${assets.stamp}`, version)),
+  );
+
+  app.get<{ Params: { stamp: string; name: string } }>(
+    '/assets/:stamp/:name',
+    { config: { access: 'open' }, schema: { hide: true } },
+    async (request, reply) => {
+      const { stamp, name } = request.params;
+      const file = assets.files.get(name);
+      if (file === undefined) throw new ProblemError(404, 'The page has no such file.');
+      // A page of another version may still ask under its own stamp: it gets today's file, and must not keep it.
+      const kept = stamp === assets.stamp ? `public, max-age=${yearSeconds}, immutable` : 'no-cache';
+      reply.headers({ ...pageHeaders, etag: file.etag, 'cache-control': kept });
+      const known = request.headers['if-none-match']?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+      if (known?.some((tag) => tag === file.etag || tag === '*')) return reply.code(304).send();
+      return reply.type(file.type).send(file.bytes);
+    },
+  );
+}
