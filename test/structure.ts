@@ -26,6 +26,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   '@fastify': 'src/service',
   'prom-client': 'src/service',
   negotiator: 'src/service',
+  uplot: 'src/service',
   kysely: 'src/workspace',
   pg: 'src/workspace',
   jose: 'src/workspace',

@@ -23,8 +23,18 @@ const types: Readonly<Record<string, string>> = {
   svg: 'image/svg+xml; charset=utf-8',
 };
 
-/** Reads what the page is made of: the client, as it is built or with its types taken out, and the chart library. */
+let loaded: Assets | undefined;
+
+/**
+ * What the page is made of: the client, as it is built or with its types taken out, and the chart library. Read when it
+ * is first asked for, and once, as a process lives no longer than the files of its program stay the same.
+ */
 export function loadAssets(): Assets {
+  loaded ??= readAssets();
+  return loaded;
+}
+
+function readAssets(): Assets {
   const folder = join(import.meta.dirname, 'client');
   const uplot = join(dirname(createRequire(import.meta.url).resolve('uplot/package.json')), 'dist');
   const own = readdirSync(folder)

@@ -42,10 +42,10 @@ oddslake ${version}</p></footer>
 function figures(totals: Totals, nowMs: number): Html {
   const { span, symbols, ticks, bytes, days, daysComplete, generation, publishedAt, watermark, datasets } = totals;
   const files = datasets.reduce((sum, dataset) => sum + dataset.files, 0);
-  const figure = (label: string, value: string, note: string): Html =>
+  const figure = (label: string, value: string, note: string | Html): Html =>
     html`<div><dt>${label}</dt><dd>${value}</dd><dd class="note">${note}</dd></div>
 `;
-  const lasts = span === null ? 'no ticks yet' : `${dayText(span.first)} to ${dayText(span.last)}`;
+  const lasts = span === null ? 'no ticks yet' : html`${whole(dayText(span.first))} to ${whole(dayText(span.last))}`;
   return html`<dl class="figures" id="totals">
 ${[
   figure('Ticks', grouped(ticks), 'each one once'),
@@ -57,15 +57,18 @@ ${[
   figure(
     'Generation',
     grouped(generation),
-    generation === 0 ? 'nothing published yet' : `of ${timeText(floor(publishedAt))}`,
+    generation === 0 ? 'nothing published yet' : html`of ${whole(timeText(floor(publishedAt)))}`,
   ),
   figure(
     'Lag',
     watermark === null ? '–' : lasting(nowMs - watermark),
-    watermark === null ? 'no live symbol' : `without a hole to ${timeText(floor(watermark))}`,
+    watermark === null ? 'no live symbol' : html`without a hole to ${whole(timeText(floor(watermark)))}`,
   ),
 ]}</dl>`;
 }
+
+/** Not broken at its hyphens. */
+const whole = (text: string): Html => html`<span class="nowrap">${text}</span>`;
 
 const floor = (ms: number): number => ms - (ms % 60_000);
 

@@ -19,7 +19,6 @@ const pageHeaders = {
 
 /** The catalogue page at `/` and the files that it loads. */
 export function catalogueRoutes(app: App, { current, clock, version }: ServiceContext): void {
-  const assets = loadAssets();
   let held: { readonly of: object; readonly totals: Totals } | undefined;
   const totals = (): Totals => {
     const manifest = current.manifest();
@@ -43,7 +42,7 @@ export function catalogueRoutes(app: App, { current, clock, version }: ServiceCo
       reply
         .headers({ ...pageHeaders, 'cache-control': 'no-cache' })
         .type('text/html; charset=utf-8')
-        .send(pageDocument(totals(), clock.nowMs(), `/assets/${assets.stamp}`, version)),
+        .send(pageDocument(totals(), clock.nowMs(), `/assets/${loadAssets().stamp}`, version)),
   );
 
   app.get<{ Params: { stamp: string; name: string } }>(
@@ -51,6 +50,7 @@ export function catalogueRoutes(app: App, { current, clock, version }: ServiceCo
     { config: { access: 'open' }, schema: { hide: true } },
     async (request, reply) => {
       const { stamp, name } = request.params;
+      const assets = loadAssets();
       const file = assets.files.get(name);
       if (file === undefined) throw new ProblemError(404, 'The page has no such file.');
       // A page of another version may still ask under its own stamp: it gets today's file, and must not keep it.

@@ -33,7 +33,7 @@ export function chart(loaded: Loaded, kind: View['chart'], label: string, zoom: 
     const width = Math.max(240, canvas.clientWidth);
     plot = new uPlot(
       {
-        ...{ width, height: heightPx(width), ms: 1, legend: { show: false }, padding: [10, 8, 0, 0] },
+        ...{ width, height: heightPx(width), ms: 1, legend: { show: false }, padding: [10, 26, 0, 0] },
         tzDate: (t) => uPlot.tzDate(new Date(t), 'Etc/UTC'),
         scales: { x: { time: true, range: [loaded.range.from, loaded.range.to] }, y: { range: priceRange } },
         series: [{}, ...drawn.series],

@@ -7,7 +7,10 @@ export const intervals = [
   { name: '1m', ms: minuteMs },
   { name: '5m', ms: 5 * minuteMs },
   { name: '15m', ms: 15 * minuteMs },
+  { name: '30m', ms: 30 * minuteMs },
   { name: '1h', ms: 60 * minuteMs },
+  { name: '4h', ms: 240 * minuteMs },
+  { name: '12h', ms: 720 * minuteMs },
   { name: '1d', ms: 1440 * minuteMs },
 ] as const;
 export type Interval = (typeof intervals)[number];

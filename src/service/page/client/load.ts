@@ -27,12 +27,12 @@ const ticksTakenMax = 20_000;
 const pagesMax = 20;
 const pageLength = 10_000;
 /** As a line, or as bodies that have to be told apart. */
-const candlesMax = { price: 800, candles: 200 } as const;
+const candlesMax = (chart: View['chart']): number => (chart === 'price' ? 800 : innerWidth < 560 ? 80 : 200);
 
 interface TicksAnswer {
   readonly ticks: readonly Tick[];
-  readonly from: number;
   readonly to: number;
+  readonly generated_at: number;
   readonly gaps?: readonly Range[];
 }
 
@@ -55,17 +55,17 @@ export async function load(
 async function loadTicks(symbol: string, range: Range, signal: AbortSignal): Promise<Loaded | null> {
   const ticks: Tick[] = [];
   const gaps: Range[] = [];
-  let from = range.from;
-  for (let page = 0; from < range.to; page++) {
+  let { from, to } = range;
+  for (let page = 0; from < to; page++) {
     if (page === pagesMax || ticks.length > ticksTakenMax) return null;
     const asked = { symbol, from, to: range.to, limit: pageLength };
     const answer = await askJson<TicksAnswer>('/api/v1/ticks', asked, signal);
-    ticks.push(...answer.ticks);
-    gaps.push(...(answer.gaps ?? []));
-    // The window answered ends before the one asked for where the answer was cut, or where the present is reached.
+    for (const tick of answer.ticks) ticks.push(tick);
+    for (const gap of answer.gaps ?? []) gaps.push(gap);
+    // An answer that was cut ends before the window asked for; at the present all of them end.
+    to = Math.min(to, answer.generated_at);
     if (answer.to <= from) break;
     from = answer.to;
-    if (answer.ticks.length === 0) break;
   }
   return { kind: 'ticks', range, ticks, gaps: gapsWithin(gaps, range), until: Math.min(from, range.to) };
 }
@@ -76,7 +76,7 @@ interface CandlesAnswer {
 }
 
 async function loadCandles(symbol: string, range: Range, chart: View['chart'], signal: AbortSignal): Promise<Loaded> {
-  const interval = fittingInterval(range, candlesMax[chart]);
+  const interval = fittingInterval(range, candlesMax(chart));
   const whole = wholeIntervals(range, interval);
   const [candles, gaps] = await Promise.all([
     candlesOf(symbol, whole, interval, signal),

@@ -29,7 +29,9 @@ const pageLength = 12;
 /** Results shown at most: who gets there had better ask for more words. */
 const shownMax = 300;
 const pauseMs = 220;
-export const textMax = 300;
+/** Characters that the service takes as words; a ticker may be longer. */
+const wordsMax = 200;
+const textMax = 1000;
 
 /** A search field and what it finds; `choose` is called with a symbol. */
 export function search(choose: (symbol: string) => void): { readonly root: HTMLElement; start(): void } {
@@ -50,7 +52,9 @@ export function search(choose: (symbol: string) => void): { readonly root: HTMLE
     if (cursor === null) told.replaceChildren(waiting('Searching…'));
     try {
       const [found, exact] = await Promise.all([
-        askJson<MarketsAnswer>(marketsPath, { q: text || null, limit: pageLength, cursor }, under.signal),
+        [...text].length > wordsMax
+          ? { markets: [], total: 0, next_cursor: null }
+          : askJson<MarketsAnswer>(marketsPath, { q: text || null, limit: pageLength, cursor }, under.signal),
         cursor === null && text !== '' ? exactly(text, under.signal) : [],
       ]);
       if (cursor === null) list.replaceChildren();
@@ -103,17 +107,14 @@ async function exactly(symbol: string, signal: AbortSignal): Promise<readonly Ma
 
 function result(market: Market, symbol: string, choose: (symbol: string) => void): HTMLElement {
   const { question, category, first_tick, last_tick, ticks } = market;
-  const span = first_tick === null || last_tick === null ? '' : ` · ${dayText(first_tick)} to ${dayText(last_tick)}`;
+  const span = first_tick === null || last_tick === null ? '' : `${dayText(first_tick)} to ${dayText(last_tick)}`;
   const button = el(
     'button',
     { type: 'button', class: 'result' },
     el('span', { class: 'ticker' }, symbol),
     el('span', { class: 'question' }, question ?? ''),
-    el(
-      'span',
-      { class: 'note' },
-      `${[category, stateOf(market), `${grouped(ticks)} ticks`].filter(Boolean).join(' · ')}${span}`,
-    ),
+    el('span', { class: 'note' }, [category, stateOf(market)].filter(Boolean).join(' · ')),
+    el('span', { class: 'note' }, [`${grouped(ticks)} ticks`, span].filter(Boolean).join(' · ')),
   );
   button.addEventListener('click', () => choose(symbol));
   return el('li', { 'data-symbol': symbol }, button);

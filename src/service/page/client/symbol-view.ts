@@ -3,6 +3,7 @@ import { chart } from './chart.ts';
 import { el, failed, waiting } from './dom.ts';
 import { counted, dayText, grouped, lasting, priceText, timeText } from './format.ts';
 import type { Life } from './intervals.ts';
+import type { Candle } from './lines.ts';
 import { type Loaded, load } from './load.ts';
 import { go } from './navigation.ts';
 import { rangeControls } from './range-controls.ts';
@@ -73,32 +74,31 @@ export function symbolView(symbol: string) {
 }
 
 async function marketOf(symbol: string, signal: AbortSignal): Promise<Market | null> {
-  try {
-    const asked = { symbol, limit: 1 };
-    const { markets } = await askJson<{ markets: readonly Market[] }>(marketsPath, asked, signal);
-    return markets[0] ?? null;
-  } catch (error) {
-    // Ticks may have come from files, without a word on their market.
-    if (error instanceof ApiError && error.status === 404) return null;
-    throw error;
-  }
+  const asked = { symbol, limit: 1 };
+  const { markets } = await askJson<{ markets: readonly Market[] }>(marketsPath, asked, signal).catch(
+    (error: unknown) => {
+      if (error instanceof ApiError && error.status === 404)
+        throw new ApiError(404, 'The archive knows no symbol of this name.');
+      throw error;
+    },
+  );
+  return markets[0] ?? null;
 }
 
 /** First and last tick, the ones included that are not published yet; null where there are none. */
 async function lifeOf(symbol: string, market: Market | null, signal: AbortSignal): Promise<Life | null> {
-  const answer = await askJson<{ ticks: readonly { t: number }[] }>(
-    '/api/v1/ticks',
-    { symbol, limit: 1 },
-    signal,
-  ).catch((error: unknown) => {
-    if (error instanceof ApiError && error.status === 404)
-      throw new ApiError(404, 'The archive knows no symbol of this name.');
-    throw error;
-  });
-  const latest = answer.ticks.at(-1)?.t ?? market?.last_tick ?? null;
+  const { ticks } = await askJson<{ ticks: readonly { t: number }[] }>('/api/v1/ticks', { symbol, limit: 1 }, signal);
+  const latest = ticks.at(-1)?.t ?? market?.last_tick ?? null;
   if (latest === null) return null;
   const last = Math.max(latest, market?.last_tick ?? latest);
-  return { first: Math.min(market?.first_tick ?? last - 7 * dayMs, last), last, ticks: market?.ticks ?? 0 };
+  const first = market?.first_tick ?? null;
+  if (market !== null && first !== null) return { first, last, ticks: market.ticks };
+  // Ticks that files brought have no market; a candle of their first day says when they begin, and how many there may be.
+  const asked = { symbol, interval: '1d', limit: 1 };
+  const { candles } = await askJson<{ candles: readonly Candle[] }>('/api/v1/historical/candles', asked, signal);
+  const day = candles[0];
+  if (day === undefined) return { first: Math.max(0, last - dayMs), last, ticks: 0 };
+  return { first: day.t, last, ticks: Math.ceil((day.ticks * (last + 1 - day.t)) / dayMs) };
 }
 
 function facts(market: Market): Node[] {
@@ -126,7 +126,8 @@ function facts(market: Market): Node[] {
 
 /** What is drawn, for those who see it. */
 function caption(loaded: Loaded): string {
-  const { from, to } = loaded.range;
+  const from = Math.floor(loaded.range.from / 1000) * 1000;
+  const to = Math.ceil(loaded.range.to / 1000) * 1000;
   const what =
     loaded.kind === 'ticks'
       ? counted(loaded.ticks.length, 'tick')

@@ -1,0 +1,110 @@
+import { expect, test } from 'vitest';
+import { pageDocument } from '../../src/service/page/document.ts';
+import { Html, html } from '../../src/service/page/html.ts';
+import { totalsFor } from '../../src/service/page/totals.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
+import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
+import { serving } from './serving.ts';
+
+const bare = { headers: { authorization: '' } };
+
+async function published() {
+  const archive = opened();
+  observeMarkets(archive.state.db, [market('AAA', { opensAt: day0 }), market('BBB')], now, true);
+  append(
+    archive,
+    answer(
+      'AAA',
+      [
+        [day0, 0.5],
+        [day0 + dayMs, 0.25],
+      ],
+      { windows: [{ from: day0, to: now - hourMs }] },
+    ),
+  );
+  await publishNow(archive);
+  return archive;
+}
+
+test('everybody gets the page, with a policy that allows only what is its own', async () => {
+  const { ask } = await serving(await published());
+  const page = await ask('/', bare);
+  expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+  const policy = page.headers.get('content-security-policy')!;
+  expect(policy).toContain("default-src 'self'");
+  expect(policy).not.toMatch(/unsafe|https?:|\*/);
+  expect(page.headers.get('cache-control')).toBe('no-cache');
+  const text = await page.text();
+  // Nothing that the policy would refuse, and no other host.
+  expect(text).not.toMatch(/<style|<script(?![^>]* src=")|\sstyle=|\son\w+=|https?:\/\//);
+  expect(text).not.toContain('AAA');
+});
+
+test('the totals are those of the manifest', async () => {
+  const archive = await published();
+  const manifest = archive.manifest();
+  const totals = totalsFor(manifest);
+  expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 4, watermark: manifest.watermark });
+  expect(totals.span).toEqual({ first: day0, last: day0 + dayMs });
+  expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);
+  const bytes = totals.datasets.reduce((sum, dataset) => sum + dataset.bytes, 0);
+  expect(totals.bytes).toBe(bytes);
+  const page = pageDocument({ ...totals, watermark: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
+  expect(page).toContain('<dd>1 h 30 min</dd>');
+});
+
+test('an archive without anything is told as such', async () => {
+  const { ask } = await serving(opened());
+  const text = await (await ask('/', bare)).text();
+  expect(text).toContain('Nothing is published yet');
+  expect(text).toContain('<dd>0 of 0</dd>');
+});
+
+test('every file that the page and its modules name is there, to be kept for good', async () => {
+  const { ask } = await serving(opened());
+  const wanted = [...(await (await ask('/', bare)).text()).matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(
+    ([, path]) => path!,
+  );
+  const seen = new Set(wanted);
+  for (const path of wanted) {
+    const file = await ask(path, bare);
+    expect([path, file.status]).toEqual([path, 200]);
+    expect(file.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
+    const text = await file.text();
+    expect(text).not.toMatch(/from '\.\/[a-z-]+\.ts'/);
+    for (const [, name] of path.endsWith('.js') ? text.matchAll(/\bfrom '\.\/([a-z-]+\.js)'/g) : []) {
+      const next = path.replace(/[^/]+$/, name!);
+      if (!seen.has(next)) wanted.push(next);
+      seen.add(next);
+    }
+  }
+  expect(wanted.length).toBeGreaterThan(15);
+});
+
+test('a file that is known already is not sent again, and one under an old stamp is not kept', async () => {
+  const { ask } = await serving(opened());
+  const [, path] = /href="(\/assets\/[^"]+\.css)"/.exec(await (await ask('/', bare)).text())!;
+  const etag = (await ask(path!, bare)).headers.get('etag')!;
+  expect(etag).toMatch(/^"[0-9a-f]{64}"$/);
+  for (const tags of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+    const again = await ask(path!, { headers: { authorization: '', 'if-none-match': tags } });
+    expect([again.status, await again.text(), again.headers.get('etag')]).toEqual([304, '', etag]);
+  }
+  expect((await ask(path!, { headers: { authorization: '', 'if-none-match': '"other"' } })).status).toBe(200);
+  const old = await ask(path!.replace(/assets\/[^/]+/, 'assets/0000'), bare);
+  expect([old.status, old.headers.get('cache-control')]).toEqual([200, 'no-cache']);
+});
+
+test.each(['view.ts', '..%2f..%2fserver.ts', '%2e%2e%2fdocument.ts', 'uplot.d.ts', 'nothing.js', '__proto__'])(
+  'no other file is to be had: %s',
+  async (name) => {
+    const { ask } = await serving(opened());
+    expect((await ask(`/assets/x/${name}`, bare)).status).toBe(404);
+  },
+);
+
+test('what stands in a page is escaped once, and only where it is no HTML already', () => {
+  const inner = html`<b>${'<i>&"\''}</b>`;
+  expect(inner.text).toBe('<b>&lt;i&gt;&amp;&quot;&#39;</b>');
+  expect(html`${[inner, new Html('<hr>')]}${3}`.text).toBe(`${inner.text}<hr>3`);
+});
