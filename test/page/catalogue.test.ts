@@ -138,6 +138,7 @@ describe.skipIf(noBrowser)('the catalogue page', { timeout: 60_000 }, () => {
     expect(zoomed).toMatch(/from=2026-06-01T1\d:.*&to=2026-06-01T1\d:/);
     await page.getByRole('button', { name: 'Zoom out' }).press('Enter');
     await expect.poll(() => page.evaluate('location.hash'), soon).not.toBe(zoomed);
+    await expect.poll(() => page.evaluate('document.activeElement.ariaLabel'), soon).toBe('Zoom out');
     await page.getByLabel('From (UTC)').fill('2026-06-01T12:00:00');
     await page.getByLabel('To (UTC)').fill('2026-06-01T13:00:00');
     await page.getByRole('button', { name: 'Show', exact: true }).click();

@@ -43,7 +43,7 @@ export function symbolView(symbol: string) {
       }
       const { life, bounds } = known;
       const range = view.range ?? { from: Math.max(bounds.from, bounds.to - 7 * dayMs), to: bounds.to };
-      controls.replaceChildren(rangeControls(view.chart, range, bounds));
+      replaceKeepingFocus(controls, rangeControls(view.chart, range, bounds));
       if (drawn === null) figure.replaceChildren(waiting('Loading prices…'));
       const loaded = await load(symbol, range, life, view.chart, signal);
       drawn?.destroy();
@@ -71,6 +71,18 @@ export function symbolView(symbol: string) {
       drawn?.destroy();
     },
   };
+}
+
+/** Whoever zooms by the keyboard is left on the button that zooms. */
+function replaceKeepingFocus(place: HTMLElement, next: HTMLElement): void {
+  const all = (root: HTMLElement) => [...root.querySelectorAll<HTMLElement>('button, input')];
+  const nameOf = (one: HTMLElement): string => one.id || one.getAttribute('aria-label') || one.textContent;
+  const focused = all(place).find((one) => one === document.activeElement);
+  place.replaceChildren(next);
+  if (focused !== undefined)
+    all(next)
+      .find((one) => nameOf(one) === nameOf(focused))
+      ?.focus();
 }
 
 async function marketOf(symbol: string, signal: AbortSignal): Promise<Market | null> {
