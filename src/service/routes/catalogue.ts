@@ -17,6 +17,23 @@ const pageHeaders = {
   'referrer-policy': 'no-referrer',
 };
 
+const AssetPath = Type.Object({
+  stamp: Type.String({ minLength: 1, description: 'Changes with any byte of any file.' }),
+  name: Type.String({ minLength: 1, description: 'A module of the client, a style sheet or the icon.' }),
+});
+
+/** Bytes, of whatever kind: their types are told to readers of the document, not to the compiler. */
+const assetAnswers: Readonly<Record<number, unknown>> = {
+  200: {
+    description: 'The file.',
+    headers: { etag: { description: 'The sha256 of the file.', type: 'string' } },
+    content: Object.fromEntries(
+      ['text/javascript', 'text/css', 'image/svg+xml'].map((type) => [type, { schema: Type.String() }]),
+    ),
+  },
+  304: Type.Null({ description: '`If-None-Match` names it as it is.' }),
+};
+
 /** The catalogue page at `/` and the files that it loads. */
 export function catalogueRoutes(app: App, { current, clock, version }: ServiceContext): void {
   let held: { readonly of: object; readonly totals: Totals } | undefined;
@@ -45,9 +62,20 @@ export function catalogueRoutes(app: App, { current, clock, version }: ServiceCo
         .send(pageDocument(totals(), clock.nowMs(), `/assets/${loadAssets().stamp}`, version)),
   );
 
-  app.get<{ Params: { stamp: string; name: string } }>(
+  app.get(
     '/assets/:stamp/:name',
-    { config: { access: 'open' }, schema: { hide: true } },
+    {
+      config: { access: 'open' },
+      schema: {
+        summary: 'A file that the catalogue page loads',
+        description:
+          'To be kept for good under the stamp that the page names; under another one it must be asked for anew.',
+        tags: ['operations'],
+        security: [],
+        params: AssetPath,
+        response: assetAnswers,
+      },
+    },
     async (request, reply) => {
       const { stamp, name } = request.params;
       const assets = loadAssets();
