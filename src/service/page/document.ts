@@ -2,6 +2,9 @@ import { counted, dayText, grouped, lasting, sized, timeText } from './client/fo
 import { type Html, html } from './html.ts';
 import type { Totals } from './totals.ts';
 
+/** In this order: the later ones win. */
+const sheets = ['uplot', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
+
 /** The page as everybody gets it: the totals, and the frame that its client fills for holders of a key. */
 export const pageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>
   html`<!doctype html>
@@ -13,8 +16,7 @@ export const pageDocument = (totals: Totals, nowMs: number, assets: string, vers
 <meta name="robots" content="noindex">
 <title>oddslake: what is in this archive</title>
 <link rel="icon" type="image/svg+xml" href="${assets}/icon.svg">
-<link rel="stylesheet" href="${assets}/uplot.css">
-<link rel="stylesheet" href="${assets}/page.css">
+${sheets.map((name) => html`<link rel="stylesheet" href="${assets}/${name}.css">`)}
 <script type="module" src="${assets}/main.js"></script>
 </head>
 <body>
