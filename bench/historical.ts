@@ -8,7 +8,6 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { openConfiguredWorkspace } from '../src/app/serve.ts';
 import { openArchive } from '../src/archive/archive.ts';
 import { systemDisk } from '../src/archive/disk.ts';
 import { publish } from '../src/archive/publish.ts';
@@ -18,6 +17,7 @@ import { appendMarkets, appendTicks } from '../src/state/journal.ts';
 import { startRun } from '../src/state/runs.ts';
 import { observeMarkets } from '../src/state/symbols.ts';
 import { systemClock } from '../src/system.ts';
+import { makeKey } from './key.ts';
 
 const millions = Number(process.argv[2] ?? 4);
 const root = mkdtempSync(join(tmpdir(), 'oddslake-historical-'));
@@ -67,12 +67,7 @@ for (let day = 0; day < days; day++) {
       ...{ runId: 'bench', clock: systemClock, waitMs: 0, named: null, rules, candles: ['1h', '1d'] },
     });
 }
-const workspace = await openConfiguredWorkspace(archive);
-const { key } = await workspace.createKey(
-  { name: 'bench', expiresAt: null, requestsPerMinute: 1_000_000 },
-  systemClock.nowMs(),
-);
-await workspace.close();
+const key = await makeKey(archive);
 archive.close();
 
 const main = new URL('../bin/main.ts', import.meta.url).pathname;

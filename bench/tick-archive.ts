@@ -1,4 +1,3 @@
-import { openConfiguredWorkspace } from '../src/app/serve.ts';
 import { type Archive, openArchive } from '../src/archive/archive.ts';
 import { commit } from '../src/archive/commit.ts';
 import { encodeDay } from '../src/archive/day-files.ts';
@@ -12,7 +11,7 @@ import { partOf } from '../src/core/part.ts';
 import { dayMs } from '../src/core/window.ts';
 import { restoreSegments } from '../src/state/coverage.ts';
 import { addTickDeltas } from '../src/state/symbols.ts';
-import { systemClock } from '../src/system.ts';
+import { makeKey } from './key.ts';
 
 // A true archive of many ticks, made fast: parts by the archive's own encoder, one generation by its own commit.
 
@@ -47,10 +46,7 @@ export async function makeArchive(root: string, ticks: number): Promise<BenchArc
     encodeDay(archive, stage, 'coverage', day, covered);
   }
   commitAll(archive, stage, symbols);
-  const workspace = await openConfiguredWorkspace(archive);
-  const named = { name: 'bench', expiresAt: null, requestsPerMinute: 10_000_000 };
-  const { key } = await workspace.createKey(named, systemClock.nowMs());
-  await workspace.close();
+  const key = await makeKey(archive);
   archive.close();
   return { symbols, days: midnights, ticks: symbols.length * days * ticksPerDay, key };
 }

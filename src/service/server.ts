@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyInstance, fastify, type RawServerDefault } from 'fastify';
-import { requireAccess } from './access.ts';
+import { admission } from './admission.ts';
 import { setVary, usualHeaders } from './answer-headers.ts';
 import type { ServiceContext } from './context.ts';
 import { type ServiceLimits, serviceLimits } from './limits.ts';
@@ -12,8 +12,16 @@ import { parseQueryString, type Query, requireReadable } from './query-string.ts
 import { readQuery } from './query-values.ts';
 import { refuseUnfit, requireCleanBody } from './refusals.ts';
 import { frameworkLog, logRequest } from './request-log.ts';
+import { catalogueRoutes } from './routes/catalogue.ts';
 import { documentationRoutes } from './routes/documentation.ts';
 import { healthRoutes } from './routes/health.ts';
+import { historicalRoutes } from './routes/historical.ts';
+import { marketsRoutes } from './routes/markets.ts';
+import { metricsRoutes } from './routes/metrics.ts';
+import { orderbookRoutes } from './routes/orderbook.ts';
+import { readyRoutes } from './routes/ready.ts';
+import { ticksRoutes } from './routes/ticks.ts';
+import { userRoutes } from './routes/users.ts';
 import { answerClientError, boundConnections } from './sockets.ts';
 
 export type App = FastifyInstance<
@@ -30,10 +38,19 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   // Before every route, as they are told of each.
   const methods = noteMethods(app as unknown as FastifyInstance);
   await describeRoutes(app, context.version);
+  // Its hooks come before all others, so that nothing goes by uncounted.
+  metricsRoutes(app, context);
   addHooks(app, context, limits, methods);
 
   // The routes, one line a group.
   healthRoutes(app);
+  readyRoutes(app, context);
+  marketsRoutes(app, context);
+  ticksRoutes(app, context);
+  orderbookRoutes(app, context);
+  historicalRoutes(app, context);
+  userRoutes(app, context);
+  catalogueRoutes(app, context);
   await documentationRoutes(app);
 
   await app.ready();
@@ -89,7 +106,7 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
     refuseUnfit(request, limits);
   });
   answerUnrouted(plain, methods);
-  app.addHook('onRequest', (request) => requireAccess(context, request));
+  app.addHook('onRequest', admission(context));
   app.addHook('preValidation', async (request) => {
     requireReadable(request.query as Query);
     requireCleanBody(request.body);

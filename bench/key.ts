@@ -1,0 +1,17 @@
+import { join } from 'node:path';
+import type { Archive } from '../src/archive/archive.ts';
+import { systemClock, systemRandomBytes } from '../src/system.ts';
+import { openWorkspace } from '../src/workspace/workspace.ts';
+
+/** A key for an archive's own service, which no rate holds up. */
+export async function makeKey({ layout }: Archive): Promise<string> {
+  const workspace = await openWorkspace({
+    ...{ location: { kind: 'sqlite', path: join(layout.private, 'service.sqlite') }, tokens: null },
+    ...{ randomBytes: systemRandomBytes, clock: systemClock },
+    log: { debug() {}, info() {}, warn() {}, error() {} },
+  });
+  const named = { name: 'bench', expiresAt: null, requestsPerMinute: 10_000_000 };
+  const { key } = await workspace.createKey(named, systemClock.nowMs());
+  await workspace.close();
+  return key;
+}
