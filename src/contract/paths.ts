@@ -16,6 +16,8 @@ export const paths = {
   export: '/api/v1/export',
   /** What the credential is that one asks with; ours alone. */
   me: '/api/v1/me',
+  exportFiles: '/api/v1/export/files',
+  exportJobs: '/api/v1/export/jobs',
   openapi: '/api/v1/openapi.json',
   documentation: '/docs',
   health: '/healthz',

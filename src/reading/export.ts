@@ -3,6 +3,7 @@ import { type DatasetName, datasets } from '../archive/datasets.ts';
 import { type ExportFormat, requireIntact, writeInPlace } from '../archive/export-file.ts';
 import { mayHold, shapes } from '../archive/slice.ts';
 import type { Random } from '../core/clock.ts';
+import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { Slice } from '../query/slice.ts';
 import { openPinned } from './pinned.ts';
 import { rangesOf, slicePieces } from './slice-pieces.ts';
@@ -17,6 +18,15 @@ export interface ExportAsked {
   /** Epoch milliseconds, half-open; null where open. */
   readonly from: number | null;
   readonly to: number | null;
+  /** It fails with ExportTooLarge rather than write more; by default there is no bound but the disk. */
+  readonly bytesMax?: number;
+}
+
+export class ExportTooLarge extends OddslakeError {
+  constructor(bytesMax: number) {
+    super(exitCodes.unexpected, `The file would be larger than ${bytesMax} bytes. Ask for less.`);
+    this.name = 'ExportTooLarge';
+  }
 }
 
 /** As `export --json` prints it. */
@@ -46,7 +56,7 @@ const memoryBytesMax = 1024 ** 3;
 /** Writes one slice of one generation, sorted as the dataset, into one file. */
 export async function writeExport(archive: Archive, asked: ExportAsked, watching: Watching): Promise<Exported> {
   const { random, signal } = watching;
-  const { dataset, symbols, from, to, format, file } = asked;
+  const { dataset, symbols, from, to, format, file, bytesMax = Number.POSITIVE_INFINITY } = asked;
   const { keys, span } = shapes[dataset];
   const wanted = mayHold(archive.manifest(), dataset, symbols, { from, to });
   const opened = await openPinned(archive, { names: [dataset], wanted, memoryBytesMax }, random);
@@ -66,9 +76,18 @@ export async function writeExport(archive: Archive, asked: ExportAsked, watching
       done += count;
       watching.progress(done, rows);
     });
-    const written = await writeInPlace(archive.disk, file, id, pieces);
+    const written = await writeInPlace(archive.disk, file, id, noMoreThan(bytesMax, pieces));
     return { file, dataset, format, rows, ...written, generation: manifest.generation, from, to };
   } finally {
     await opened.close();
+  }
+}
+
+async function* noMoreThan(bytesMax: number, pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const piece of pieces) {
+    bytes += piece.length;
+    if (bytes > bytesMax) throw new ExportTooLarge(bytesMax);
+    yield piece;
   }
 }

@@ -1,8 +1,21 @@
+import { statSync } from 'node:fs';
 import { LRUCache } from 'lru-cache';
-import { type Archive, readPublished } from '../archive/archive.ts';
+import { type Archive, locate, readPublished } from '../archive/archive.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
+import { atOnce, type Bounded } from './bounded.ts';
+import {
+  type FileOnDisk,
+  type Held,
+  hashOnDisk,
+  type ListedFile,
+  openOnDisk,
+  piecesOf,
+  readOnDisk,
+  requireSame,
+} from './file-on-disk.ts';
+import { lending } from './lending.ts';
 
-/** Published files whose sha256 was checked, the latest used of them kept in memory. */
+/** Files of the archive whose sha256 was checked, the latest used of them kept in memory. */
 export interface VerifiedFiles {
   /**
    * The bytes of a file as the manifest that `file` is from lists it.
@@ -11,23 +24,123 @@ export interface VerifiedFiles {
   bytes(file: PublishedFile): Uint8Array;
   /** What is in memory at the moment. */
   kept(): { readonly files: number; readonly bytes: number };
+  /**
+   * The same, to be sent: from memory where it fits, else from one open descriptor, so that a file that is replaced by a
+   * rename stays what it was. It is checked before this returns, in pieces, by one of those that ask at the same time.
+   * @throws DamageError as `bytes`
+   */
+  open(file: ListedFile): Promise<OpenedFile>;
 }
 
-/** @param bytesMax what is kept in memory; at least 0 */
+/** To be closed, once or more often. */
+export interface OpenedFile {
+  /** When it was written, epoch milliseconds; null where that is not known for sure. */
+  readonly modifiedMs: number | null;
+  /** All of it, where it is in memory. */
+  readonly bytes: Uint8Array | null;
+  /** The bytes from `first` to `last`, both included. @throws DamageError where the file was written to meanwhile */
+  pieces(first: number, last: number): AsyncIterable<Uint8Array>;
+  close(): void;
+}
+
+/** A file that takes more than this share of the memory is not kept in it. */
+const shareMax = 1 / 4;
+
+/** Files that are checked at once. */
+const checksMax = 2;
+
+/** Verdicts on files that are too large for the memory. */
+const verdictsMax = 10_000;
+
+/** @param bytesMax what is kept in memory, and again what slow readers may hold of what was thrown out; at least 0 */
 export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedFiles {
   // What a file is, is its hash: a replaced one is another, and falls out by itself.
-  const kept = new LRUCache<string, Uint8Array>({
+  const kept = new LRUCache<string, Held>({
     maxSize: Math.max(1, bytesMax),
-    sizeCalculation: (b) => b.length || 1,
+    sizeCalculation: ({ bytes }) => bytes.length || 1,
   });
+  const lent = lending(bytesMax);
+  const verdicts = new LRUCache<string, true>({ max: verdictsMax });
+  const checked: Bounded = atOnce(checksMax);
+  const loading = new Map<string, Promise<Held>>();
+  const judging = new Map<string, Promise<void>>();
+
+  async function load(file: ListedFile): Promise<Held> {
+    const held = await checked(() => readOnDisk(archive, file));
+    kept.set(file.sha256, held);
+    return held;
+  }
+
+  async function fromMemory(file: ListedFile): Promise<OpenedFile> {
+    const held = kept.get(file.sha256) ?? (await shared(loading, file.sha256, () => load(file)));
+    const close = lent.take(file.sha256, held.bytes.length);
+    return {
+      ...held,
+      close,
+      async *pieces(first, last) {
+        yield held.bytes.subarray(first, last + 1);
+      },
+    };
+  }
+
+  async function fromDisk(file: ListedFile): Promise<OpenedFile> {
+    const opened = await openOnDisk(archive, file);
+    try {
+      await judged(file, opened);
+    } catch (error) {
+      await opened.handle.close();
+      throw error;
+    }
+    let isOpen = true;
+    return {
+      modifiedMs: opened.modifiedMs,
+      bytes: null,
+      pieces: (first, last) => piecesOf(opened, file, first, last),
+      close() {
+        // It waits for a read that is under way.
+        if (isOpen) void opened.handle.close();
+        isOpen = false;
+      },
+    };
+  }
+
+  async function judged(file: ListedFile, opened: FileOnDisk): Promise<void> {
+    const key = `${file.sha256} ${opened.identity}`;
+    if (verdicts.has(key)) return;
+    await shared(judging, key, () => checked(() => hashOnDisk(opened, file)));
+    // Each on its own descriptor: it was the same file when the hash was begun, and has to be still.
+    requireSame(opened, file);
+    verdicts.set(key, true);
+  }
+
   return {
     bytes(file) {
       const held = kept.get(file.sha256);
-      if (held !== undefined) return held;
+      if (held !== undefined) return held.bytes;
+      const before = timeOf(archive, file);
       const bytes = readPublished(archive, file);
-      kept.set(file.sha256, bytes);
+      const modifiedMs = timeOf(archive, file);
+      kept.set(file.sha256, { bytes, modifiedMs: before === modifiedMs ? modifiedMs : null });
       return bytes;
     },
     kept: () => ({ files: kept.size, bytes: kept.calculatedSize }),
+    open: (file) =>
+      file.bytes <= bytesMax * shareMax && lent.hasRoom(file.sha256, file.bytes) ? fromMemory(file) : fromDisk(file),
   };
+}
+
+const timeOf = (archive: Archive, file: ListedFile): number | null =>
+  statSync(locate(archive, file.path), { throwIfNoEntry: false })?.mtimeMs ?? null;
+
+/** What is being done under this key already, or else `work`. */
+async function shared<T>(under: Map<string, Promise<T>>, key: string, work: () => Promise<T>): Promise<T> {
+  const started = under.get(key);
+  if (started !== undefined) return await started;
+  const promise = work();
+  under.set(key, promise);
+  try {
+    return await promise;
+  } finally {
+    under.delete(key);
+  }
 }

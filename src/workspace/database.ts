@@ -4,6 +4,7 @@ import { migrate } from './migrate.ts';
 import { migrations } from './migrations.ts';
 import { postgresDialect } from './postgres.ts';
 import { sqliteDialect } from './sqlite.ts';
+import type { ExportJobRow } from './export-jobs.ts';
 
 /** Tables of the service's database, as migrations.ts makes them. Times are epoch milliseconds. */
 export interface Tables {
@@ -19,6 +20,7 @@ export interface Tables {
     last_used_at: number | null;
     requests_per_minute: number | null;
   };
+  export_jobs: ExportJobRow;
 }
 
 export type WorkspaceDatabase = Kysely<Tables>;

@@ -1,0 +1,62 @@
+import { join } from 'node:path';
+import type { Archive } from '../archive/archive.ts';
+import { isGone } from '../archive/pin.ts';
+import type { Random } from '../core/clock.ts';
+import type { ExportJobRow, ExportJobs } from '../workspace/export-jobs.ts';
+
+// The files of export jobs, in a folder of their own below .oddslake.
+
+const folder = '.oddslake/exports';
+const placeName = 'place';
+
+type Named = Pick<ExportJobRow, 'id' | 'format'>;
+
+/** The file of a job, relative to the archive's root. */
+export const exportPath = ({ id, format }: Named): string => `${folder}/${id}.${format}`;
+
+/** What tells this archive's jobs from those of others in one database; it goes with the files. */
+export function placeOf({ disk, layout }: Archive, random: Random): string {
+  const at = join(layout.root, folder);
+  const file = join(at, placeName);
+  if (disk.size(file) === null) {
+    disk.makeFolder(at);
+    const draft = join(at, `.${placeName}.oddslake-${process.pid}-${randomWord(random)}`);
+    disk.write(draft, Buffer.from(randomWord(random) + randomWord(random)));
+    try {
+      disk.link(draft, file);
+      disk.syncFolder(at);
+    } catch (error) {
+      // Another process was quicker: its word holds.
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    } finally {
+      disk.remove(draft);
+    }
+  }
+  return Buffer.from(disk.read(file)).toString('utf8');
+}
+
+/** Ten of 0-9 and a-z. */
+export const randomWord = (random: Random): string =>
+  Math.floor(random() * 36 ** 10)
+    .toString(36)
+    .padStart(10, '0');
+
+export const removeExport = ({ disk, layout }: Archive, job: Named): void =>
+  disk.remove(join(layout.root, exportPath(job)));
+
+/**
+ * Removes what no job has any more, and what dead processes had begun. This process must be at no job; another one may
+ * be: its job is known before its file is there.
+ */
+export async function removeStray({ disk, layout }: Archive, jobs: ExportJobs): Promise<void> {
+  const at = join(layout.root, folder);
+  const names = disk.list(at);
+  const kept = new Set(await jobs.withFiles());
+  for (const name of names) {
+    const [, id, pid] = /^\.?([^.]+)\.(?:[a-z]+)(?:\.oddslake-(\d+)-.*)?$/.exec(name) ?? [];
+    const isDraft = pid !== undefined;
+    const isOthers = isDraft && Number(pid) !== process.pid && !isGone(Number(pid));
+    if (name === placeName || isOthers || (!isDraft && id !== undefined && kept.has(id))) continue;
+    disk.remove(join(at, name));
+  }
+}

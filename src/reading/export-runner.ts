@@ -1,0 +1,147 @@
+import type { Archive } from '../archive/archive.ts';
+import type { DatasetName } from '../archive/datasets.ts';
+import type { ExportFormat } from '../archive/export-file.ts';
+import { isGone } from '../archive/pin.ts';
+import type { Clock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
+import type { ExportJobRow, ExportJobs } from '../workspace/export-jobs.ts';
+import { exportPath, removeExport, removeStray } from './export-folder.ts';
+import { exportInThread, type FailedExport, ThreadFailed } from './export-in-thread.ts';
+
+export interface RunnerParts {
+  readonly archive: Archive;
+  readonly jobs: ExportJobs;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** How long a finished job is kept, in ms. */
+  readonly keepMs: number;
+  /** Bytes of all files together; at least 1. */
+  readonly bytesMax: number;
+}
+
+/** Works off the export jobs of an archive, one at a time. */
+export interface ExportRunner {
+  /** There is a new job, or one was cancelled. */
+  wake(): void;
+  /** Breaks off a job that was cancelled, where it is this runner's. */
+  breakOff(id: string): void;
+  /** What is under way is put back for the next start. */
+  stop(): Promise<void>;
+}
+
+/** How often is looked for jobs of other processes that died, and for files whose time is over. */
+const restMs = 15_000;
+
+/** How often progress is written down. */
+const tellMs = 500;
+
+const reasons: Readonly<Record<FailedExport, string>> = {
+  damaged: 'Files that it needs are damaged in the archive. Ask again once they are repaired.',
+  'too large': 'The file would be larger than what is left for exports. Ask for less, or remove other exports.',
+  unexpected: 'It could not be made here, and the request is not to blame. The log of the service says why.',
+};
+
+export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax }: RunnerParts): ExportRunner {
+  const me = process.pid;
+  const stopping = new AbortController();
+  let woken = Promise.withResolvers<void>();
+  let current: { readonly id: string; readonly cancel: AbortController } | null = null;
+
+  async function work(): Promise<void> {
+    // What an earlier process of this number had begun: this one has begun nothing yet.
+    let left = [me];
+    while (!stopping.signal.aborted) {
+      try {
+        const dead = [...left, ...(await jobs.runners()).filter((pid) => isGone(pid))];
+        await jobs.releaseAll(dead);
+        left = [];
+        await jobs.expire(clock.nowMs());
+        await removeStray(archive, jobs);
+        const job = stopping.signal.aborted ? null : await jobs.take(me);
+        if (job !== null) {
+          await run(job);
+          continue;
+        }
+      } catch (error) {
+        log.error({ err: error }, 'export jobs are held up');
+      }
+      await rest();
+    }
+  }
+
+  async function rest(): Promise<void> {
+    const enough = new AbortController();
+    const signal = AbortSignal.any([stopping.signal, enough.signal]);
+    await Promise.race([woken.promise, clock.sleep(restMs, signal).catch(() => {})]);
+    enough.abort();
+    woken = Promise.withResolvers<void>();
+  }
+
+  async function run(job: ExportJobRow): Promise<void> {
+    const cancel = new AbortController();
+    current = { id: job.id, cancel };
+    const teller = progressTeller(job, cancel);
+    try {
+      const room = bytesMax - (await jobs.bytes());
+      if (room <= 0) throw new ThreadFailed('too large', 'no room');
+      const signal = AbortSignal.any([stopping.signal, cancel.signal]);
+      const exported = await exportInThread(archive, askedOf(archive, job, room), { signal, progress: teller.tell });
+      await teller.told();
+      const { bytes, sha256, rows, generation } = exported;
+      if (!(await jobs.finish(job.id, me, { state: 'done', ...ends(), file: { bytes, sha256, rows, generation } })))
+        removeExport(archive, job);
+    } catch (error) {
+      await teller.told();
+      if (cancel.signal.aborted) return;
+      if (stopping.signal.aborted) return await jobs.release(job.id, me);
+      const why = error instanceof ThreadFailed ? error.why : 'unexpected';
+      log.error({ err: error, job: job.id }, 'an export failed');
+      await jobs.finish(job.id, me, { state: 'failed', ...ends(), error: reasons[why] });
+    } finally {
+      current = null;
+    }
+  }
+
+  function progressTeller(job: ExportJobRow, cancel: AbortController) {
+    let telling: Promise<void> = Promise.resolve();
+    let isTelling = false;
+    let next = clock.monotonicMs();
+    return {
+      tell(done: number, total: number): void {
+        if (isTelling || clock.monotonicMs() < next) return;
+        isTelling = true;
+        next = clock.monotonicMs() + tellMs;
+        telling = jobs
+          .progress(job.id, me, done, total)
+          // Another process may have cancelled it.
+          .then((isMine) => (isMine ? undefined : cancel.abort(new Error('cancelled'))))
+          .catch((error: unknown) => log.error({ err: error }, 'progress of an export is lost'))
+          .finally(() => {
+            isTelling = false;
+          });
+      },
+      told: () => telling,
+    };
+  }
+
+  const ends = () => ({ finishedAt: clock.nowMs(), expiresAt: clock.nowMs() + keepMs });
+  const working = work();
+  return {
+    wake: () => woken.resolve(),
+    breakOff(id) {
+      if (current?.id === id) current.cancel.abort(new Error('cancelled'));
+    },
+    async stop() {
+      stopping.abort(new Error('the service stops'));
+      await working;
+    },
+  };
+}
+
+const askedOf = (archive: Archive, job: ExportJobRow, bytesMax: number) => ({
+  file: `${archive.layout.root}/${exportPath(job)}`,
+  format: job.format as ExportFormat,
+  dataset: job.dataset as DatasetName,
+  symbols: JSON.parse(job.symbols) as string[],
+  ...{ from: job.from_ms, to: job.to_ms, bytesMax },
+});

@@ -1,0 +1,225 @@
+import type { Type } from 'typebox';
+import type { DatasetName } from '../../archive/datasets.ts';
+import { shapes } from '../../archive/slice.ts';
+import {
+  bytesOf,
+  ExportJob,
+  ExportRequest,
+  ExportRequestHeaders,
+  FileHeaders,
+  JobPath,
+  JobsAnswer,
+  JobsQuery,
+} from '../../contract/export.ts';
+import { paths } from '../../contract/paths.ts';
+import { exportPath, placeOf, randomWord, removeExport } from '../../reading/export-folder.ts';
+import { startExportRunner } from '../../reading/export-runner.ts';
+import { oneSymbol } from '../../state/symbols.ts';
+import { type ExportJobRow, exportJobs } from '../../workspace/export-jobs.ts';
+import { holderOf } from '../access.ts';
+import type { ServiceContext } from '../context.ts';
+import { ProblemError } from '../problem.ts';
+import { sendFile } from '../send-file.ts';
+import type { App } from '../server.ts';
+import { parquetType, partial, plain } from './export.ts';
+
+/** Finished jobs of one key that are kept, and jobs of one answer. */
+const keptMax = 1000;
+const listedMax = 2000;
+
+const hourMs = 3_600_000;
+
+const types: Readonly<Record<string, string>> = {
+  parquet: parquetType,
+  csv: 'text/csv; charset=utf-8',
+  ndjson: 'application/x-ndjson',
+  arrow: 'application/vnd.apache.arrow.file',
+};
+
+type Request = Type.Static<typeof ExportRequest>;
+
+/** `POST /api/v1/export` and the jobs that it makes; a runner works them off while the service runs. */
+export function exportJobRoutes(app: App, context: ServiceContext): void {
+  const { archive, clock, log, random, settings, workspace } = context;
+  const { keepHours, bytesMax, waitingMax } = settings.service.exports;
+  const keepMs = keepHours * hourMs;
+  const jobs = exportJobs(workspace.db, placeOf(archive, random));
+  let runner: ReturnType<typeof startExportRunner> | undefined;
+  app.addHook('onReady', async () => {
+    runner = startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax });
+  });
+  app.addHook('onClose', async () => runner?.stop());
+
+  const ownJob = async (request: Parameters<typeof holderOf>[0], id: string): Promise<ExportJobRow> => {
+    const job = await jobs.get(holderOf(request).id, id, clock.nowMs());
+    if (job === null) throw new ProblemError(404, 'There is no such export of this key.');
+    return job;
+  };
+
+  app.post(
+    paths.export,
+    {
+      schema: {
+        summary: 'Asks for a file of one slice of the archive',
+        tags: ['export'],
+        headers: ExportRequestHeaders,
+        body: ExportRequest,
+        response: { 202: ExportJob },
+      },
+    },
+    async (request, reply) => {
+      const asked = requireSensible(context, request.body);
+      const now = clock.nowMs();
+      await jobs.expire(now);
+      await requireRoom();
+      const key = holderOf(plain(request, reply)[0]).id;
+      const id = `${now.toString(36)}${randomWord(random)}`;
+      const job = {
+        ...{ id, key_id: key, idempotency_key: request.headers['idempotency-key'] ?? null, created_at: now },
+        ...{ dataset: asked.dataset, symbols: JSON.stringify(asked.symbols ?? []), format: asked.format },
+        ...{ from_ms: asked.from ?? null, to_ms: asked.to ?? null },
+      };
+      const added = await jobs.add(job, waitingMax, keptMax);
+      if (added === 'full') {
+        throw new ProblemError(429, `This key has ${waitingMax} exports waiting or under way: let one of them end.`, {
+          headers: { 'retry-after': '60' },
+        });
+      }
+      const row = 'known' in added ? added.known : added;
+      if (!isSame(row, job))
+        throw new ProblemError(422, 'This Idempotency-Key was sent before with another body. Take a new one.');
+      runner?.wake();
+      return reply.code(202).header('location', urlOf(row)).send(jobOf(row));
+    },
+  );
+
+  app.get(
+    paths.exportJobs,
+    {
+      schema: {
+        summary: 'The exports that this key asked for, newest first',
+        tags: ['export'],
+        querystring: JobsQuery,
+        response: { 200: JobsAnswer },
+      },
+    },
+    async (request, reply) => {
+      const now = clock.nowMs();
+      const limit = Math.min(request.query.limit ?? 100, listedMax);
+      const found = await jobs.list(holderOf(plain(request, reply)[0]).id, limit, now);
+      return { jobs: found.jobs.map(jobOf), count: found.jobs.length, total: found.total, generated_at: now };
+    },
+  );
+
+  app.get(
+    `${paths.exportJobs}/:id`,
+    {
+      schema: {
+        summary: 'How far an export is',
+        tags: ['export'],
+        params: JobPath,
+        response: { 200: ExportJob },
+      },
+    },
+    async (request, reply) => jobOf(await ownJob(plain(request, reply)[0], request.params.id)),
+  );
+
+  app.delete(
+    `${paths.exportJobs}/:id`,
+    {
+      schema: {
+        summary: 'Cancels an export that is not finished, or removes a finished one and its file',
+        tags: ['export'],
+        params: JobPath,
+        response: { 200: ExportJob, 204: { description: 'It was finished, and is removed.' } },
+      },
+    },
+    async (request, reply) => {
+      const [asked] = plain(request, reply);
+      const job = await ownJob(asked, request.params.id);
+      const now = clock.nowMs();
+      if (await jobs.cancel(job.id, now, now + keepMs)) {
+        runner?.breakOff(job.id);
+        return jobOf({ ...job, state: 'cancelled', finished_at: now, expires_at: now + keepMs });
+      }
+      await jobs.remove(job.id);
+      removeExport(archive, job);
+      return reply.code(204).send();
+    },
+  );
+
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: `${paths.exportJobs}/:id/file`,
+    schema: {
+      summary: 'The file of an export that is done',
+      tags: ['export'],
+      params: JobPath,
+      headers: FileHeaders,
+      response: { 200: bytesOf('application/octet-stream', 'The file.'), ...partial('application/octet-stream') },
+    },
+    handler: async (request, reply) => {
+      const http = plain(request, reply);
+      const job = await ownJob(http[0], request.params.id);
+      if (job.bytes === null || job.sha256 === null)
+        throw new ProblemError(409, `The export is ${job.state}: there is a file once it is done.`);
+      const file = { path: exportPath(job), bytes: job.bytes, sha256: job.sha256 };
+      const name = `${job.dataset}-${job.id}.${job.format}`;
+      const sent = { ...file, name, type: types[job.format]!, open: () => context.files.open(file) };
+      return sendFile(sent, ...http, random);
+    },
+  });
+
+  async function requireRoom(): Promise<void> {
+    if ((await jobs.bytes()) < bytesMax) return;
+    const first = await jobs.firstExpiry();
+    const seconds = Math.max(1, Math.ceil(((first ?? clock.nowMs()) - clock.nowMs()) / 1000));
+    throw new ProblemError(503, 'The files of earlier exports take all the room there is: remove some, or wait.', {
+      headers: { 'retry-after': String(seconds) },
+    });
+  }
+}
+
+/** The request, each symbol once. Throws where a field is no use, naming it. */
+function requireSensible({ archive }: ServiceContext, asked: Request): Request {
+  const { dataset, from, to } = asked;
+  const symbols = [...new Set(asked.symbols ?? [])];
+  const unknown = symbols.filter((symbol) => oneSymbol(archive.state.db, symbol) === undefined);
+  const timeless = shapes[dataset as DatasetName].span === null;
+  const errors = [
+    ...unknown.map((symbol) => ({
+      name: `symbols.${asked.symbols!.indexOf(symbol)}`,
+      reason: 'is no symbol that this archive knows',
+    })),
+    ...(timeless && from !== undefined ? [{ name: 'from', reason: `${dataset} has no time` }] : []),
+    ...(timeless && to !== undefined ? [{ name: 'to', reason: `${dataset} has no time` }] : []),
+    ...(from !== undefined && to !== undefined && from >= to
+      ? [{ name: 'to', reason: 'expected a time after from' }]
+      : []),
+  ];
+  if (errors.length > 0) throw new ProblemError(400, 'The export cannot be made as it is asked for.', { errors });
+  return { ...asked, symbols };
+}
+
+const askedFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as const;
+
+type AskedRow = Pick<ExportJobRow, (typeof askedFields)[number]>;
+
+const isSame = (a: AskedRow, b: AskedRow): boolean => askedFields.every((name) => a[name] === b[name]);
+
+const urlOf = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
+
+const jobOf = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
+  ...{ id: row.id, state: row.state, dataset: row.dataset, symbols: JSON.parse(row.symbols) as string[] },
+  ...{ from: row.from_ms, to: row.to_ms, format: row.format },
+  progress: { rows_done: row.rows_done, rows_total: row.rows_total },
+  ...{ created_at: row.created_at, finished_at: row.finished_at, expires_at: row.expires_at },
+  file: fileOf(row),
+  error: row.error,
+});
+
+function fileOf(row: ExportJobRow) {
+  const { bytes, sha256, rows, generation } = row;
+  if (bytes === null || sha256 === null || rows === null || generation === null) return null;
+  return { url: `${urlOf(row)}/file`, bytes, sha256, rows, generation };
+}

@@ -1,0 +1,168 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { changesSince } from '../../archive/changes.ts';
+import type { DatasetName } from '../../archive/datasets.ts';
+import { sha256 } from '../../archive/disk.ts';
+import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
+import {
+  bytesOf,
+  ChangesAnswer,
+  ExportQuery,
+  FileHeaders,
+  FilePath,
+  ManifestAnswer,
+  SymbolsPath,
+} from '../../contract/export.ts';
+import { paths } from '../../contract/paths.ts';
+import { DamageError } from '../../core/errors.ts';
+import type { ServiceContext } from '../context.ts';
+import { ProblemError } from '../problem.ts';
+import { sendFile } from '../send-file.ts';
+import type { App } from '../server.ts';
+
+export const parquetType = 'application/vnd.apache.parquet';
+
+/** Publishes that may go on beside one request, before a file that differs is taken for damage. */
+const attemptsMax = 20;
+
+/** `/api/v1/export`: the manifest, what changed since a generation, and the published files as they are. */
+export function exportRoutes(app: App, context: ServiceContext): void {
+  const published = publishedText(context);
+  app.route({
+    method: ['GET', 'HEAD'],
+    url: paths.export,
+    schema: {
+      summary: 'What is published: the manifest, or what changed since a generation',
+      tags: ['export'],
+      querystring: ExportQuery,
+      headers: FileHeaders,
+      response: { 200: Type.Union([ManifestAnswer, ChangesAnswer]), ...partial('application/json') },
+    },
+    handler: async (request, reply) => {
+      const { since } = request.query;
+      if (since !== undefined) return changes(context, since);
+      const bytes = published();
+      const opened = {
+        ...{ bytes, modifiedMs: null, close: () => {} },
+        async *pieces(first: number, last: number) {
+          yield bytes.subarray(first, last + 1);
+        },
+      };
+      const file = { bytes: bytes.length, sha256: sha256(bytes), type: 'application/json; charset=utf-8' };
+      return sendFile({ ...file, open: async () => opened }, ...plain(request, reply), context.random);
+    },
+  });
+  const files = {
+    method: ['GET', 'HEAD'] as ['GET', 'HEAD'],
+    schema: {
+      summary: 'A published file, byte for byte',
+      tags: ['export'],
+      headers: FileHeaders,
+      response: {
+        200: bytesOf(parquetType, 'The file, its sha256 checked.'),
+        ...partial(parquetType),
+      },
+    },
+  };
+  app.route({
+    ...files,
+    url: `${paths.exportFiles}/symbols/:part`,
+    schema: { ...files.schema, params: SymbolsPath },
+    handler: (request, reply) =>
+      sendPublished(context, 'symbols', `symbols/${request.params.part}`, ...plain(request, reply)),
+  });
+  app.route({
+    ...files,
+    url: `${paths.exportFiles}/:dataset/:date/:part`,
+    schema: { ...files.schema, params: FilePath },
+    handler: (request, reply) => {
+      const { dataset, date, part } = request.params;
+      return sendPublished(
+        context,
+        dataset as DatasetName,
+        `${dataset}/date=${date}/${part}`,
+        ...plain(request, reply),
+      );
+    },
+  });
+}
+
+/** Answers beside the whole file. */
+export const partial = (type: string) => ({
+  206: {
+    ...bytesOf(type, 'The range asked for; several of them as multipart/byteranges.'),
+    content: {
+      [type]: { schema: { type: 'string', format: 'binary' } },
+      'multipart/byteranges': { schema: { type: 'string', format: 'binary' } },
+    },
+  },
+  304: { description: 'It is still what the client has.' },
+});
+
+/** A route's own types are of no use to what all files are sent by. */
+export const plain = (request: unknown, reply: unknown): [FastifyRequest, FastifyReply] => [
+  request as FastifyRequest,
+  reply as FastifyReply,
+];
+
+/** Only what the manifest lists is ever opened. */
+async function sendPublished(
+  context: ServiceContext,
+  dataset: DatasetName,
+  path: string,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  let file = listed(context.current.manifest(), dataset, path);
+  for (let attempt = 1; ; attempt++) {
+    const { bytes, sha256 } = file;
+    try {
+      const open = () => context.files.open(file);
+      return await sendFile({ bytes, sha256, type: parquetType, open }, request, reply, context.random);
+    } catch (error) {
+      if (!(error instanceof DamageError) || attempt === attemptsMax) throw error;
+      file = listed(context.archive.manifest(), dataset, path);
+      if (file.sha256 === sha256) throw error;
+    }
+  }
+}
+
+const indexes = new WeakMap<Manifest, Map<string, PublishedFile>>();
+
+function listed(manifest: Manifest, dataset: DatasetName, path: string): PublishedFile {
+  let index = indexes.get(manifest);
+  if (index === undefined) {
+    index = new Map(Object.values(manifest.datasets).flatMap(({ files }) => files.map((file) => [file.path, file])));
+    indexes.set(manifest, index);
+  }
+  const file = index.get(path);
+  if (file === undefined) throw new ProblemError(404, `The manifest lists no file ${path} of ${dataset}.`);
+  return file;
+}
+
+function changes({ current, clock }: ServiceContext, since: number) {
+  const manifest = current.manifest();
+  const { generation } = manifest;
+  if (since > generation) {
+    throw new ProblemError(
+      400,
+      `Generation ${since} was never published here, the archive is at ${generation}: is this another archive, or one restored from a backup?`,
+      { errors: [{ name: 'since', reason: `expected at most ${generation}` }] },
+    );
+  }
+  const files = changesSince(manifest, since).map((file) => ({ ...file, url: urlOf(file.path) }));
+  return { since, generation, count: files.length, files, generated_at: clock.nowMs() };
+}
+
+/** Where a published file is served; `date=` is of the folder's name, not of the address. */
+const urlOf = (path: string): string => `${paths.exportFiles}/${path.replace('/date=', '/')}`;
+
+/** The manifest's text as bytes, read again only where something was written. */
+function publishedText({ archive, current }: ServiceContext): () => Uint8Array {
+  let held: { readonly version: number; readonly bytes: Uint8Array } | undefined;
+  return () => {
+    const version = current.version();
+    if (held?.version !== version) held = { version, bytes: Buffer.from(archive.manifestText(), 'utf8') };
+    return held.bytes;
+  };
+}
