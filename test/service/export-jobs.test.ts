@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/datasets.ts';
@@ -38,6 +38,7 @@ const post = (body: unknown, headers: Record<string, string> = {}): RequestInit 
   headers: { 'content-type': 'application/json', ...headers },
 });
 
+const other = { name: 'other', expiresAt: null, requestsPerMinute: 1_000_000 };
 const ticks = { dataset: 'ticks', format: 'csv' };
 
 /** The job once it is in one of these states. */
@@ -118,46 +119,167 @@ describe('an export', () => {
     expect((await service.ask(`${path}/jobs/${failed.id}/file`)).status).toBe(409);
   });
 
-  test('larger than what is left fails; once nothing is left none is begun, until one is removed', async () => {
+  test('larger than what is left fails; where nothing is left, none is begun until one is removed', async () => {
     const archive = await archived();
-    const service = await serving(archive, { set: ['service.exports.bytes_max=20000'] });
-    const one = async (asked: object) =>
-      becomes(service, (await service.json<Job>(path, post(asked))).body, 'done', 'failed');
-    const first = await one({ ...ticks, symbols: ['KX A'] });
-    expect(first.state).toBe('done');
-    const second = await one(ticks);
-    expect(second).toMatchObject({ state: 'failed', error: expect.stringContaining('larger than what is left') });
-    expect(exportsOf(archive.layout.root)).toEqual([`${first.id}.csv`]);
-    const full = await serving(archive, { set: ['service.exports.bytes_max=100'] });
-    const small = (await full.json<Job>(path, post({ dataset: 'symbols', symbols: ['KX A'], format: 'csv' }))).body;
-    expect((await becomes(full, small, 'done', 'failed')).state).toBe('failed');
+    const one = { ...ticks, symbols: ['KX A'] };
+    const measured = await serving(archive);
+    const { bytes } = (await becomes(measured, (await measured.json<Job>(path, post(one))).body, 'done')).file!;
+
+    // Another database: its jobs are the only ones that have files here.
+    const service = await serving(archive, { set: [`service.exports.bytes_max=${bytes}`] });
+    const tooLarge = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done', 'failed');
+    expect(tooLarge.error).toMatch(/larger than what is left/);
+    expect(exportsOf(archive.layout.root)).toEqual([]);
+    const fits = await becomes(service, (await service.json<Job>(path, post(one))).body, 'done', 'failed');
+    expect([fits.state, fits.file?.bytes]).toEqual(['done', bytes]);
+
+    const refused = await service.json(path, post(one));
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, String(24 * 3600)]);
+    expect((await service.ask(`${path}/jobs/${fits.id}`, { method: 'DELETE' })).status).toBe(204);
+    expect(exportsOf(archive.layout.root)).toEqual([]);
+    expect((await service.json(path, post(one))).status).toBe(202);
+  });
+});
+
+describe('a request for an export', () => {
+  test('is refused by the names of the fields that are no use', async () => {
+    const { json } = await serving(await archived());
+    const { symbols, ...good } = { ...ticks, symbols: ['KX A'] };
+    for (const [body, names] of [
+      [{}, ['dataset', 'format']],
+      [{ ...good, dataset: 'trades' }, ['dataset']],
+      [{ ...good, dataset: '__proto__' }, ['dataset']],
+      [{ ...good, format: 'xlsx' }, ['format']],
+      [{ ...good, more: 1 }, ['more']],
+      [{ ...good, from: -1 }, ['from']],
+      [{ ...good, from: 1.5 }, ['from']],
+      [{ ...good, from: '1' }, ['from']],
+      [{ ...good, to: 1e300 }, ['to']],
+      [{ ...good, from: 5, to: 5 }, ['to']],
+      [{ ...good, dataset: 'symbols', from: 5, to: 6 }, ['from', 'to']],
+      [{ ...good, symbols: 'KX A' }, ['symbols']],
+      [{ ...good, symbols: [''] }, ['symbols.0']],
+      [{ ...good, symbols: [...symbols, 'NOBODY', "' or 1=1 --"] }, ['symbols.1', 'symbols.2']],
+      [{ ...good, symbols: Array.from({ length: 1001 }, () => 'KX A') }, ['symbols']],
+    ] as const) {
+      const { status, body: told } = await json(path, post(body));
+      expect([JSON.stringify(body).slice(0, 80), status, errorsOf(told)]).toEqual([
+        ...[JSON.stringify(body).slice(0, 80), 400, names],
+      ]);
+    }
   });
 
-  test('that its bytes leave no room for is 503 with the time that the first goes', async () => {
+  test('has to be JSON, and within bounds', async () => {
+    const { ask } = await serving(opened());
+    const status = async (body: string, type: string) =>
+      (await ask(path, { method: 'POST', body, headers: { 'content-type': type } })).status;
+    expect(await status('{"dataset":', 'application/json')).toBe(400);
+    expect(await status('null', 'application/json')).toBe(400);
+    expect(await status(JSON.stringify(ticks), 'application/xml')).toBe(415);
+    expect(await status(JSON.stringify({ ...ticks, more: ' '.repeat(70_000) }), 'application/json')).toBe(413);
+    expect((await ask(path, { method: 'POST', headers: { authorization: '' } })).status).toBe(401);
+  });
+
+  test('that is sent again with its idempotency key makes no second job', async () => {
+    const service = await serving(await archived());
+    const headers = { 'idempotency-key': 'once' };
+    const first = await service.json<Job>(path, post(ticks, headers));
+    const second = await service.json<Job>(path, post(ticks, headers));
+    expect([second.status, second.body.id]).toEqual([202, first.body.id]);
+    expect((await service.json(path, post({ ...ticks, format: 'arrow' }, headers))).status).toBe(422);
+    expect((await service.json(path, post(ticks, { 'idempotency-key': 'x'.repeat(256) }))).status).toBe(400);
+    const { key } = await service.workspace.createKey(other, now);
+    const another = await service.json<Job>(path, post(ticks, { ...headers, authorization: `Bearer ${key}` }));
+    expect([another.status, another.body.id === first.body.id]).toEqual([202, false]);
+  });
+
+  test('is refused with 429 where the key has too many that are not finished', async () => {
+    const service = await serving(await archived(), { set: ['service.exports.waiting_max=1'] });
+    const first = (await service.json<Job>(path, post(ticks))).body;
+    const refused = await service.json(path, post(ticks));
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
+    const { key } = await service.workspace.createKey(other, now);
+    expect((await service.json(path, post(ticks, { authorization: `Bearer ${key}` }))).status).toBe(202);
+    await becomes(service, first, 'done');
+    expect((await service.json(path, post(ticks))).status).toBe(202);
+  });
+});
+
+describe('jobs', () => {
+  test('are listed newest first, and are there for their own key only', async () => {
+    const service = await serving(await archived());
+    const ids: string[] = [];
+    for (let i = 0; i < 3; i++)
+      ids.unshift((await service.json<Job>(path, post({ dataset: 'symbols', format: 'csv' }))).body.id);
+    const list = async (query = '', init?: RequestInit) =>
+      (await service.json<{ jobs: Job[]; count: number; total: number }>(`${path}/jobs${query}`, init)).body;
+    const all = await list();
+    expect([all.jobs.map(({ id }) => id), all.count, all.total]).toEqual([ids, 3, 3]);
+    const some = await list('?limit=2');
+    expect([some.jobs.map(({ id }) => id), some.count, some.total]).toEqual([ids.slice(0, 2), 2, 3]);
+    for (const bad of ['?limit=0', '?limit=x', '?limit=', '?page=2'])
+      expect([bad, (await service.ask(`${path}/jobs${bad}`)).status]).toEqual([bad, 400]);
+
+    const { key } = await service.workspace.createKey(other, now);
+    const headers = { authorization: `Bearer ${key}` };
+    expect(await list('', { headers })).toMatchObject({ jobs: [], count: 0, total: 0 });
+    await becomes(service, { id: ids[0]! }, 'done');
+    for (const at of [`${path}/jobs/${ids[0]}`, `${path}/jobs/${ids[0]}/file`])
+      expect([at, (await service.ask(at, { headers })).status]).toEqual([at, 404]);
+    expect((await service.ask(`${path}/jobs/${ids[0]}`, { method: 'DELETE', headers })).status).toBe(404);
+    expect((await service.ask(`${path}/jobs/${ids[0]}/file`)).status).toBe(200);
+    for (const id of ['nothing', 'x%27', '..%2f..%2fplace'])
+      expect([id, [400, 404].includes((await service.ask(`${path}/jobs/${id}/file`)).status)]).toEqual([id, true]);
+  });
+
+  test('are cancelled while they wait or run, and leave no file', async () => {
     const archive = await archived();
-    const set = ['service.exports.bytes_max=11000'];
-    const service = await serving(archive, { set });
-    const made: Job[] = [];
-    for (;;) {
-      const { status, headers, body } = await service.json<Job>(
-        path,
-        post({ ...ticks, symbols: ['KX A'], to: day0 + hourMs }),
-      );
-      if (status === 503) {
-        expect(headers.get('retry-after')).toBe(String(24 * 3600));
-        break;
-      }
-      made.push(await becomes(service, body, 'done', 'failed'));
-      if (made.at(-1)!.state === 'done') continue;
-      // What is left takes only a smaller one, and then nothing.
-      const left = 11_000 - made.reduce((sum, { file }) => sum + (file?.bytes ?? 0), 0);
-      expect(left).toBeLessThan(made[0]!.file!.bytes);
-      break;
+    const service = await serving(archive);
+    const [running, waiting, last] = [
+      (await service.json<Job>(path, post(ticks))).body,
+      (await service.json<Job>(path, post(ticks))).body,
+      (await service.json<Job>(path, post(ticks))).body,
+    ];
+    await becomes(service, running, 'running');
+    expect((await service.ask(`${path}/jobs/${running.id}/file`)).status).toBe(409);
+    for (const { id } of [waiting, running]) {
+      const { status, body } = await service.json<Job>(`${path}/jobs/${id}`, { method: 'DELETE' });
+      expect([status, body.state, body.finished_at, body.expires_at]).toEqual([
+        ...[200, 'cancelled', now, now + 24 * hourMs],
+      ]);
     }
-    expect(made[0]!.state).toBe('done');
-    expect((await service.ask(`${path}/jobs/${made[0]!.id}`, { method: 'DELETE' })).status).toBe(204);
-    const again = await service.json<Job>(path, post({ ...ticks, symbols: ['KX A'], to: day0 + hourMs }));
-    expect(again.status).toBe(202);
-    expect((await becomes(service, again.body, 'done', 'failed')).state).toBe('done');
+    await becomes(service, last, 'done');
+    expect(exportsOf(archive.layout.root)).toEqual([`${last.id}.csv`]);
+    expect((await service.json<Job>(`${path}/jobs/${running.id}`)).body).toMatchObject({ state: 'cancelled' });
+    expect((await service.ask(`${path}/jobs/${running.id}`, { method: 'DELETE' })).status).toBe(204);
+    expect((await service.ask(`${path}/jobs/${running.id}`)).status).toBe(404);
+  });
+
+  test('are gone with their files once their time is over', async () => {
+    const archive = await archived();
+    let nowMs = now;
+    const clock: Clock = { ...clockAt(now), nowMs: () => nowMs };
+    const service = await serving(archive, { clock, set: ['service.exports.keep_hours=2'] });
+    const done = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done');
+    expect(done.expires_at).toBe(now + 2 * hourMs);
+    nowMs = now + 2 * hourMs - 1;
+    expect((await service.ask(done.file!.url)).status).toBe(200);
+    nowMs = now + 2 * hourMs;
+    expect((await service.ask(done.file!.url)).status).toBe(404);
+    expect((await service.json(`${path}/jobs`)).body).toMatchObject({ jobs: [], total: 0 });
+    // The next job clears away what is over.
+    const next = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done');
+    expect(exportsOf(archive.layout.root)).toEqual([`${next.id}.csv`]);
+  });
+
+  test('whose file was written to, or is gone, are answered with 503', async () => {
+    const archive = await archived();
+    const service = await serving(archive);
+    const done = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done');
+    const file = join(archive.layout.root, '.oddslake/exports', `${done.id}.csv`);
+    writeFileSync(file, 'x'.repeat(done.file!.bytes));
+    expect((await service.ask(done.file!.url)).status).toBe(503);
+    archive.disk.remove(file);
+    expect((await service.ask(done.file!.url)).status).toBe(503);
   });
 });

@@ -1,0 +1,115 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { folder } from './lake.ts';
+import { keyOf, serve, sha256 } from './served-archive.ts';
+
+const ticks = 60_000;
+const url = '/api/v1/export/files/ticks/2026-06-01/part-00.parquet';
+
+/** An archive of one part that grows with every publish, and every version of it by its hash. */
+async function growing() {
+  const root = folder();
+  const archive = opened({ root, parts: 1 });
+  const versions = new Map<string, Buffer>();
+  let generation = 0;
+  async function publishNext(): Promise<string> {
+    generation++;
+    const pairs = Array.from(
+      { length: generation === 1 ? ticks : 500 },
+      (_, i) =>
+        [day0 + (generation === 1 ? i * 1000 : ticks * 1000 + generation * 1e6 + i), Math.sin(i * generation)] as const,
+    );
+    append(archive, answer('KX A', pairs));
+    await publishNow(archive);
+    const bytes = readFileSync(join(root, 'ticks/date=2026-06-01/part-00.parquet'));
+    versions.set(sha256(bytes), bytes);
+    return `"${sha256(bytes)}"`;
+  }
+  await publishNext();
+  return { root, versions, publishNext, key: await keyOf(root) };
+}
+
+const bodyOf = async (answered: Response): Promise<Buffer> => Buffer.from(await answered.arrayBuffer());
+const tagOf = (answered: Response): string => answered.headers.get('etag')!.replaceAll('"', '');
+
+/** Both ways of serving: out of memory, and from an open descriptor. */
+describe.each([
+  ['memory', []],
+  ['the disk', ['--set', 'service.cache_bytes_max=0']],
+])('beside publishes, from %s,', (_way, flags) => {
+  test('a download under way ends as the version that it began as, and its ranges go on with 412', async () => {
+    const { root, publishNext, versions, key } = await growing();
+    const service = await serve(root, key, ...flags);
+    const whole = await service.ask(url);
+    const old = tagOf(whole);
+    const fresh = await publishNext();
+    expect(fresh).not.toBe(`"${old}"`);
+    // Its head came before the publish, most of its body comes after.
+    expect(sha256(await bodyOf(whole))).toBe(old);
+    const range = { range: 'bytes=100-199' };
+    expect((await service.ask(url, { headers: { ...range, 'if-match': `"${old}"` } })).status).toBe(412);
+    const kept = await service.ask(url, { headers: { ...range, 'if-match': fresh } });
+    expect([kept.status, await bodyOf(kept)]).toEqual([206, versions.get(tagOf(kept))!.subarray(100, 200)]);
+    const anew = await service.ask(url, { headers: { ...range, 'if-range': `"${old}"` } });
+    expect([anew.status, anew.headers.get('etag'), sha256(await bodyOf(anew))]).toEqual([
+      ...[200, fresh, fresh.replaceAll('"', '')],
+    ]);
+  });
+
+  test('every answer is of one version, whoever asks how', { timeout: 30_000 }, async () => {
+    const { root, publishNext, versions, key } = await growing();
+    const service = await serve(root, key, ...flags);
+    let isOver = false;
+    const seen: { readonly tag: string; readonly body: Buffer; readonly first: number }[] = [];
+    const refused: number[] = [];
+
+    const whole = async (): Promise<void> => {
+      while (!isOver) {
+        const answered = await service.ask(url);
+        expect(answered.status).toBe(200);
+        seen.push({ tag: tagOf(answered), body: await bodyOf(answered), first: 0 });
+      }
+    };
+    const inRanges = async (ifMatch: boolean): Promise<void> => {
+      while (!isOver) {
+        const head = await service.ask(url, { method: 'HEAD' });
+        const [tag, size] = [tagOf(head), Number(head.headers.get('content-length'))];
+        const pieces: Buffer[] = [];
+        for (let first = 0; first < size; first += Math.ceil(size / 5)) {
+          const range = `bytes=${first}-${Math.min(size, first + Math.ceil(size / 5)) - 1}`;
+          const headers: Record<string, string> = ifMatch ? { range, 'if-match': `"${tag}"` } : { range };
+          const answered = await service.ask(url, { headers });
+          if (answered.status === 412) {
+            refused.push(412);
+            await answered.body?.cancel();
+            break;
+          }
+          expect(answered.status).toBe(206);
+          const body = await bodyOf(answered);
+          pieces.push(body);
+          seen.push({ tag: tagOf(answered), body, first });
+          if (ifMatch) expect(tagOf(answered)).toBe(tag);
+        }
+        const all = Buffer.concat(pieces);
+        if (ifMatch && all.length === size) expect(sha256(all)).toBe(tag);
+      }
+    };
+    const clients = [whole(), inRanges(true), inRanges(true), inRanges(false)];
+    for (let i = 0; i < 8; i++) await publishNext();
+    isOver = true;
+    await Promise.all(clients);
+    expect(new Set(seen.map(({ tag }) => tag)).size).toBeGreaterThan(1);
+    const mixed = seen.filter(
+      ({ tag, body, first }) =>
+        !versions
+          .get(tag)
+          ?.subarray(first, first + body.length)
+          .equals(body),
+    );
+    expect(mixed.length).toBe(0);
+    expect(refused.every((status) => status === 412)).toBe(true);
+    expect(await service.end('SIGTERM')).toBe(0);
+  });
+});

@@ -1,0 +1,49 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { systemRandomBytes } from '../../src/system.ts';
+import { openWorkspace } from '../../src/workspace/workspace.ts';
+import { start } from './lake.ts';
+
+// The service in a process of its own, over an archive at `root`.
+
+export interface ServeProcess {
+  readonly url: string;
+  ask(path: string, init?: RequestInit): Promise<Response>;
+  /** Sends the signal and resolves with the exit code once it is over. */
+  end(signal: NodeJS.Signals): Promise<number | null>;
+}
+
+/** A market data key of the archive's own database. */
+export async function keyOf(root: string): Promise<string> {
+  const workspace = await openWorkspace(join(root, '.oddslake/service.sqlite'), systemRandomBytes);
+  const { key } = await workspace.createKey({ name: 'e2e', expiresAt: null, requestsPerMinute: 1_000_000 }, Date.now());
+  await workspace.close();
+  return key;
+}
+
+export async function serve(root: string, key: string, ...flags: string[]): Promise<ServeProcess> {
+  const { child, ended } = start(['serve', '--output', root, '--json', '--set', 'service.port=0', ...flags]);
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  const line = await new Promise<string>((resolve, reject) => {
+    child.stdout!.once('data', (text: string) => resolve(text));
+    void ended.then(({ stderr }) => reject(new Error(stderr)));
+  });
+  const { url } = JSON.parse(line) as { url: string };
+  return {
+    url,
+    ask: (path, init = {}) =>
+      fetch(`${url}${path}`, { ...init, headers: { ...init.headers, authorization: `Bearer ${key}` } }),
+    async end(signal) {
+      child.kill(signal);
+      return (await ended).code;
+    },
+  };
+}
+
+export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+export const sha256Of = (path: string): string => sha256(readFileSync(path));
