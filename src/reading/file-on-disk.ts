@@ -28,9 +28,6 @@ export interface FileOnDisk {
 /** Bytes that are hashed at once: under a millisecond. */
 const hashedBytes = 512 * 1024;
 
-/** Bytes that are read to be sent; of each reader two such pieces are in memory. */
-const sentBytes = 512 * 1024;
-
 const damaged = (file: ListedFile): DamageError =>
   new DamageError(`${file.path} is damaged: its sha256 differs from what it was written with.`);
 
@@ -106,27 +103,13 @@ async function hash(opened: FileOnDisk, file: ListedFile, room: (at: number, len
   requireSame(opened, file);
 }
 
-/** A stretch of an open file, `first` and `last` included, the next piece being read while one is sent. */
-export async function* piecesOf(
-  opened: FileOnDisk,
-  file: ListedFile,
-  first: number,
-  last: number,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  const read = async (at: number): Promise<Uint8Array> => {
-    const piece = Buffer.allocUnsafeSlow(Math.min(sentBytes, last + 1 - at));
-    const { bytesRead } = await opened.handle.read(piece, 0, piece.length, at);
-    // Whoever writes into it in place breaks off what is being sent: a short answer is seen, a mixture is not.
-    requireSame(opened, file);
-    if (bytesRead === 0) throw damaged(file);
-    return piece.subarray(0, bytesRead);
-  };
-  let next: Promise<Uint8Array> | null = read(first);
-  for (let at = first; next !== null; ) {
-    const piece: Uint8Array = await next;
-    at += piece.length;
-    next = at > last ? null : read(at);
-    next?.catch(() => {});
-    yield piece;
-  }
+/**
+ * Reads from `at` on into a buffer; returns how many bytes, at least one. Whoever writes into the file in place breaks off
+ * what is being sent: a short answer is seen, a mixture is not.
+ */
+export async function readAt(opened: FileOnDisk, file: ListedFile, into: Uint8Array, at: number): Promise<number> {
+  const { bytesRead } = await opened.handle.read(into, 0, into.length, at);
+  requireSame(opened, file);
+  if (bytesRead === 0) throw damaged(file);
+  return bytesRead;
 }

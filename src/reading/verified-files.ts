@@ -9,7 +9,7 @@ import {
   hashOnDisk,
   type ListedFile,
   openOnDisk,
-  piecesOf,
+  readAt,
   readOnDisk,
   requireSame,
 } from './file-on-disk.ts';
@@ -38,8 +38,8 @@ export interface OpenedFile {
   readonly modifiedMs: number | null;
   /** All of it, where it is in memory. */
   readonly bytes: Uint8Array | null;
-  /** The bytes from `first` to `last`, both included. @throws DamageError where the file was written to meanwhile */
-  pieces(first: number, last: number): AsyncIterable<Uint8Array>;
+  /** Reads from `at` on; resolves with how many bytes, at least one. @throws DamageError where it was written to meanwhile */
+  read(into: Uint8Array, at: number): Promise<number>;
   close(): void;
 }
 
@@ -73,14 +73,7 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
 
   async function fromMemory(file: ListedFile): Promise<OpenedFile> {
     const held = kept.get(file.sha256) ?? (await shared(loading, file.sha256, () => load(file)));
-    const close = lent.take(file.sha256, held.bytes.length);
-    return {
-      ...held,
-      close,
-      async *pieces(first, last) {
-        yield held.bytes.subarray(first, last + 1);
-      },
-    };
+    return inMemory(held, lent.take(file.sha256, held.bytes.length));
   }
 
   async function fromDisk(file: ListedFile): Promise<OpenedFile> {
@@ -95,7 +88,7 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
     return {
       modifiedMs: opened.modifiedMs,
       bytes: null,
-      pieces: (first, last) => piecesOf(opened, file, first, last),
+      read: (into, at) => readAt(opened, file, into, at),
       close() {
         // It waits for a read that is under way.
         if (isOpen) void opened.handle.close();
@@ -128,6 +121,15 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
       file.bytes <= bytesMax * shareMax && lent.hasRoom(file.sha256, file.bytes) ? fromMemory(file) : fromDisk(file),
   };
 }
+
+/** What is in memory as an open file. */
+export const inMemory = ({ bytes, modifiedMs }: Held, close = (): void => {}): OpenedFile => ({
+  ...{ bytes, modifiedMs, close },
+  async read(into, at) {
+    into.set(bytes.subarray(at, at + into.length));
+    return Math.min(into.length, bytes.length - at);
+  },
+});
 
 const timeOf = (archive: Archive, file: ListedFile): number | null =>
   statSync(locate(archive, file.path), { throwIfNoEntry: false })?.mtimeMs ?? null;

@@ -1,8 +1,8 @@
-import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Random } from '../core/clock.ts';
 import type { OpenedFile } from '../reading/verified-files.ts';
 import { type ByteRange, rangesOf } from './byte-ranges.ts';
+import { FileStream } from './file-stream.ts';
 import { allowsRange, judge, tagOf } from './preconditions.ts';
 import { ProblemError } from './problem.ts';
 
@@ -61,7 +61,7 @@ export async function sendFile(
   reply.type(file.type).header('content-length', last - first + 1);
   if (method === 'HEAD') return reply.send();
   if (opened.bytes !== null) return reply.send(opened.bytes.subarray(first, last + 1));
-  return reply.send(streamOf(opened.pieces(first, last)));
+  return reply.send(new FileStream(opened, parts));
 }
 
 function answered(file: SentFile, verdict: ReturnType<typeof judge>, reply: FastifyReply): FastifyReply | null {
@@ -77,8 +77,6 @@ function answered(file: SentFile, verdict: ReturnType<typeof judge>, reply: Fast
 const wholeOf = ({ bytes }: SentFile): ByteRange => ({ first: 0, last: bytes - 1 });
 
 const rangeText = ({ bytes }: SentFile, { first, last }: ByteRange): string => `bytes ${first}-${last}/${bytes}`;
-
-const streamOf = (pieces: AsyncIterable<Uint8Array>): Readable => Readable.from(pieces, { objectMode: false });
 
 /** Several ranges, as multipart/byteranges. */
 function sendMany(
@@ -99,16 +97,10 @@ function sendMany(
     ),
   );
   const end = Buffer.from(`\r\n--${boundary}--\r\n`);
-  async function* pieces() {
-    for (const [i, { first, last }] of ranges.entries()) {
-      yield heads[i]!;
-      yield* opened.pieces(first, last);
-    }
-    yield end;
-  }
+  const segments = [...ranges.flatMap((range, i) => [heads[i]!, range]), end];
   const length = ranges.reduce((sum, { first, last }, i) => sum + heads[i]!.length + last - first + 1, end.length);
   return reply
     .type(`multipart/byteranges; boundary=${boundary}`)
     .header('content-length', length)
-    .send(streamOf(pieces()));
+    .send(new FileStream(opened, segments));
 }

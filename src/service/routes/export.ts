@@ -15,6 +15,7 @@ import {
 } from '../../contract/export.ts';
 import { paths } from '../../contract/paths.ts';
 import { DamageError } from '../../core/errors.ts';
+import { inMemory } from '../../reading/verified-files.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
 import { sendFile } from '../send-file.ts';
@@ -42,12 +43,7 @@ export function exportRoutes(app: App, context: ServiceContext): void {
       const { since } = request.query;
       if (since !== undefined) return changes(context, since);
       const bytes = published();
-      const opened = {
-        ...{ bytes, modifiedMs: null, close: () => {} },
-        async *pieces(first: number, last: number) {
-          yield bytes.subarray(first, last + 1);
-        },
-      };
+      const opened = inMemory({ bytes, modifiedMs: null });
       const file = { bytes: bytes.length, sha256: sha256(bytes), type: 'application/json; charset=utf-8' };
       return sendFile({ ...file, open: async () => opened }, ...plain(request, reply), context.random);
     },

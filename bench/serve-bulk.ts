@@ -1,0 +1,175 @@
+/**
+ * Bulk download from the service against nginx serving the same files: in turn, over loopback, by a client in a process of
+ * its own that throws the bytes away. The goal is 0.8 of nginx. Needs nginx (Debian: apt-get install nginx-light).
+ * Run: node bench/serve-bulk.ts [ROUNDS]
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash, randomFillSync } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { openArchive } from '../src/archive/archive.ts';
+import { systemDisk } from '../src/archive/disk.ts';
+import { manifestText, type PublishedFile } from '../src/archive/manifest.ts';
+import { setMeta } from '../src/state/state.ts';
+import { systemClock, systemRandomBytes } from '../src/system.ts';
+import { openWorkspace } from '../src/workspace/workspace.ts';
+
+const mebibyte = 1024 * 1024;
+/** Each round downloads about as much of either size. */
+const cases = [
+  { name: '64 MB', bytes: 64 * mebibyte, times: 12, date: '2026-01-01' },
+  { name: '1 GB', bytes: 1024 * mebibyte, times: 1, date: '2026-01-02' },
+];
+
+/** Downloads `times` times over one connection; resolves with the seconds that it took. */
+async function download(url: string, key: string, times: number, wanted: number): Promise<number> {
+  const { hostname, port, pathname } = new URL(url);
+  const head = `GET ${pathname} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${key}\r\n\r\n`;
+  const buffer = Buffer.allocUnsafeSlow(mebibyte);
+  let [left, isHead] = [0, true];
+  let answered = Promise.withResolvers<void>();
+  const socket = connect({
+    ...{ host: hostname, port: Number(port) },
+    onread: {
+      buffer,
+      callback(count) {
+        let body = count;
+        if (isHead) {
+          const text = buffer.toString('latin1', 0, Math.min(count, 4096));
+          const end = text.indexOf('\r\n\r\n');
+          const length = Number(/content-length: (\d+)/i.exec(text)?.[1]);
+          if (!text.startsWith('HTTP/1.1 200') || length !== wanted) answered.reject(new Error(text));
+          [left, isHead, body] = [length, false, count - end - 4];
+        }
+        left -= body;
+        if (left === 0) answered.resolve();
+        return true;
+      },
+    },
+  });
+  await once(socket, 'connect');
+  const started = performance.now();
+  for (let i = 0; i < times; i++) {
+    [answered, isHead] = [Promise.withResolvers<void>(), true];
+    socket.write(head);
+    await answered.promise;
+  }
+  socket.destroy();
+  return (performance.now() - started) / 1000;
+}
+
+/** Files of noise, as published ones: the service looks at hashes only. */
+function makeArchive(root: string): void {
+  const options = { root, create: true, upstream: 'https://bench.test', parts: 1, writer: 'bench', settleMs: 0 };
+  const archive = openArchive(options, systemDisk);
+  const files = cases.map(({ bytes, date }): PublishedFile => {
+    const path = `ticks/date=${date}/part-00.parquet`;
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    const hash = createHash('sha256');
+    const file = openSync(join(root, path), 'w');
+    for (let at = 0; at < bytes; at += mebibyte) {
+      const piece = randomFillSync(Buffer.alloc(mebibyte));
+      hash.update(piece);
+      writeSync(file, piece);
+    }
+    closeSync(file);
+    const facts = { rows: 0, t_min: null, t_max: null, symbols: 0, generation: 1 };
+    return { path, date, bytes, sha256: hash.digest('hex'), ...facts };
+  });
+  const manifest = archive.manifest();
+  const datasets = { ...manifest.datasets, ticks: { files } };
+  writeFileSync(join(root, 'manifest.json'), manifestText({ ...manifest, generation: 1, datasets }));
+  setMeta(archive.state.db, 'generation', '1');
+  archive.close();
+}
+
+async function startNginx(nginx: string, root: string, folder: string): Promise<{ child: ChildProcess; url: string }> {
+  const free = createServer().listen(0, '127.0.0.1');
+  await once(free, 'listening');
+  const { port } = free.address() as { port: number };
+  free.close();
+  const file = join(folder, 'nginx.conf');
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'];
+  writeFileSync(
+    file,
+    `daemon off; worker_processes 1; pid ${folder}/nginx.pid; error_log ${folder}/error.log;
+${process.getuid?.() === 0 ? 'user root;' : ''}
+events { worker_connections 64; }
+http { access_log off; sendfile on; tcp_nopush on; etag on;
+${temporary.map((name) => `${name}_temp_path ${folder}/${name};`).join('\n')}
+server { listen 127.0.0.1:${port}; root ${root}; } }`,
+  );
+  const child = spawn(nginx, ['-p', folder, '-c', file], { stdio: ['ignore', 'inherit', 'inherit'] });
+  const url = `http://127.0.0.1:${port}`;
+  for (let i = 0; i < 100; i++) {
+    if (
+      await fetch(`${url}/manifest.json`).then(
+        ({ ok }) => ok,
+        () => false,
+      )
+    )
+      break;
+    await systemClock.sleep(50);
+  }
+  return { child, url };
+}
+
+async function startService(root: string): Promise<{ child: ChildProcess; url: string; key: string }> {
+  const workspace = await openWorkspace(join(root, '.oddslake/service.sqlite'), systemRandomBytes);
+  const { key } = await workspace.createKey({ name: 'bench', expiresAt: null, requestsPerMinute: 10_000_000 }, 0);
+  await workspace.close();
+  const main = new URL('../bin/main.ts', import.meta.url).pathname;
+  const args = [main, 'serve', '--output', root, '--json', '--set', 'service.port=0'];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const [line] = (await once(child.stdout!, 'data')) as [Buffer];
+  return { child, url: (JSON.parse(line.toString()) as { url: string }).url, key };
+}
+
+/** MB/s, by a client that is a process of its own. */
+function speed(url: string, key: string, { times, bytes }: (typeof cases)[number]): number {
+  const args = [import.meta.filename, 'client', url, key, String(times), String(bytes)];
+  return (times * bytes) / 1e6 / Number(execFileSync(process.execPath, args, { encoding: 'utf8' }));
+}
+
+const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+
+async function compare(nginx: string, rounds: number): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'oddslake-bench-bulk-'));
+  const root = join(folder, 'lake');
+  makeArchive(root);
+  const [peer, service] = [await startNginx(nginx, root, folder), await startService(root)];
+  try {
+    for (const one of cases) {
+      const ours = `${service.url}/api/v1/export/files/ticks/${one.date}/part-00.parquet`;
+      const theirs = `${peer.url}/ticks/date=${one.date}/part-00.parquet`;
+      // Once unmeasured: the service checks the hash, both warm up.
+      speed(ours, service.key, one);
+      speed(theirs, 'none', one);
+      const pairs = Array.from({ length: rounds }, () => [speed(ours, service.key, one), speed(theirs, 'none', one)]);
+      const [own, other] = [median(pairs.map(([a]) => a!)), median(pairs.map(([, b]) => b!))];
+      const share = median(pairs.map(([a, b]) => a! / b!));
+      console.log(
+        `${one.name}: ${own.toFixed(0)} MB/s, nginx ${other.toFixed(0)} MB/s: ${share.toFixed(2)} of it (median of ${rounds})`,
+      );
+    }
+  } finally {
+    for (const { child } of [peer, service]) {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    }
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const [mode, ...rest] = process.argv.slice(2);
+if (mode === 'client') {
+  const [url, key, times, bytes] = rest;
+  console.log(await download(url!, key!, Number(times), Number(bytes)));
+} else {
+  const nginx = ['/usr/sbin/nginx', '/usr/bin/nginx', '/usr/local/sbin/nginx'].find((path) => existsSync(path));
+  if (nginx === undefined) console.log('skipped: nginx is not installed here');
+  else await compare(nginx, Number(mode ?? 5));
+}
