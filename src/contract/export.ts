@@ -1,26 +1,22 @@
 import { type TSchema, Type } from 'typebox';
 
-/* Bulk export: the manifest, the published files as they are, and jobs that make a file of one slice. */
+/* Bulk export: the manifest and the published files as they are. */
 
 /** Every dataset that is published; those with days have their files below a date. */
 const datedDatasets = [
   ...['ticks', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts'],
 ] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
-export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 
-/** The greatest time that a JavaScript date can be. */
-const epochMsMax = 8_640_000_000_000_000;
-
-const oneOf = (names: readonly string[], description: string) =>
+export const oneOf = (names: readonly string[], description: string) =>
   Type.Unsafe<string>({ type: 'string', enum: [...names], description });
-const nullable = <S extends TSchema>(schema: S, description: string) =>
+export const nullable = <S extends TSchema>(schema: S, description: string) =>
   Type.Union([schema, Type.Null()], { description });
-const epochMs = Type.Integer();
-const text = Type.String();
-const Count = (description: string) => Type.Integer({ minimum: 0, description });
-const Sha256 = (description: string) => Type.String({ pattern: '^[0-9a-f]{64}$', description });
-const GeneratedAt = Type.Integer({ description: 'When the answer was generated, epoch milliseconds.' });
+export const epochMs = Type.Integer();
+export const text = Type.String();
+export const Count = (description: string) => Type.Integer({ minimum: 0, description });
+export const Sha256 = (description: string) => Type.String({ pattern: '^[0-9a-f]{64}$', description });
+export const GeneratedAt = Type.Integer({ description: 'When the answer was generated, epoch milliseconds.' });
 
 export const ExportQuery = Type.Object(
   {
@@ -122,96 +118,25 @@ export const FileHeaders = Type.Object({
   'if-unmodified-since': Type.Optional(Type.String({ description: '412 where it was written since.' })),
 });
 
-export const ExportRequest = Type.Object(
-  {
-    dataset: oneOf(exportDatasets, 'The dataset.'),
-    symbols: Type.Optional(
-      Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
-        maxItems: 1000,
-        description: 'Only these symbols, each of which has to be known; without them, or with none, all.',
-      }),
-    ),
-    from: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'Start, included, epoch milliseconds.' }),
-    ),
-    to: Type.Optional(Type.Integer({ minimum: 0, maximum: epochMsMax, description: 'End, excluded.' })),
-    format: oneOf(exportFormats, 'How the file is written.'),
-  },
-  { additionalProperties: false, description: 'One slice of one dataset.' },
-);
+const binary = { schema: { type: 'string', format: 'binary' } };
 
-export const ExportRequestHeaders = Type.Object({
-  'idempotency-key': Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 255,
-      description: 'Sent again with the same body, the job that it made is answered; with another one, 422.',
-    }),
-  ),
-});
+/** What a file is answered with, for the document: its bytes as one of these types, some of them, or nothing new. */
+export const fileAnswers = (types: readonly string[]) => {
+  const content = Object.fromEntries(types.map((type) => [type, binary]));
+  return {
+    200: { description: 'The file, its sha256 checked.', headers: fileAnswerHeaders, content },
+    206: {
+      description: 'The range asked for; several of them as multipart/byteranges.',
+      headers: fileAnswerHeaders,
+      content: { ...content, 'multipart/byteranges': binary },
+    },
+    304: Type.Null({ description: 'It is still what the client has.' }),
+  };
+};
 
-export const jobStates = ['waiting', 'running', 'done', 'failed', 'cancelled'] as const;
-
-export const ExportJob = Type.Object(
-  {
-    id: Type.String({ description: 'Names it.' }),
-    state: oneOf(jobStates, 'waiting and running go on by themselves; the others are final.'),
-    dataset: oneOf(exportDatasets, 'As asked.'),
-    symbols: Type.Array(Type.String(), { description: 'As asked, each once; none: all.' }),
-    from: nullable(epochMs, 'As asked; null: open.'),
-    to: nullable(epochMs, 'As asked; null: open.'),
-    format: oneOf(exportFormats, 'As asked.'),
-    progress: Type.Object({
-      rows_done: Count('Rows written.'),
-      rows_total: nullable(Type.Integer({ minimum: 0 }), 'Rows to write; null until they are counted.'),
-    }),
-    created_at: Type.Integer({ description: 'When it was asked for, epoch milliseconds.' }),
-    finished_at: nullable(epochMs, 'When it was done, failed or cancelled; else null.'),
-    expires_at: nullable(epochMs, 'When it and its file are removed; null while it is not finished.'),
-    file: nullable(
-      Type.Object({
-        url: Type.String({ description: 'Its address, relative to this service.' }),
-        bytes: Count('Its size.'),
-        sha256: Sha256('Of its bytes, in hex: its ETag.'),
-        rows: Count('Rows in it.'),
-        generation: Count('The generation of the archive that it is a slice of.'),
-      }),
-      'What was made, once it is done.',
-    ),
-    error: nullable(text, 'Why it failed; else null.'),
-  },
-  { description: 'An export that was asked for.' },
-);
-
-export const JobsQuery = Type.Object(
-  {
-    limit: Type.Optional(
-      Type.Integer({ minimum: 1, default: 100, description: 'Most jobs of the answer; above 2000 it is cut to that.' }),
-    ),
-  },
-  { additionalProperties: false },
-);
-
-export const JobsAnswer = Type.Object({
-  jobs: Type.Array(ExportJob, { description: 'Newest first.' }),
-  count: Count('Number of jobs in this answer.'),
-  total: Count('Number of all jobs of this key.'),
-  generated_at: GeneratedAt,
-});
-
-export const JobPath = Type.Object(
-  { id: Type.String({ pattern: '^[0-9a-z]{1,40}$', description: 'The job.' }) },
-  { additionalProperties: false },
-);
-
-/** A body that is bytes, for the document. */
-export const bytesOf = (type: string, description: string) => ({
-  description,
-  headers: {
-    etag: { type: 'string', description: 'The sha256 in hex, strong.' },
-    'repr-digest': { type: 'string', description: 'The sha256 of the whole file (RFC 9530).' },
-    'accept-ranges': { type: 'string', description: 'bytes' },
-    'last-modified': { type: 'string', description: 'When the file was written.' },
-  },
-  content: { [type]: { schema: { type: 'string', format: 'binary' } } },
-});
+const fileAnswerHeaders = {
+  etag: { type: 'string', description: 'The sha256 in hex, strong.' },
+  'repr-digest': { type: 'string', description: 'The sha256 of the whole file (RFC 9530).' },
+  'accept-ranges': { type: 'string', description: 'bytes' },
+  'last-modified': { type: 'string', description: 'When the file was written, where that is known.' },
+};

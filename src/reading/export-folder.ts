@@ -20,7 +20,7 @@ export function placeOf({ disk, layout }: Archive, random: Random): string {
   const file = join(at, placeName);
   if (disk.size(file) === null) {
     disk.makeFolder(at);
-    const draft = join(at, `.${placeName}.oddslake-${process.pid}-${randomWord(random)}`);
+    const draft = join(layout.private, `next-${placeName}-${process.pid}-${randomWord(random)}`);
     disk.write(draft, Buffer.from(randomWord(random) + randomWord(random)));
     try {
       disk.link(draft, file);

@@ -48,13 +48,11 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
   let current: { readonly id: string; readonly cancel: AbortController } | null = null;
 
   async function work(): Promise<void> {
-    // What an earlier process of this number had begun: this one has begun nothing yet.
-    let left = [me];
     while (!stopping.signal.aborted) {
       try {
-        const dead = [...left, ...(await jobs.runners()).filter((pid) => isGone(pid))];
-        await jobs.releaseAll(dead);
-        left = [];
+        // Nothing is under way here: what counts as ours is of an earlier process of this number, or of a finish that was
+        // not written down.
+        await jobs.releaseAll((await jobs.runners()).filter((pid) => pid === me || isGone(pid)));
         await jobs.expire(clock.nowMs());
         await removeStray(archive, jobs);
         const job = stopping.signal.aborted ? null : await jobs.take(me);

@@ -164,6 +164,8 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
     return row === undefined ? null : read(row);
   }
   async function addIn(tx: Transaction<Tables>, job: NewJob, waitingMax: number, keptMax: number) {
+    // A write first: SQLite refuses one that comes after a read where another process has written in between.
+    await tx.deleteFrom('export_jobs').where('id', '=', job.id).execute();
     const known = await knownAs(tx, job);
     if (known !== null) return { known };
     const own = rows(tx).where('key_id', '=', job.key_id);
@@ -249,8 +251,10 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
       const found = await rows().where('state', '=', 'running').select('runner').distinct().execute();
       return found.map(({ runner }) => Number(runner));
     },
-    releaseAll: async (runners) =>
-      void (await changed().where('state', '=', 'running').where('runner', 'in', runners).set(again).execute()),
+    async releaseAll(runners) {
+      if (runners.length === 0) return;
+      await changed().where('state', '=', 'running').where('runner', 'in', runners).set(again).execute();
+    },
     expire: async (nowMs) => void (await gone().where('expires_at', '<=', nowMs).execute()),
     withFiles: async () =>
       (await rows().where('state', 'in', ['running', 'done']).select('id').execute()).map(({ id }) => id),

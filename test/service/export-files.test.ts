@@ -141,6 +141,18 @@ test('a file that was checked and is written to in place afterwards is checked a
   expect((await ask(path)).status).toBe(503);
 });
 
+test('checked files are kept in memory, as far as the settings let them', async () => {
+  for (const [bytesMax, status] of [
+    [100_000, 200],
+    [5000, 503],
+  ]) {
+    const { ask, path, archive, file } = await served({ set: [`service.cache_bytes_max=${bytesMax}`] });
+    expect((await ask(path)).status).toBe(200);
+    archive.disk.remove(join(archive.layout.root, file.path));
+    expect([bytesMax, (await ask(path)).status]).toEqual([bytesMax, status]);
+  }
+});
+
 describe('conditions', () => {
   test('on the tag: 304 for what the client has, 412 for what it no longer finds', async () => {
     const { ask, path, file, bytes } = await served();

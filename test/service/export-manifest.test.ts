@@ -4,7 +4,8 @@ import { expect, test } from 'vitest';
 import { datasetNames } from '../../src/archive/datasets.ts';
 import { exportFormats as writable } from '../../src/archive/export-file.ts';
 import { shapes } from '../../src/archive/slice.ts';
-import { exportDatasets, exportFormats, FilePath } from '../../src/contract/export.ts';
+import { exportDatasets, FilePath } from '../../src/contract/export.ts';
+import { exportFormats } from '../../src/contract/export-jobs.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { serving } from './serving.ts';
 

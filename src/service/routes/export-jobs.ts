@@ -1,27 +1,25 @@
-import type { Type } from 'typebox';
-import type { DatasetName } from '../../archive/datasets.ts';
-import { shapes } from '../../archive/slice.ts';
+import { Type } from 'typebox';
+import { FileHeaders, fileAnswers } from '../../contract/export.ts';
 import {
-  bytesOf,
   ExportJob,
   ExportRequest,
   ExportRequestHeaders,
-  FileHeaders,
   JobPath,
   JobsAnswer,
   JobsQuery,
-} from '../../contract/export.ts';
+} from '../../contract/export-jobs.ts';
 import { paths } from '../../contract/paths.ts';
 import { exportPath, placeOf, randomWord, removeExport } from '../../reading/export-folder.ts';
 import { startExportRunner } from '../../reading/export-runner.ts';
-import { oneSymbol } from '../../state/symbols.ts';
 import { type ExportJobRow, exportJobs } from '../../workspace/export-jobs.ts';
 import { holderOf } from '../access.ts';
 import type { ServiceContext } from '../context.ts';
+import { jobOf, urlOf } from '../export-answer.ts';
+import { isSame, requireSensible } from '../export-request.ts';
 import { ProblemError } from '../problem.ts';
 import { sendFile } from '../send-file.ts';
 import type { App } from '../server.ts';
-import { parquetType, partial, plain } from './export.ts';
+import { parquetType, plain } from './export.ts';
 
 /** Finished jobs of one key that are kept, and jobs of one answer. */
 const keptMax = 1000;
@@ -35,8 +33,6 @@ const types: Readonly<Record<string, string>> = {
   ndjson: 'application/x-ndjson',
   arrow: 'application/vnd.apache.arrow.file',
 };
-
-type Request = Type.Static<typeof ExportRequest>;
 
 /** `POST /api/v1/export` and the jobs that it makes; a runner works them off while the service runs. */
 export function exportJobRoutes(app: App, context: ServiceContext): void {
@@ -131,7 +127,7 @@ export function exportJobRoutes(app: App, context: ServiceContext): void {
         summary: 'Cancels an export that is not finished, or removes a finished one and its file',
         tags: ['export'],
         params: JobPath,
-        response: { 200: ExportJob, 204: { description: 'It was finished, and is removed.' } },
+        response: { 200: ExportJob, 204: Type.Null({ description: 'It was finished, and is removed.' }) },
       },
     },
     async (request, reply) => {
@@ -144,7 +140,7 @@ export function exportJobRoutes(app: App, context: ServiceContext): void {
       }
       await jobs.remove(job.id);
       removeExport(archive, job);
-      return reply.code(204).send();
+      return reply.code(204).send(null);
     },
   );
 
@@ -156,7 +152,7 @@ export function exportJobRoutes(app: App, context: ServiceContext): void {
       tags: ['export'],
       params: JobPath,
       headers: FileHeaders,
-      response: { 200: bytesOf('application/octet-stream', 'The file.'), ...partial('application/octet-stream') },
+      response: fileAnswers(Object.values(types).map((type) => type.split(';')[0]!)),
     },
     handler: async (request, reply) => {
       const http = plain(request, reply);
@@ -178,48 +174,4 @@ export function exportJobRoutes(app: App, context: ServiceContext): void {
       headers: { 'retry-after': String(seconds) },
     });
   }
-}
-
-/** The request, each symbol once. Throws where a field is no use, naming it. */
-function requireSensible({ archive }: ServiceContext, asked: Request): Request {
-  const { dataset, from, to } = asked;
-  const symbols = [...new Set(asked.symbols ?? [])];
-  const unknown = symbols.filter((symbol) => oneSymbol(archive.state.db, symbol) === undefined);
-  const timeless = shapes[dataset as DatasetName].span === null;
-  const errors = [
-    ...unknown.map((symbol) => ({
-      name: `symbols.${asked.symbols!.indexOf(symbol)}`,
-      reason: 'is no symbol that this archive knows',
-    })),
-    ...(timeless && from !== undefined ? [{ name: 'from', reason: `${dataset} has no time` }] : []),
-    ...(timeless && to !== undefined ? [{ name: 'to', reason: `${dataset} has no time` }] : []),
-    ...(from !== undefined && to !== undefined && from >= to
-      ? [{ name: 'to', reason: 'expected a time after from' }]
-      : []),
-  ];
-  if (errors.length > 0) throw new ProblemError(400, 'The export cannot be made as it is asked for.', { errors });
-  return { ...asked, symbols };
-}
-
-const askedFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as const;
-
-type AskedRow = Pick<ExportJobRow, (typeof askedFields)[number]>;
-
-const isSame = (a: AskedRow, b: AskedRow): boolean => askedFields.every((name) => a[name] === b[name]);
-
-const urlOf = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
-
-const jobOf = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
-  ...{ id: row.id, state: row.state, dataset: row.dataset, symbols: JSON.parse(row.symbols) as string[] },
-  ...{ from: row.from_ms, to: row.to_ms, format: row.format },
-  progress: { rows_done: row.rows_done, rows_total: row.rows_total },
-  ...{ created_at: row.created_at, finished_at: row.finished_at, expires_at: row.expires_at },
-  file: fileOf(row),
-  error: row.error,
-});
-
-function fileOf(row: ExportJobRow) {
-  const { bytes, sha256, rows, generation } = row;
-  if (bytes === null || sha256 === null || rows === null || generation === null) return null;
-  return { url: `${urlOf(row)}/file`, bytes, sha256, rows, generation };
 }

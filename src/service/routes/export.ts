@@ -5,11 +5,11 @@ import type { DatasetName } from '../../archive/datasets.ts';
 import { sha256 } from '../../archive/disk.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import {
-  bytesOf,
   ChangesAnswer,
   ExportQuery,
   FileHeaders,
   FilePath,
+  fileAnswers,
   ManifestAnswer,
   SymbolsPath,
 } from '../../contract/export.ts';
@@ -37,7 +37,7 @@ export function exportRoutes(app: App, context: ServiceContext): void {
       tags: ['export'],
       querystring: ExportQuery,
       headers: FileHeaders,
-      response: { 200: Type.Union([ManifestAnswer, ChangesAnswer]), ...partial('application/json') },
+      response: { ...fileAnswers(['application/json']), 200: Type.Union([ManifestAnswer, ChangesAnswer]) },
     },
     handler: async (request, reply) => {
       const { since } = request.query;
@@ -54,10 +54,7 @@ export function exportRoutes(app: App, context: ServiceContext): void {
       summary: 'A published file, byte for byte',
       tags: ['export'],
       headers: FileHeaders,
-      response: {
-        200: bytesOf(parquetType, 'The file, its sha256 checked.'),
-        ...partial(parquetType),
-      },
+      response: fileAnswers([parquetType]),
     },
   };
   app.route({
@@ -82,18 +79,6 @@ export function exportRoutes(app: App, context: ServiceContext): void {
     },
   });
 }
-
-/** Answers beside the whole file. */
-export const partial = (type: string) => ({
-  206: {
-    ...bytesOf(type, 'The range asked for; several of them as multipart/byteranges.'),
-    content: {
-      [type]: { schema: { type: 'string', format: 'binary' } },
-      'multipart/byteranges': { schema: { type: 'string', format: 'binary' } },
-    },
-  },
-  304: { description: 'It is still what the client has.' },
-});
 
 /** A route's own types are of no use to what all files are sent by. */
 export const plain = (request: unknown, reply: unknown): [FastifyRequest, FastifyReply] => [

@@ -1,0 +1,38 @@
+import type { Type } from 'typebox';
+import type { DatasetName } from '../archive/datasets.ts';
+import { shapes } from '../archive/slice.ts';
+import type { ExportRequest } from '../contract/export-jobs.ts';
+import { oneSymbol } from '../state/symbols.ts';
+import type { ExportJobRow } from '../workspace/export-jobs.ts';
+import type { ServiceContext } from './context.ts';
+import { ProblemError } from './problem.ts';
+
+type Request = Type.Static<typeof ExportRequest>;
+
+/** The request, each symbol once. Throws where a field is no use, naming it. */
+export function requireSensible({ archive }: ServiceContext, asked: Request): Request {
+  const { dataset, from, to } = asked;
+  const symbols = [...new Set(asked.symbols ?? [])];
+  const unknown = symbols.filter((symbol) => oneSymbol(archive.state.db, symbol) === undefined);
+  const timeless = shapes[dataset as DatasetName].span === null;
+  const errors = [
+    ...unknown.map((symbol) => ({
+      name: `symbols.${asked.symbols!.indexOf(symbol)}`,
+      reason: 'is no symbol that this archive knows',
+    })),
+    ...(timeless && from !== undefined ? [{ name: 'from', reason: `${dataset} has no time` }] : []),
+    ...(timeless && to !== undefined ? [{ name: 'to', reason: `${dataset} has no time` }] : []),
+    ...(from !== undefined && to !== undefined && from >= to
+      ? [{ name: 'to', reason: 'expected a time after from' }]
+      : []),
+  ];
+  if (errors.length > 0) throw new ProblemError(400, 'The export cannot be made as it is asked for.', { errors });
+  return { ...asked, symbols };
+}
+
+const askedFields = ['dataset', 'symbols', 'from_ms', 'to_ms', 'format'] as const;
+
+type AskedRow = Pick<ExportJobRow, (typeof askedFields)[number]>;
+
+/** Whether two jobs are of the same request. */
+export const isSame = (a: AskedRow, b: AskedRow): boolean => askedFields.every((name) => a[name] === b[name]);
