@@ -1,59 +1,13 @@
 import { createHash } from 'node:crypto';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/datasets.ts';
 import { decodeRows } from '../../src/archive/parquet.ts';
 import type { Clock } from '../../src/core/clock.ts';
-import { answer, append, clockAt, day0, hourMs, now, opened, publishNow } from '../archive/scratch.ts';
-import { type Serving, serving } from './serving.ts';
-
-const path = '/api/v1/export';
-
-interface Job {
-  readonly id: string;
-  readonly state: string;
-  readonly finished_at: number | null;
-  readonly expires_at: number | null;
-  readonly error: string | null;
-  readonly file: { url: string; bytes: number; sha256: string; rows: number; generation: number } | null;
-}
-
-async function archived() {
-  const archive = opened({ parts: 2 });
-  for (const symbol of ['KX A', 'KX B'])
-    append(
-      archive,
-      answer(
-        symbol,
-        Array.from({ length: 300 }, (_, i) => [day0 + i * 60_000, (i % 100) / 100]),
-      ),
-    );
-  await publishNow(archive);
-  return archive;
-}
-
-const post = (body: unknown, headers: Record<string, string> = {}): RequestInit => ({
-  ...{ method: 'POST', body: JSON.stringify(body) },
-  headers: { 'content-type': 'application/json', ...headers },
-});
-
-const other = { name: 'other', expiresAt: null, requestsPerMinute: 1_000_000 };
-const ticks = { dataset: 'ticks', format: 'csv' };
-
-/** The job once it is in one of these states. */
-async function becomes({ json }: Serving, { id }: Pick<Job, 'id'>, ...states: string[]): Promise<Job> {
-  for (;;) {
-    const { body } = await json<Job>(`${path}/jobs/${id}`);
-    if (states.includes(body.state)) return body;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-}
-
-const errorsOf = (body: Record<string, unknown>): string[] =>
-  ((body.errors ?? []) as { name: string }[]).map(({ name }) => name).sort();
-
-const exportsOf = (root: string): string[] => readdirSync(join(root, '.oddslake/exports')).filter((n) => n !== 'place');
+import { clockAt, day0, hourMs, now } from '../archive/scratch.ts';
+import { archived, becomes, exportsOf, type Job, other, path, post, ticks } from './exporting.ts';
+import { serving } from './serving.ts';
 
 describe('an export', () => {
   test('is asked for, followed and fetched', async () => {
@@ -138,70 +92,6 @@ describe('an export', () => {
     expect((await service.ask(`${path}/jobs/${fits.id}`, { method: 'DELETE' })).status).toBe(204);
     expect(exportsOf(archive.layout.root)).toEqual([]);
     expect((await service.json(path, post(one))).status).toBe(202);
-  });
-});
-
-describe('a request for an export', () => {
-  test('is refused by the names of the fields that are no use', async () => {
-    const { json } = await serving(await archived());
-    const { symbols, ...good } = { ...ticks, symbols: ['KX A'] };
-    for (const [body, names] of [
-      [{}, ['dataset', 'format']],
-      [{ ...good, dataset: 'trades' }, ['dataset']],
-      [{ ...good, dataset: '__proto__' }, ['dataset']],
-      [{ ...good, format: 'xlsx' }, ['format']],
-      [{ ...good, more: 1 }, ['more']],
-      [{ ...good, from: -1 }, ['from']],
-      [{ ...good, from: 1.5 }, ['from']],
-      [{ ...good, from: '1' }, ['from']],
-      [{ ...good, to: 1e300 }, ['to']],
-      [{ ...good, from: 5, to: 5 }, ['to']],
-      [{ ...good, dataset: 'symbols', from: 5, to: 6 }, ['from', 'to']],
-      [{ ...good, symbols: 'KX A' }, ['symbols']],
-      [{ ...good, symbols: [''] }, ['symbols.0']],
-      [{ ...good, symbols: [...symbols, 'NOBODY', "' or 1=1 --"] }, ['symbols.1', 'symbols.2']],
-      [{ ...good, symbols: Array.from({ length: 1001 }, () => 'KX A') }, ['symbols']],
-    ] as const) {
-      const { status, body: told } = await json(path, post(body));
-      expect([JSON.stringify(body).slice(0, 80), status, errorsOf(told)]).toEqual([
-        ...[JSON.stringify(body).slice(0, 80), 400, names],
-      ]);
-    }
-  });
-
-  test('has to be JSON, and within bounds', async () => {
-    const { ask } = await serving(opened());
-    const status = async (body: string, type: string) =>
-      (await ask(path, { method: 'POST', body, headers: { 'content-type': type } })).status;
-    expect(await status('{"dataset":', 'application/json')).toBe(400);
-    expect(await status('null', 'application/json')).toBe(400);
-    expect(await status(JSON.stringify(ticks), 'application/xml')).toBe(415);
-    expect(await status(JSON.stringify({ ...ticks, more: ' '.repeat(70_000) }), 'application/json')).toBe(413);
-    expect((await ask(path, { method: 'POST', headers: { authorization: '' } })).status).toBe(401);
-  });
-
-  test('that is sent again with its idempotency key makes no second job', async () => {
-    const service = await serving(await archived());
-    const headers = { 'idempotency-key': 'once' };
-    const first = await service.json<Job>(path, post(ticks, headers));
-    const second = await service.json<Job>(path, post(ticks, headers));
-    expect([second.status, second.body.id]).toEqual([202, first.body.id]);
-    expect((await service.json(path, post({ ...ticks, format: 'arrow' }, headers))).status).toBe(422);
-    expect((await service.json(path, post(ticks, { 'idempotency-key': 'x'.repeat(256) }))).status).toBe(400);
-    const { key } = await service.workspace.createKey(other, now);
-    const another = await service.json<Job>(path, post(ticks, { ...headers, authorization: `Bearer ${key}` }));
-    expect([another.status, another.body.id === first.body.id]).toEqual([202, false]);
-  });
-
-  test('is refused with 429 where the key has too many that are not finished', async () => {
-    const service = await serving(await archived(), { set: ['service.exports.waiting_max=1'] });
-    const first = (await service.json<Job>(path, post(ticks))).body;
-    const refused = await service.json(path, post(ticks));
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
-    const { key } = await service.workspace.createKey(other, now);
-    expect((await service.json(path, post(ticks, { authorization: `Bearer ${key}` }))).status).toBe(202);
-    await becomes(service, first, 'done');
-    expect((await service.json(path, post(ticks))).status).toBe(202);
   });
 });
 

@@ -1,0 +1,92 @@
+import { createHash, randomFillSync } from 'node:crypto';
+import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
+import { get, type IncomingMessage } from 'node:http';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { sha256 } from '../../src/archive/disk.ts';
+import { manifestText } from '../../src/archive/manifest.ts';
+import { setMeta } from '../../src/state/state.ts';
+import { opened } from '../archive/scratch.ts';
+import { type Serving, serving } from './serving.ts';
+
+/** Far more than the sockets of both sides hold. */
+const size = 24 * 1024 * 1024;
+const url = '/api/v1/export/files/ticks/2026-06-01/part-00.parquet';
+
+/** A published file of noise that does not fit into the memory. */
+async function large() {
+  const archive = opened({ parts: 1 });
+  const path = 'ticks/date=2026-06-01/part-00.parquet';
+  const at = join(archive.layout.root, path);
+  const bytes = randomFillSync(Buffer.alloc(size));
+  mkdirSync(dirname(at), { recursive: true });
+  writeFileSync(at, bytes);
+  const facts = { rows: 0, t_min: null, t_max: null, symbols: 0, generation: 1 };
+  const file = { path, date: '2026-06-01', bytes: size, sha256: sha256(bytes), ...facts };
+  const manifest = archive.manifest();
+  const datasets = { ...manifest.datasets, ticks: { files: [file] } };
+  writeFileSync(archive.layout.manifest, manifestText({ ...manifest, generation: 1, datasets }));
+  setMeta(archive.state.db, 'generation', '1');
+  const service = await serving(archive, { set: ['service.cache_bytes_max=0'] });
+  return { at, bytes, file, ...service };
+}
+
+/** The head of an answer whose body nobody reads yet. */
+const begin = ({ url: base, key }: Serving): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    get(`${base}${url}`, { headers: { authorization: `Bearer ${key}` } }, resolve).on('error', reject);
+  });
+
+/** How often this process has the file open. */
+const openOf = (path: string): number =>
+  readdirSync('/proc/self/fd').filter((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`) === path;
+    } catch {
+      return false;
+    }
+  }).length;
+
+const closed = async (path: string): Promise<void> => {
+  while (openOf(path) > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+};
+
+test('a large file comes whole, to several at once and in ranges, and is closed after them', async () => {
+  const { at, ask, file, bytes } = await large();
+  const hash = async (): Promise<string> => {
+    const sum = createHash('sha256');
+    for await (const piece of (await ask(url)).body!) sum.update(piece);
+    return sum.digest('hex');
+  };
+  expect(await Promise.all([hash(), hash(), hash()])).toEqual(Array.from({ length: 3 }, () => file.sha256));
+  const ends = await ask(url, { headers: { range: `bytes=0-999999,-1000000` } });
+  const body = Buffer.from(await ends.arrayBuffer());
+  expect(body.length).toBe(Number(ends.headers.get('content-length')));
+  expect([body.includes(bytes.subarray(0, 1_000_000)), body.includes(bytes.subarray(-1_000_000))]).toEqual([
+    ...[true, true],
+  ]);
+  await closed(at);
+});
+
+test('a file is closed where its reader goes away in the middle', async () => {
+  const one = await large();
+  const answered = await begin(one);
+  expect([answered.statusCode, openOf(one.at)]).toEqual([200, 1]);
+  answered.destroy();
+  await closed(one.at);
+  expect((await one.ask(url, { method: 'HEAD' })).status).toBe(200);
+});
+
+test('a file that is written to in place while it is sent is broken off, not sent as a mixture', async () => {
+  const one = await large();
+  const answered = await begin(one);
+  writeFileSync(one.at, randomFillSync(Buffer.alloc(size)));
+  let count = 0;
+  const all = (async () => {
+    for await (const piece of answered) count += (piece as Buffer).length;
+  })();
+  await expect(all).rejects.toThrow(/aborted/);
+  expect(count).toBeLessThan(size);
+  await closed(one.at);
+  expect((await one.ask(url)).status).toBe(503);
+});

@@ -1,0 +1,54 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import type { Serving } from './serving.ts';
+
+// What the tests of export jobs ask for, and how they follow it.
+
+export const path = '/api/v1/export';
+
+export interface Job {
+  readonly id: string;
+  readonly state: string;
+  readonly finished_at: number | null;
+  readonly expires_at: number | null;
+  readonly error: string | null;
+  readonly file: { url: string; bytes: number; sha256: string; rows: number; generation: number } | null;
+}
+
+export async function archived() {
+  const archive = opened({ parts: 2 });
+  for (const symbol of ['KX A', 'KX B'])
+    append(
+      archive,
+      answer(
+        symbol,
+        Array.from({ length: 300 }, (_, i) => [day0 + i * 60_000, (i % 100) / 100]),
+      ),
+    );
+  await publishNow(archive);
+  return archive;
+}
+
+export const post = (body: unknown, headers: Record<string, string> = {}): RequestInit => ({
+  ...{ method: 'POST', body: JSON.stringify(body) },
+  headers: { 'content-type': 'application/json', ...headers },
+});
+
+export const other = { name: 'other', expiresAt: null, requestsPerMinute: 1_000_000 };
+export const ticks = { dataset: 'ticks', format: 'csv' };
+
+/** The job once it is in one of these states. */
+export async function becomes({ json }: Serving, { id }: Pick<Job, 'id'>, ...states: string[]): Promise<Job> {
+  for (;;) {
+    const { body } = await json<Job>(`${path}/jobs/${id}`);
+    if (states.includes(body.state)) return body;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+export const errorsOf = (body: Record<string, unknown>): string[] =>
+  ((body.errors ?? []) as { name: string }[]).map(({ name }) => name).sort();
+
+export const exportsOf = (root: string): string[] =>
+  readdirSync(join(root, '.oddslake/exports')).filter((n) => n !== 'place');
