@@ -67,7 +67,7 @@ for (let day = 0; day < days; day++) {
       ...{ runId: 'bench', clock: systemClock, waitMs: 0, named: null, rules, candles: ['1h', '1d'] },
     });
 }
-const key = await makeKey(archive);
+const key = await makeKey(archive.layout.root);
 archive.close();
 
 const main = new URL('../bin/main.ts', import.meta.url).pathname;

@@ -1,12 +1,11 @@
 import { join } from 'node:path';
-import type { Archive } from '../src/archive/archive.ts';
 import { systemClock, systemRandomBytes } from '../src/system.ts';
 import { openWorkspace } from '../src/workspace/workspace.ts';
 
-/** A key for an archive's own service, which no rate holds up. */
-export async function makeKey({ layout }: Archive): Promise<string> {
+/** A key for the service of the archive at `root`, which no rate holds up. */
+export async function makeKey(root: string): Promise<string> {
   const workspace = await openWorkspace({
-    ...{ location: { kind: 'sqlite', path: join(layout.private, 'service.sqlite') }, tokens: null },
+    ...{ location: { kind: 'sqlite', path: join(root, '.oddslake/service.sqlite') }, tokens: null },
     ...{ randomBytes: systemRandomBytes, clock: systemClock },
     log: { debug() {}, info() {}, warn() {}, error() {} },
   });

@@ -14,8 +14,8 @@ import { openArchive } from '../src/archive/archive.ts';
 import { systemDisk } from '../src/archive/disk.ts';
 import { manifestText, type PublishedFile } from '../src/archive/manifest.ts';
 import { setMeta } from '../src/state/state.ts';
-import { systemClock, systemRandomBytes } from '../src/system.ts';
-import { openWorkspace } from '../src/workspace/workspace.ts';
+import { systemClock } from '../src/system.ts';
+import { makeKey } from './key.ts';
 
 const mebibyte = 1024 * 1024;
 /** Each round downloads about as much of either size. */
@@ -118,9 +118,7 @@ server { listen 127.0.0.1:${port}; root ${root}; } }`,
 }
 
 async function startService(root: string): Promise<{ child: ChildProcess; url: string; key: string }> {
-  const workspace = await openWorkspace(join(root, '.oddslake/service.sqlite'), systemRandomBytes);
-  const { key } = await workspace.createKey({ name: 'bench', expiresAt: null, requestsPerMinute: 10_000_000 }, 0);
-  await workspace.close();
+  const key = await makeKey(root);
   const main = new URL('../bin/main.ts', import.meta.url).pathname;
   const args = [main, 'serve', '--output', root, '--json', '--set', 'service.port=0'];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });

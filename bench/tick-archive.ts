@@ -46,7 +46,7 @@ export async function makeArchive(root: string, ticks: number): Promise<BenchArc
     encodeDay(archive, stage, 'coverage', day, covered);
   }
   commitAll(archive, stage, symbols);
-  const key = await makeKey(archive);
+  const key = await makeKey(archive.layout.root);
   archive.close();
   return { symbols, days: midnights, ticks: symbols.length * days * ticksPerDay, key };
 }

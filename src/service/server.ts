@@ -14,6 +14,8 @@ import { refuseUnfit, requireCleanBody } from './refusals.ts';
 import { frameworkLog, logRequest } from './request-log.ts';
 import { catalogueRoutes } from './routes/catalogue.ts';
 import { documentationRoutes } from './routes/documentation.ts';
+import { exportRoutes } from './routes/export.ts';
+import { exportJobRoutes } from './routes/export-jobs.ts';
 import { healthRoutes } from './routes/health.ts';
 import { historicalRoutes } from './routes/historical.ts';
 import { marketsRoutes } from './routes/markets.ts';
@@ -49,6 +51,8 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   ticksRoutes(app, context);
   orderbookRoutes(app, context);
   historicalRoutes(app, context);
+  exportRoutes(app, context);
+  exportJobRoutes(app, context);
   userRoutes(app, context);
   catalogueRoutes(app, context);
   await documentationRoutes(app);

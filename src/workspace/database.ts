@@ -1,10 +1,10 @@
 import { Kysely } from 'kysely';
+import type { ExportJobRow } from './export-jobs.ts';
 import type { Location } from './location.ts';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations.ts';
 import { postgresDialect } from './postgres.ts';
 import { sqliteDialect } from './sqlite.ts';
-import type { ExportJobRow } from './export-jobs.ts';
 
 /** Tables of the service's database, as migrations.ts makes them. Times are epoch milliseconds. */
 export interface Tables {

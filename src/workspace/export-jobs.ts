@@ -1,4 +1,4 @@
-import type { Kysely, Transaction } from 'kysely';
+import type { Transaction } from 'kysely';
 import type { Tables, WorkspaceDatabase } from './database.ts';
 
 export type JobState = 'waiting' | 'running' | 'done' | 'failed' | 'cancelled';
@@ -31,50 +31,6 @@ export interface ExportJobRow {
   rows: number | null;
   generation: number | null;
   error: string | null;
-}
-
-/** Makes the table where it is missing. */
-export async function createExportJobs(db: Pick<Kysely<Tables>, 'schema'>): Promise<void> {
-  await db.schema
-    .createTable('export_jobs')
-    .ifNotExists()
-    .addColumn('id', 'text', (column) => column.primaryKey())
-    .addColumn('ordinal', 'bigint', (column) => column.notNull())
-    .addColumn('key_id', 'text', (column) => column.notNull())
-    .addColumn('idempotency_key', 'text')
-    .addColumn('place', 'text', (column) => column.notNull())
-    .addColumn('state', 'text', (column) => column.notNull())
-    .addColumn('dataset', 'text', (column) => column.notNull())
-    .addColumn('symbols', 'text', (column) => column.notNull())
-    .addColumn('from_ms', 'bigint')
-    .addColumn('to_ms', 'bigint')
-    .addColumn('format', 'text', (column) => column.notNull())
-    .addColumn('created_at', 'bigint', (column) => column.notNull())
-    .addColumn('finished_at', 'bigint')
-    .addColumn('expires_at', 'bigint')
-    .addColumn('runner', 'bigint')
-    .addColumn('rows_done', 'bigint', (column) => column.notNull())
-    .addColumn('rows_total', 'bigint')
-    .addColumn('bytes', 'bigint')
-    .addColumn('sha256', 'text')
-    .addColumn('rows', 'bigint')
-    .addColumn('generation', 'bigint')
-    .addColumn('error', 'text')
-    .execute();
-  await db.schema
-    .createIndex('export_jobs_of_keys')
-    .ifNotExists()
-    .on('export_jobs')
-    .columns(['place', 'key_id', 'ordinal'])
-    .execute();
-  // Absent ones are all different, in SQLite as in PostgreSQL.
-  await db.schema
-    .createIndex('export_jobs_once')
-    .ifNotExists()
-    .unique()
-    .on('export_jobs')
-    .columns(['place', 'key_id', 'idempotency_key'])
-    .execute();
 }
 
 /** What is asked of a new job. */

@@ -20,4 +20,45 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .execute();
     },
   },
+  '002_export_jobs': {
+    async up(db) {
+      await db.schema
+        .createTable('export_jobs')
+        .addColumn('id', 'text', (column) => column.primaryKey())
+        .addColumn('ordinal', 'bigint', (column) => column.notNull())
+        .addColumn('key_id', 'text', (column) => column.notNull())
+        .addColumn('idempotency_key', 'text')
+        .addColumn('place', 'text', (column) => column.notNull())
+        .addColumn('state', 'text', (column) => column.notNull())
+        .addColumn('dataset', 'text', (column) => column.notNull())
+        .addColumn('symbols', 'text', (column) => column.notNull())
+        .addColumn('from_ms', 'bigint')
+        .addColumn('to_ms', 'bigint')
+        .addColumn('format', 'text', (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .addColumn('finished_at', 'bigint')
+        .addColumn('expires_at', 'bigint')
+        .addColumn('runner', 'bigint')
+        .addColumn('rows_done', 'bigint', (column) => column.notNull())
+        .addColumn('rows_total', 'bigint')
+        .addColumn('bytes', 'bigint')
+        .addColumn('sha256', 'text')
+        .addColumn('rows', 'bigint')
+        .addColumn('generation', 'bigint')
+        .addColumn('error', 'text')
+        .execute();
+      await db.schema
+        .createIndex('export_jobs_of_keys')
+        .on('export_jobs')
+        .columns(['place', 'key_id', 'ordinal'])
+        .execute();
+      // Absent ones are all different, in SQLite as in PostgreSQL.
+      await db.schema
+        .createIndex('export_jobs_once')
+        .unique()
+        .on('export_jobs')
+        .columns(['place', 'key_id', 'idempotency_key'])
+        .execute();
+    },
+  },
 };

@@ -1,10 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { systemRandomBytes } from '../../src/system.ts';
-import { openWorkspace } from '../../src/workspace/workspace.ts';
-import { start } from './lake.ts';
+import { run, start } from './lake.ts';
 
 // The service in a process of its own, over an archive at `root`.
 
@@ -17,10 +14,8 @@ export interface ServeProcess {
 
 /** A market data key of the archive's own database. */
 export async function keyOf(root: string): Promise<string> {
-  const workspace = await openWorkspace(join(root, '.oddslake/service.sqlite'), systemRandomBytes);
-  const { key } = await workspace.createKey({ name: 'e2e', expiresAt: null, requestsPerMinute: 1_000_000 }, Date.now());
-  await workspace.close();
-  return key;
+  const made = await run(['keys', 'create', '--output', root, '--name', 'test', '--requests-per-minute', '1000000']);
+  return made.stdout.trim();
 }
 
 export async function serve(root: string, key: string, ...flags: string[]): Promise<ServeProcess> {

@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
 import { type ExportJobs, exportJobs, type NewJob } from '../../src/workspace/export-jobs.ts';
-import { scratchFolder } from '../archive/scratch.ts';
+import { freshDatabase, type Kind, overEachDatabase } from './databases.ts';
 
-async function opened() {
-  const db = await openWorkspaceDatabase(`${scratchFolder()}/service.sqlite`);
+async function opened(kind: Kind) {
+  const db = await openWorkspaceDatabase(await freshDatabase(kind));
   onTestFinished(() => db.destroy());
   return { db, jobs: exportJobs(db, 'here'), elsewhere: exportJobs(db, 'there') };
 }
@@ -19,92 +19,91 @@ const done = (bytes: number) => ({
   file: { bytes, sha256: 'ab', rows: 1, generation: 7 },
 });
 
-test('jobs are taken in the order in which they came, each by one runner', async () => {
-  const { jobs } = await opened();
-  await add(jobs, job('a'), job('b'), job('c'));
-  const taken = await Promise.all([jobs.take(1), jobs.take(2), jobs.take(3), jobs.take(4)]);
-  expect(taken.map((one) => one?.id).sort()).toEqual(['a', 'b', 'c', undefined]);
-  expect((await jobs.runners()).sort()).toHaveLength(3);
-});
-
-test('what a dead runner had begun waits again, and is no longer its', async () => {
-  const { jobs } = await opened();
-  await add(jobs, job('a'), job('b'));
-  await jobs.take(1);
-  await jobs.take(2);
-  expect(await jobs.progress('a', 1, 5, 10)).toBe(true);
-  await jobs.releaseAll([1]);
-  expect(await jobs.progress('a', 1, 6, 10)).toBe(false);
-  expect(await jobs.finish('a', 1, done(10))).toBe(false);
-  expect(await jobs.get('key', 'a', 0)).toMatchObject({
-    state: 'waiting',
-    rows_done: 0,
-    rows_total: null,
-    bytes: null,
+overEachDatabase((kind) => {
+  test('jobs are taken in the order in which they came, each by one runner', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, job('a'), job('b'), job('c'));
+    const taken = await Promise.all([jobs.take(1), jobs.take(2), jobs.take(3), jobs.take(4)]);
+    expect(taken.map((one) => one?.id).sort()).toEqual(['a', 'b', 'c', undefined]);
+    expect((await jobs.runners()).sort()).toHaveLength(3);
   });
-  expect(await jobs.get('key', 'b', 0)).toMatchObject({ state: 'running', runner: 2 });
-  expect((await jobs.take(3))?.id).toBe('a');
-});
 
-test('a cancelled job is not finished by its runner any more', async () => {
-  const { jobs } = await opened();
-  await add(jobs, job('a'));
-  await jobs.take(1);
-  expect(await jobs.cancel('a', 1500, 2500)).toBe(true);
-  expect(await jobs.cancel('a', 1600, 2600)).toBe(false);
-  expect(await jobs.finish('a', 1, done(10))).toBe(false);
-  expect(await jobs.get('key', 'a', 2499)).toMatchObject({ state: 'cancelled', finished_at: 1500, expires_at: 2500 });
-  expect(await jobs.get('key', 'a', 2500)).toBeNull();
-});
+  test('what a dead runner had begun waits again, and is no longer its', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, job('a'), job('b'));
+    await jobs.take(1);
+    await jobs.take(2);
+    expect(await jobs.progress('a', 1, 5, 10)).toBe(true);
+    await jobs.releaseAll([1]);
+    expect(await jobs.progress('a', 1, 6, 10)).toBe(false);
+    expect(await jobs.finish('a', 1, done(10))).toBe(false);
+    expect(await jobs.get('key', 'a', 0)).toMatchObject({
+      state: 'waiting',
+      rows_done: 0,
+      rows_total: null,
+      bytes: null,
+    });
+    expect(await jobs.get('key', 'b', 0)).toMatchObject({ state: 'running', runner: 2 });
+    expect((await jobs.take(3))?.id).toBe('a');
+  });
 
-test('bytes and expiry count the files that are there', async () => {
-  const { jobs } = await opened();
-  expect([await jobs.bytes(), await jobs.firstExpiry()]).toEqual([0, null]);
-  await add(jobs, job('a'), job('b'));
-  await jobs.take(1);
-  await jobs.finish('a', 1, done(10));
-  await jobs.take(1);
-  await jobs.finish('b', 1, { ...done(5), expiresAt: 4000 });
-  expect([await jobs.bytes(), await jobs.firstExpiry(), await jobs.withFiles()]).toEqual([15, 3000, ['a', 'b']]);
-  await jobs.expire(3000);
-  expect([await jobs.bytes(), await jobs.firstExpiry(), await jobs.withFiles()]).toEqual([5, 4000, ['b']]);
-});
+  test('a cancelled job is not finished by its runner any more', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, job('a'));
+    await jobs.take(1);
+    expect(await jobs.cancel('a', 1500, 2500)).toBe(true);
+    expect(await jobs.cancel('a', 1600, 2600)).toBe(false);
+    expect(await jobs.finish('a', 1, done(10))).toBe(false);
+    expect(await jobs.get('key', 'a', 2499)).toMatchObject({ state: 'cancelled', finished_at: 1500, expires_at: 2500 });
+    expect(await jobs.get('key', 'a', 2500)).toBeNull();
+  });
 
-test('a key has so many open jobs at most, and of its finished ones the newest stay', async () => {
-  const { jobs } = await opened();
-  for (const id of ['a', 'b', 'c']) {
-    await jobs.add(job(id), 1, 2);
-    expect(await jobs.add(job('more'), 1, 2)).toBe('full');
-    expect(await jobs.add(job(`of another ${id}`, { key_id: 'another' }), 100, 2)).toMatchObject({ state: 'waiting' });
-    await jobs.cancel(id, 1500, 2500);
-  }
-  await jobs.add(job('d'), 1, 2);
-  const { jobs: own, total } = await jobs.list('key', 10, 0);
-  expect([own.map(({ id }) => id), total]).toEqual([['d', 'c', 'b'], 3]);
-});
+  test('bytes and expiry count the files that are there', async () => {
+    const { jobs } = await opened(kind);
+    expect([await jobs.bytes(), await jobs.firstExpiry()]).toEqual([0, null]);
+    await add(jobs, job('a'), job('b'));
+    await jobs.take(1);
+    await jobs.finish('a', 1, done(10));
+    await jobs.take(1);
+    await jobs.finish('b', 1, { ...done(5), expiresAt: 4000 });
+    expect([await jobs.bytes(), await jobs.firstExpiry(), await jobs.withFiles()]).toEqual([15, 3000, ['a', 'b']]);
+    await jobs.expire(3000);
+    expect([await jobs.bytes(), await jobs.firstExpiry(), await jobs.withFiles()]).toEqual([5, 4000, ['b']]);
+  });
 
-test('an idempotency key is one of its key and archive', async () => {
-  const { jobs, elsewhere } = await opened();
-  const once = { idempotency_key: 'once' };
-  const [first, second] = await add(jobs, job('a', once), job('b', once));
-  expect([first, second]).toMatchObject([{ id: 'a' }, { known: { id: 'a' } }]);
-  expect(await jobs.add(job('c', { ...once, key_id: 'another' }), 9, 9)).toMatchObject({ id: 'c' });
-  expect(await elsewhere.add(job('d', once), 9, 9)).toMatchObject({ id: 'd' });
-});
+  test('a key has so many open jobs at most, and of its finished ones the newest stay', async () => {
+    const { jobs } = await opened(kind);
+    for (const id of ['a', 'b', 'c']) {
+      await jobs.add(job(id), 1, 2);
+      expect(await jobs.add(job('more'), 1, 2)).toBe('full');
+      expect(await jobs.add(job(`of another ${id}`, { key_id: 'another' }), 100, 2)).toMatchObject({
+        state: 'waiting',
+      });
+      await jobs.cancel(id, 1500, 2500);
+    }
+    await jobs.add(job('d'), 1, 2);
+    const { jobs: own, total } = await jobs.list('key', 10, 0);
+    expect([own.map(({ id }) => id), total]).toEqual([['d', 'c', 'b'], 3]);
+  });
 
-test('jobs of another archive in the same database are left alone', async () => {
-  const { jobs, elsewhere } = await opened();
-  await add(jobs, job('a'));
-  expect([await elsewhere.take(1), await elsewhere.get('key', 'a', 0)]).toEqual([null, null]);
-  await jobs.take(1);
-  await elsewhere.releaseAll([1]);
-  await elsewhere.expire(1e15);
-  await elsewhere.remove('a');
-  expect(await jobs.get('key', 'a', 0)).toMatchObject({ state: 'running' });
-  expect(await elsewhere.list('key', 10, 0)).toEqual({ jobs: [], total: 0 });
-});
+  test('an idempotency key is one of its key and archive', async () => {
+    const { jobs, elsewhere } = await opened(kind);
+    const once = { idempotency_key: 'once' };
+    const [first, second] = await add(jobs, job('a', once), job('b', once));
+    expect([first, second]).toMatchObject([{ id: 'a' }, { known: { id: 'a' } }]);
+    expect(await jobs.add(job('c', { ...once, key_id: 'another' }), 9, 9)).toMatchObject({ id: 'c' });
+    expect(await elsewhere.add(job('d', once), 9, 9)).toMatchObject({ id: 'd' });
+  });
 
-test('the tables are made once', async () => {
-  const path = `${scratchFolder()}/service.sqlite`;
-  for (let i = 0; i < 2; i++) await (await openWorkspaceDatabase(path)).destroy();
+  test('jobs of another archive in the same database are left alone', async () => {
+    const { jobs, elsewhere } = await opened(kind);
+    await add(jobs, job('a'));
+    expect([await elsewhere.take(1), await elsewhere.get('key', 'a', 0)]).toEqual([null, null]);
+    await jobs.take(1);
+    await elsewhere.releaseAll([1]);
+    await elsewhere.expire(1e15);
+    await elsewhere.remove('a');
+    expect(await jobs.get('key', 'a', 0)).toMatchObject({ state: 'running' });
+    expect(await elsewhere.list('key', 10, 0)).toEqual({ jobs: [], total: 0 });
+  });
 });

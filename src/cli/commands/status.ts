@@ -13,9 +13,10 @@ export function addStatus(shell: Shell): void {
     .command('status')
     .description('cursors, lag, journaled ticks, gaps, last run; exit 4 where the lag is greater than --max-lag')
     .option('--max-lag <duration>', 'how far the watermark may lie behind now, e.g. 90s, 15m, 2h, 1d');
-  withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) =>
-    withArchive(flags, shell.version, async (archive, context) => {
-      const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
+  withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) => {
+    // Before anything is opened.
+    const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
+    return withArchive(flags, shell.version, async (archive, context) => {
       const [{ readStatus }, { lingerRules }, { statusText }] = await Promise.all([
         import('../../reading/status.ts'),
         import('../../app/run.ts'),
@@ -27,6 +28,6 @@ export function addStatus(shell: Shell): void {
       const late = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (late) process.stderr.write(`oddslake: the lag is greater than ${flags.maxLag}.\n`);
       shell.exit(late ? exitCodes.incomplete : exitCodes.done);
-    }),
-  );
+    });
+  });
 }

@@ -55,6 +55,7 @@ export function exportJobRoutes(app: App, context: ServiceContext): void {
   app.post(
     paths.export,
     {
+      config: { problems: [422] },
       schema: {
         summary: 'Asks for a file of one slice of the archive',
         tags: ['export'],
@@ -147,6 +148,7 @@ export function exportJobRoutes(app: App, context: ServiceContext): void {
   app.route({
     method: ['GET', 'HEAD'],
     url: `${paths.exportJobs}/:id/file`,
+    config: { problems: [409] },
     schema: {
       summary: 'The file of an export that is done',
       tags: ['export'],
