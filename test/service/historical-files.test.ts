@@ -158,6 +158,6 @@ test('a file has a name that tells what is in it, and the generation it is from;
     expect(answer.headers.get('content-disposition')).toBe(`attachment; filename="${name}"`);
     expect(answer.headers.get('content-type')).toBe(types.parquet);
     expect(answer.headers.get('oddslake-generation')).toBe('1');
-    expect(answer.headers.get('vary')).toBe('Accept');
+    expect(answer.headers.get('vary')).toBe('accept, authorization');
   }
 });

@@ -71,7 +71,7 @@ test('markets are found by venue, category, identifiers, words, resolution, and 
   expect(await found({ from: day0 + 2 * dayMs + hourMs + 1 })).toEqual([]);
   expect(await found({ from: day0 + 2 * dayMs + hourMs })).toHaveLength(6);
   expect(await found({ to: day0 + hourMs })).toEqual([]);
-  for (const attack of ["' OR 1=1 --", 'x"; DROP TABLE markets', '$1', '\u0000', '\\', '🚀\ufffd'])
+  for (const attack of ["' OR 1=1 --", 'x"; DROP TABLE markets', '$1', '\u0001\n', '\\', '🚀\ufffd'])
     for (const name of ['source', 'category', 'canonical_id', 'q'])
       expect(await found({ [name]: attack }), `${name}=${attack}`).toEqual([]);
 });

@@ -23,7 +23,7 @@ test("one symbol's ticks come in order of time, from included and to excluded, f
     ...{ count: 2, next_cursor: null, generated_at: now, generation: archive.manifest().generation },
   });
   expect(headers.get('oddslake-generation')).toBe(String(archive.manifest().generation));
-  expect(headers.get('vary')).toBe('Accept');
+  expect(headers.get('vary')).toBe('accept, authorization');
 });
 
 test('pages of any size give every tick once, of one symbol and of all', async () => {
