@@ -10,6 +10,7 @@ import {
   fileFields,
   manifestFields,
   rootFiles,
+  routes,
   summaryFields,
   variables,
 } from './promises.ts';
@@ -59,6 +60,7 @@ const promised: readonly Promised[] = [
     () => proofs.everyFileField,
   ),
   ...rowsOf('Files of the root', rootFiles, (name) => proofs.rootFiles[name]),
+  ...rowsOf('Routes of the service', routes, (name) => proofs.routes[name]),
   ...rowsOf('Fields of a summary', summaryFields, (name) => proofs.summary[name] ?? proofs.everySummaryField),
 ];
 

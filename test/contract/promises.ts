@@ -124,3 +124,16 @@ export const fileFields = [
 
 /** Files at the archive's root. */
 export const rootFiles = ['README.md', 'manifest.json', 'SHA256SUMS', 'views.sql'] as const;
+
+/** Routes of the service, by method and path as the OpenAPI document has them. */
+export const routes = [
+  ...['GET /api/v1/markets', 'GET /api/v1/ticks', 'GET /api/v1/orderbook'],
+  ...['GET /api/v1/historical/markets', 'GET /api/v1/historical/ticks', 'GET /api/v1/historical/candles'],
+  ...['GET /api/v1/historical/coverage', 'GET /api/v1/historical/orderbooks'],
+  ...['GET /api/v1/export', 'POST /api/v1/export', 'GET /api/v1/export/files/{dataset}/{date}/{part}'],
+  ...['GET /api/v1/export/files/symbols/{part}', 'GET /api/v1/export/jobs', 'GET /api/v1/export/jobs/{id}'],
+  ...['DELETE /api/v1/export/jobs/{id}', 'GET /api/v1/export/jobs/{id}/file'],
+  ...['GET /api/v1/backtest', 'POST /api/v1/research/backtest', 'GET /api/v1/bots', 'POST /api/v1/bots'],
+  ...['GET /api/v1/strategies', 'POST /api/v1/strategies', 'GET /api/v1/me', 'GET /api/v1/openapi.json'],
+  ...['GET /healthz', 'GET /readyz', 'GET /metrics', 'GET /', 'GET /assets/{stamp}/{name}'],
+] as const;

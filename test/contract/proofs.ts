@@ -1,3 +1,5 @@
+import { serviceCommands, serviceFlags, serviceRoutes, serviceSettings, serviceVariables } from './service-proofs.ts';
+
 /** The file below test/, and the sentence of the test in it. */
 export type Proof = readonly [file: string, title: string];
 
@@ -11,6 +13,8 @@ export interface Proofs {
   readonly exitCodes: Readonly<Record<number, Proof>>;
   readonly variables: ByName;
   readonly settings: ByName;
+  /** By method and path. */
+  readonly routes: ByName;
   /** For every column that has none of its own under its `dataset.name`. */
   readonly everyColumn: Proof;
   readonly columns: ByName;
@@ -114,6 +118,7 @@ const sqlAnswers: Proof = [
 /** Which test proves which promise; the names are those of promises.ts and of the settings. */
 export const proofs: Proofs = {
   commands: {
+    ...serviceCommands,
     nightly: rerun,
     markets: polls,
     ticks: polls,
@@ -157,6 +162,7 @@ export const proofs: Proofs = {
     '--help': [cli, '--help teaches, before and after a command, and --version is a version'],
   },
   flags: {
+    ...serviceFlags,
     'nightly --date': rerun,
     'ticks --symbol': tickSymbols,
     'backfill --from': backfilled,
@@ -211,6 +217,7 @@ export const proofs: Proofs = {
     143: stopped,
   },
   variables: {
+    ...serviceVariables,
     ODDSLAKE_BASE_URL: precedence,
     ODDSLAKE_API_KEY: [
       'upstream/answers.test.ts',
@@ -221,7 +228,9 @@ export const proofs: Proofs = {
     ODDSLAKE_CONFIG: ['settings/load.test.ts', '--config beats ODDSLAKE_CONFIG'],
     ODDSLAKE_REQUESTS_PER_SECOND: [commandsFile, 'every promised variable of the environment sets its setting'],
   },
+  routes: serviceRoutes,
   settings: {
+    ...serviceSettings,
     'upstream.base_url': [
       'settings/load.test.ts',
       'is required only by those who ask for it, and then by the variable to set',

@@ -59,7 +59,9 @@ describe.each(ways)('a published file %s', (_way, set) => {
     expect(head.status).toBe(200);
     expect((await bodyOf(head)).length).toBe(0);
     const without = (headers: Headers) =>
-      Object.fromEntries([...headers].filter(([name]) => !/^(date|connection|keep-alive|x-request-id|ratelimit)$/.test(name)));
+      Object.fromEntries(
+        [...headers].filter(([name]) => !/^(date|connection|keep-alive|x-request-id|ratelimit)$/.test(name)),
+      );
     expect(without(head.headers)).toEqual(without(whole.headers));
   });
 

@@ -1,0 +1,127 @@
+import type { Proof } from './proofs.ts';
+
+// Which test proves which promise of the service: its commands, settings and routes.
+
+const at =
+  (file: string) =>
+  (title: string): Proof => [file, title];
+
+const e2eKeys = at('e2e/keys.test.ts');
+const ticks = at('service/ticks.test.ts');
+const markets = at('service/markets.test.ts');
+const operations = at('service/operations.test.ts');
+const files = at('service/export-files.test.ts');
+const jobs = at('service/export-jobs.test.ts');
+const tokens = at('service/tokens.test.ts');
+const keySets = at('service/key-sets.test.ts');
+const rows = at('service/historical-rows.test.ts');
+const catalogue = at('service/catalogue.test.ts');
+
+const served = at('e2e/serve.test.ts')('serve tells where it listens, and ends with 0 when it is stopped');
+const keyMade = e2eKeys(
+  'a key is printed alone, once; the list has it without its secret; revoked, a running service refuses it',
+);
+const tokenIssued = e2eKeys('tokens are issued with the secret of the service, for thirty days unless told otherwise');
+const database = e2eKeys('keys and service share the database that a URL names, and its password is nowhere');
+const usersRoutes = tokens(
+  'a token of the secret is good for the routes of users, says who it is, and is told that they are to come',
+);
+const jobLife = jobs('is asked for, followed and fetched');
+const jobCancelled = jobs('are cancelled while they wait or run, and leave no file');
+const fileServed = files('is served byte for byte, with what a client needs to keep and check it');
+
+export const serviceCommands = {
+  serve: served,
+  ...{ 'keys create': keyMade, 'keys list': keyMade, 'keys revoke': keyMade, 'tokens issue': tokenIssued },
+} as const;
+
+export const serviceFlags = {
+  ...{ 'keys create --name': keyMade, 'keys create --expires': keyMade, 'keys create --requests-per-minute': keyMade },
+  ...{ 'tokens issue --user': tokenIssued, 'tokens issue --workspace': tokenIssued },
+  ...{ 'tokens issue --scope': tokenIssued, 'tokens issue --expires': tokenIssued },
+} as const;
+
+export const serviceVariables = { ODDSLAKE_DATABASE_URL: database, ODDSLAKE_TOKEN_SECRET: tokenIssued } as const;
+
+export const serviceSettings = {
+  'service.host': at('e2e/serve.test.ts')('serve listens where service.host says, and says why where it cannot'),
+  'service.port': served,
+  'service.database_url': database,
+  'service.requests_per_minute': at('service/rate.test.ts')(
+    'a key without a rate of its own has that of the settings; each key and each user counts alone',
+  ),
+  'service.ticks_limit_max': ticks(
+    'a limit beyond service.ticks_limit_max is cut to it, and without one no more are given either',
+  ),
+  'service.rows_limit_max': markets(
+    'limit cuts what is given and not what is counted, and is itself cut to what is set',
+  ),
+  'service.lag_seconds_max': operations('a watermark further behind than allowed makes it not ready'),
+  'service.cache_bytes_max': operations('what is kept of published files is told, and never more than is allowed'),
+  'service.queries_at_once_max': at('service/historical-streams.test.ts')(
+    'a stream that nobody takes holds up no page, and at most so many are under way',
+  ),
+  'service.exports.keep_hours': jobs('are gone with their files once their time is over'),
+  'service.exports.bytes_max': jobs(
+    'larger than what is left fails; where nothing is left, none is begun until one is removed',
+  ),
+  'service.exports.waiting_max': at('service/export-requests.test.ts')(
+    'is refused with 429 where the key has too many that are not finished',
+  ),
+  'service.tokens.issuer': tokens('issuer and audience are those of the settings'),
+  'service.tokens.audience': tokens('issuer and audience are those of the settings'),
+  'service.tokens.secret': tokens('tokens that are forged, for others, or not good now are refused'),
+  'service.tokens.jwks_url': keySets(
+    'a key set from a URL is fetched once, again for a new kid, and not for every kid that somebody thinks of',
+  ),
+  'service.tokens.jwks_file': keySets('a key set checks RS256, ES256 and EdDSA, and nothing that is signed otherwise'),
+} as const;
+
+/** By method and path, as the OpenAPI document has them. */
+export const serviceRoutes = {
+  'GET /api/v1/markets': markets(
+    'the last poll is answered, with the moment it was answered, journaled and published alike',
+  ),
+  'GET /api/v1/ticks': ticks('published and journaled ticks of a window come ascending, as documented'),
+  'GET /api/v1/orderbook': at('service/orderbook.test.ts')(
+    'the latest snapshot is answered, journaled and published alike, its levels best first',
+  ),
+  'GET /api/v1/historical/markets': at('service/historical-markets.test.ts')(
+    'a market is told as last known, with the states it went through',
+  ),
+  'GET /api/v1/historical/ticks': rows(
+    "one symbol's ticks come in order of time, from included and to excluded, from one generation",
+  ),
+  'GET /api/v1/historical/candles': at('service/historical-candles.test.ts')(
+    'candles of every interval are those of the archive, with symbol, window and pages',
+  ),
+  'GET /api/v1/historical/coverage': rows(
+    'coverage tells what was asked for, and of one symbol the gaps that oddslake gaps finds',
+  ),
+  'GET /api/v1/historical/orderbooks': rows('order books come as whole snapshots, best first, empty ones too'),
+  'GET /api/v1/export': at('service/export-manifest.test.ts')(
+    'the manifest is served byte for byte, and not again where the client has it',
+  ),
+  'POST /api/v1/export': jobLife,
+  'GET /api/v1/export/files/{dataset}/{date}/{part}': fileServed,
+  'GET /api/v1/export/files/symbols/{part}': fileServed,
+  'GET /api/v1/export/jobs': jobs('are listed newest first, and are there for their own key only'),
+  'GET /api/v1/export/jobs/{id}': jobLife,
+  'DELETE /api/v1/export/jobs/{id}': jobCancelled,
+  'GET /api/v1/export/jobs/{id}/file': jobLife,
+  'GET /api/v1/backtest': usersRoutes,
+  'POST /api/v1/research/backtest': tokens('a token is no key, a key is no token, and research asks for its scope'),
+  ...{ 'GET /api/v1/bots': usersRoutes, 'POST /api/v1/bots': usersRoutes },
+  ...{ 'GET /api/v1/strategies': usersRoutes, 'POST /api/v1/strategies': usersRoutes },
+  'GET /api/v1/me': at('service/keys.test.ts')(
+    'a key says what it is, and a missing or bad one is a problem with a challenge',
+  ),
+  'GET /api/v1/openapi.json': at('service/openapi.test.ts')('the document is valid OpenAPI 3.1, for everybody'),
+  'GET /healthz': at('service/access.test.ts')('everybody may ask whether the service is there'),
+  'GET /readyz': operations('an archive that nothing was published in is not ready, and says so without a key'),
+  'GET /metrics': operations('metrics follow the archive while it changes'),
+  'GET /': catalogue('everybody gets the page, with a policy that allows only what is its own'),
+  'GET /assets/{stamp}/{name}': catalogue(
+    'every file that the page and its modules name is there, to be kept for good',
+  ),
+} as const;
