@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Gate } from './gate.ts';
@@ -74,6 +75,20 @@ async function* rest(
   }
 }
 
+/**
+ * The body of an HTTP/1.0 answer ends with its connection: one that is broken off must not end as a whole one does, and
+ * proxies that speak no later version would pass it on as complete.
+ */
+function endWithReset(response: ServerResponse): void {
+  const { socket } = response;
+  if (socket === null) return;
+  const destroy = socket.destroy.bind(socket);
+  socket.destroy = (error) => {
+    socket.destroy = destroy;
+    return response.writableFinished ? destroy(error) : socket.resetAndDestroy();
+  };
+}
+
 /** Sends a generator's pieces; one that fails on the way breaks the connection, so that nobody takes it for the whole. */
 export function sendPieces(
   request: FastifyRequest,
@@ -86,5 +101,6 @@ export function sendPieces(
     void pieces.next().then(() => pieces.return(undefined));
     return reply.send(Readable.from([]));
   }
+  if (request.raw.httpVersion === '1.0') endWithReset(reply.raw);
   return reply.send(Readable.from(pieces, { objectMode: true, highWaterMark: 1 }));
 }

@@ -1,0 +1,69 @@
+import type { Socket } from 'node:net';
+import { type FastifyReply, fastify } from 'fastify';
+import { expect, onTestFinished, test } from 'vitest';
+import { sendPieces } from '../../src/service/send-pieces.ts';
+import { connected } from './raw.ts';
+
+// An HTTP/1.0 answer of unknown length ends with its connection: only a reset tells that there should have been more.
+
+/** What one connection hears: the end of a body that is whole, or that it was broken off. */
+function heard(socket: Socket): Promise<{ text: string; how: 'end' | 'ECONNRESET' }> {
+  let text = '';
+  socket.on('data', (piece) => {
+    text += piece.toString('latin1');
+  });
+  return new Promise((resolve) => {
+    socket.once('end', () => resolve({ text, how: 'end' }));
+    socket.once('error', (error: NodeJS.ErrnoException) => resolve({ text, how: error.code as 'ECONNRESET' }));
+  });
+}
+
+/** A service of one stream: three pieces, then whatever comes. */
+async function streaming(then: (reply: FastifyReply) => Promise<void>) {
+  const app = fastify();
+  onTestFinished(() => app.close());
+  app.get('/', (request, reply) =>
+    sendPieces(
+      request,
+      reply,
+      (async function* () {
+        for (let i = 0; i < 3; i++) yield Buffer.from('some rows\n');
+        await then(reply);
+      })(),
+    ),
+  );
+  const url = await app.listen({ port: 0, host: '127.0.0.1' });
+  const socket = connected(url);
+  const told = heard(socket);
+  socket.write('GET / HTTP/1.0\r\n\r\n');
+  return { app, socket, told };
+}
+
+const never = (): Promise<never> => new Promise(() => {});
+
+test('an HTTP/1.0 answer that is whole ends as it should', async () => {
+  const { told } = await streaming(async () => {});
+  const { text, how } = await told;
+  expect([how, text.split('\r\n\r\n')[1]]).toEqual(['end', 'some rows\n'.repeat(3)]);
+});
+
+test('an HTTP/1.0 answer that fails in the middle is reset, so that nobody takes it for the whole', async () => {
+  const { told } = await streaming(async () => {
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    throw new Error('the disk went away');
+  });
+  expect((await told).how).toBe('ECONNRESET');
+});
+
+test('an HTTP/1.0 answer is reset by a service that lets its client go, or that stops', async () => {
+  const stalled = await streaming(async (reply) => {
+    reply.raw.destroy();
+    await never();
+  });
+  expect((await stalled.told).how).toBe('ECONNRESET');
+  const stopped = await streaming(async () => {
+    stopped.app.server.closeAllConnections();
+    await never();
+  });
+  expect((await stopped.told).how).toBe('ECONNRESET');
+});
