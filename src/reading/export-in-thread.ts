@@ -31,6 +31,8 @@ export async function exportInThread(
   { signal, progress }: { readonly signal: AbortSignal; progress(done: number, total: number): void },
 ): Promise<Exported> {
   signal.throwIfAborted();
+  // The thread would make a new one.
+  if (!archive.state.isOwn()) throw new ThreadFailed('unexpected', 'the state of the archive was removed or replaced');
   // Not a literal: the build renames the endings of imports only.
   const entry = new URL(`./export-thread${extname(import.meta.url)}`, import.meta.url);
   const workerData = { root: archive.layout.root, writer: archive.writer, asked };

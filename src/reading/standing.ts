@@ -1,5 +1,6 @@
 import type { Archive } from '../archive/archive.ts';
 import { totalsOf } from '../archive/manifest.ts';
+import { DamageError } from '../core/errors.ts';
 import { journaledTicks } from '../state/journal.ts';
 
 /** How the archive stands. */
@@ -16,6 +17,8 @@ export interface Standing {
  * @throws an error of whatever kind where one of them cannot be read
  */
 export function standingOf(archive: Archive): Standing {
+  if (!archive.state.isOwn())
+    throw new DamageError(`${archive.layout.private} was removed or replaced since it was opened.`);
   const { generation, watermark, datasets } = archive.manifest();
   const ticksPublished = totalsOf(datasets.ticks.files).rows;
   return { generation, watermark, ticksPublished, ticksJournaled: journaledTicks(archive.state.db) };

@@ -7,6 +7,7 @@ import type { ServiceContext } from './context.ts';
 import { type ServiceLimits, serviceLimits } from './limits.ts';
 import { answerUnrouted, type Methods, noteMethods } from './methods.ts';
 import { describeRoutes } from './openapi.ts';
+import { requireOwnState } from './own-state.ts';
 import { sendProblem } from './problem.ts';
 import { parseQueryString, type Query, requireReadable } from './query-string.ts';
 import { readQuery } from './query-values.ts';
@@ -111,6 +112,9 @@ function addHooks(app: App, context: ServiceContext, limits: ServiceLimits, meth
   });
   answerUnrouted(plain, methods);
   app.addHook('onRequest', admission(context));
+  app.addHook('onRequest', async ({ routeOptions }) => {
+    if (routeOptions.config.access !== 'open') requireOwnState(context);
+  });
   app.addHook('preValidation', async (request) => {
     requireReadable(request.query as Query);
     requireCleanBody(request.body);

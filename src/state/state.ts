@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type Database, openDatabase } from './database.ts';
@@ -17,6 +17,8 @@ export interface State {
   readonly identity: Identity;
   /** The last generation past its commit point; 0 before the first. */
   generation(): number;
+  /** False once its file was removed or replaced: what is open here is nobody else's any more. */
+  isOwn(): boolean;
   close(): void;
 }
 
@@ -51,18 +53,26 @@ export function openState(folder: string, identity: Identity): State {
         `The state in ${folder} was written by a newer oddslake (schema ${version}, this one knows ${schemaVersion}). Upgrade oddslake.`,
       );
     }
+    const opened = fileAt(folder);
     return {
       db,
       get identity() {
         return { upstream: getMeta(db, 'upstream')!, parts: Number(getMeta(db, 'parts')) };
       },
       generation: () => Number(getMeta(db, 'generation')),
+      isOwn: () => opened !== null && fileAt(folder) === opened,
       close: () => db.close(),
     };
   } catch (error) {
     db.close();
     throw error;
   }
+}
+
+/** Which file is there at the moment; null where there is none. */
+function fileAt(folder: string): string | null {
+  const found = statSync(stateFile(folder), { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? null : `${found.dev} ${found.ino}`;
 }
 
 /** Gives a state another identity while nothing is journaled or published in it; otherwise leaves it as it is. */

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
 import type { ServiceContext } from '../context.ts';
+import { requireOwnState } from '../own-state.ts';
 import { loadAssets } from '../page/assets.ts';
 import { pageDocument } from '../page/document.ts';
 import { type Totals, totalsFor } from '../page/totals.ts';
@@ -35,9 +36,11 @@ const assetAnswers: Readonly<Record<number, unknown>> = {
 };
 
 /** The catalogue page at `/` and the files that it loads. */
-export function catalogueRoutes(app: App, { current, clock, version }: ServiceContext): void {
+export function catalogueRoutes(app: App, context: ServiceContext): void {
+  const { current, clock, version } = context;
   let held: { readonly of: object; readonly totals: Totals } | undefined;
   const totals = (): Totals => {
+    requireOwnState(context);
     const manifest = current.manifest();
     if (held?.of !== manifest) held = { of: manifest, totals: totalsFor(manifest) };
     return held.totals;
