@@ -122,14 +122,32 @@ function readManifestText(layout: Layout, disk: Disk): string {
  * Throws DamageError where manifest.json is not the one that the last publish wrote: what it does not list would be
  * taken for missing and written anew.
  */
-export function requireOwnManifest({ state, layout, disk }: Archive): void {
-  const hash = getMeta(state.db, manifestHashKey);
-  if (hash === undefined || openIntent(state.db) !== undefined) return;
-  if (disk.size(layout.manifest) !== null && sha256(disk.read(layout.manifest)) === hash) return;
-  throw new DamageError(
+export function requireOwnManifest(archive: Archive): void {
+  ownManifestText(archive);
+}
+
+/** The current manifest's text. @throws DamageError as `requireOwnManifest`, and where it is missing */
+export function ownManifestText(archive: Archive): string {
+  const { state, layout } = archive;
+  const wanted = (): string | undefined => getMeta(state.db, manifestHashKey);
+  for (let hash = wanted(); ; ) {
+    const text = archive.manifestText();
+    if (hash === undefined || sha256(Buffer.from(text, 'utf8')) === hash) return text;
+    const now = wanted();
+    if (now === hash) throw notOwn(layout);
+    // A publish came in between.
+    hash = now;
+  }
+}
+
+/** The same, read. */
+export const ownManifest = (archive: Archive): Manifest =>
+  parseManifest(ownManifestText(archive), archive.layout.manifest);
+
+const notOwn = (layout: Layout): DamageError =>
+  new DamageError(
     `${layout.manifest} is not the one that the last publish wrote. Put that one back; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
   );
-}
 
 /**
  * Throws UsageError where the archive is of an older format: reading it is fine, but an older oddslake may still be

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../core/errors.ts';
-import { type Archive, locate } from './archive.ts';
+import { type Archive, locate, ownManifestText } from './archive.ts';
 import type { DatasetName } from './datasets.ts';
 import { type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
 
@@ -30,7 +30,7 @@ export function pin(
   clearAbandonedPins(archive);
   const root = join(pinsOf(archive), `${process.pid}-${id}`);
   for (let attempt = 1; ; attempt++) {
-    const manifestText = archive.manifestText();
+    const manifestText = ownManifestText(archive);
     const manifest = parseManifest(manifestText, layout.manifest);
     const filesOf = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(wanted);
     if (linkAll(archive, manifest.generation, names.flatMap(filesOf), root)) {

@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/archive.ts';
+import { type Archive, ownManifest } from '../archive/archive.ts';
 import type { Manifest } from '../archive/manifest.ts';
 
 /** What an archive is at the moment, for those who look often: read again only where something was written. */
@@ -20,7 +20,7 @@ export function watchCurrent(archive: Archive): Current {
       const now = version();
       if (held !== undefined && held.version !== now && held.manifest.generation === archive.state.generation())
         held.version = now;
-      if (held === undefined || held.version !== now) held = { version: now, manifest: archive.manifest() };
+      if (held === undefined || held.version !== now) held = { version: now, manifest: ownManifest(archive) };
       return held.manifest;
     },
   };

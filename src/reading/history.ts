@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Archive } from '../archive/archive.ts';
+import { type Archive, ownManifest } from '../archive/archive.ts';
 import { type DatasetName, datasets } from '../archive/datasets.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import { pinsOf } from '../archive/pin.ts';
@@ -66,7 +66,7 @@ export function openHistory(archive: Archive, current: Current, random: Random):
       const { shelf, engine } = await opened;
       for (let attempt = 1; ; attempt++) {
         // What is remembered may be a moment old: a second look goes to the archive itself.
-        const manifest = attempt === 1 ? current.manifest() : archive.manifest();
+        const manifest = attempt === 1 ? current.manifest() : ownManifest(archive);
         shelf.settle(manifest);
         try {
           return await work(generationOf(manifest, shelf, engine, reading));

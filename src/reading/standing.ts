@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/archive.ts';
+import { type Archive, ownManifest } from '../archive/archive.ts';
 import { totalsOf } from '../archive/manifest.ts';
 import { DamageError } from '../core/errors.ts';
 import { journaledTicks } from '../state/journal.ts';
@@ -19,7 +19,7 @@ export interface Standing {
 export function standingOf(archive: Archive): Standing {
   if (!archive.state.isOwn())
     throw new DamageError(`${archive.layout.private} was removed or replaced since it was opened.`);
-  const { generation, watermark, datasets } = archive.manifest();
+  const { generation, watermark, datasets } = ownManifest(archive);
   const ticksPublished = totalsOf(datasets.ticks.files).rows;
   return { generation, watermark, ticksPublished, ticksJournaled: journaledTicks(archive.state.db) };
 }

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { ownManifest, ownManifestText } from '../../archive/archive.ts';
 import { changesSince } from '../../archive/changes.ts';
 import type { DatasetName } from '../../archive/datasets.ts';
 import { sha256 } from '../../archive/disk.ts';
@@ -102,7 +103,7 @@ async function sendPublished(
       return await sendFile({ bytes, sha256, type: parquetType, open }, request, reply, context.random);
     } catch (error) {
       if (!(error instanceof DamageError) || attempt === attemptsMax) throw error;
-      file = listed(context.archive.manifest(), dataset, path);
+      file = listed(ownManifest(context.archive), dataset, path);
       if (file.sha256 === sha256) throw error;
     }
   }
@@ -143,7 +144,7 @@ function publishedText({ archive, current }: ServiceContext): () => Uint8Array {
   let held: { readonly version: number; readonly bytes: Uint8Array } | undefined;
   return () => {
     const version = current.version();
-    if (held?.version !== version) held = { version, bytes: Buffer.from(archive.manifestText(), 'utf8') };
+    if (held?.version !== version) held = { version, bytes: Buffer.from(ownManifestText(archive), 'utf8') };
     return held.bytes;
   };
 }

@@ -1,0 +1,62 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import type { Manifest } from '../../src/archive/manifest.ts';
+import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { becomes, type Job, path, post, ticks } from './exporting.ts';
+import { type Serving, serving } from './serving.ts';
+
+const window = `from=${day0}&to=${day0 + 2 * dayMs}`;
+const paths = [
+  ...[`ticks?symbol=A&${window}`, 'historical/ticks', 'historical/ticks?format=csv', 'historical/markets', 'export'],
+  ...['export?since=0', 'export/files/ticks/2026-06-02/part-00.parquet'],
+].map((path) => `/api/v1/${path}`);
+
+/** An archive of two days, of which somebody took the first out of manifest.json. */
+async function shortened() {
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 1 });
+  append(archive, answer('A', [[day0, 0.5]]), answer('A', [[day0 + dayMs, 0.6]]));
+  await publishNow(archive);
+  const original = readFileSync(archive.layout.manifest, 'utf8');
+  const manifest = JSON.parse(original) as Manifest;
+  (manifest.datasets.ticks.files as unknown[]).shift();
+  writeFileSync(archive.layout.manifest, JSON.stringify(manifest));
+  return { root, archive, original };
+}
+
+const statuses = async (service: Serving): Promise<number[]> => {
+  const found: number[] = [];
+  for (const path of paths) found.push((await service.ask(path)).status);
+  return found;
+};
+
+test('an archive whose manifest.json somebody changed is not served: it would seem to be covered and empty', async () => {
+  const { root, archive, original } = await shortened();
+  const service = await serving(opened({ root }));
+  expect(await statuses(service)).toEqual(paths.map(() => 503));
+  const ready = await service.json<{ errors: object[] }>('/readyz');
+  expect([ready.status, ready.body.errors]).toEqual([503, [{ name: 'archive', reason: 'cannot be read' }]]);
+  const metrics = await (await service.ask('/metrics')).text();
+  expect(metrics).toMatch(/^oddslake_archive_readable 0$/m);
+  // Put back, all is as it was.
+  writeFileSync(archive.layout.manifest, original);
+  expect(await statuses(service)).toEqual(paths.map(() => 200));
+  expect((await service.json<{ count: number }>(paths[0]!)).body.count).toBe(2);
+});
+
+test('what was changed under the service is not told as the manifest, and an export of it fails', async () => {
+  const { root, archive, original } = await shortened();
+  const changed = readFileSync(archive.layout.manifest);
+  writeFileSync(archive.layout.manifest, original);
+  const service = await serving(opened({ root }));
+  expect(await statuses(service)).toEqual(paths.map(() => 200));
+  writeFileSync(archive.layout.manifest, changed);
+  // Ticks of both days still are what they were; a write of whoever it is makes the service look again.
+  expect((await service.json<{ count: number }>(paths[0]!)).body.count).toBe(2);
+  append(archive, answer('A', [[day0 + 1, 0.7]]));
+  expect((await service.ask('/api/v1/export')).status).toBe(503);
+  const made = await service.json<Job>(path, post(ticks));
+  expect(made.status).toBe(202);
+  const { error } = await becomes(service, made.body, 'done', 'failed');
+  expect(error).toMatch(/damaged/);
+});
