@@ -24,7 +24,8 @@ export interface History {
 export interface Generation {
   readonly manifest: Manifest;
   /**
-   * Opens a query over some files of datasets, and `defined` over those. Its calls come one after another.
+   * Opens a query over some files of datasets, and `defined` over those. Its calls come one after another; its `close`
+   * throws DamageError where a file was written into meanwhile: what was read may be a mixture.
    * @param defined CREATE OR REPLACE statements; macros that need no dataset are there already
    * @throws ReplacedError, for `reading`; DamageError where a file is not as published
    */
@@ -117,8 +118,15 @@ const generationOf = (manifest: Manifest, shelf: Shelf, engine: Engine, reading:
       return {
         ...query,
         async close() {
-          await query.close();
-          giveAll();
+          try {
+            await query.close();
+            const changed = taken.findIndex((one) => !one.isSame());
+            if (changed < 0) return;
+            const { path } = [...files.values()].flat()[changed]!;
+            throw new DamageError(`${path} was written into while it was read. Run oddslake verify.`);
+          } finally {
+            giveAll();
+          }
         },
       };
     } catch (error) {

@@ -27,6 +27,8 @@ export interface Shelf {
 export interface Taken {
   /** Absolute; it ends as the published path does. */
   readonly path: string;
+  /** Whether nobody wrote into it since it was checked. */
+  isSame(): boolean;
   give(): void;
 }
 
@@ -113,7 +115,8 @@ export function openShelf(archive: Archive, id: string): Shelf {
       idle.delete(key);
       if (disk.stamp(link.path) === link.stamp) {
         link.users++;
-        return { path: link.path, give: () => give(key, link) };
+        const isSame = (): boolean => disk.stamp(link.path) === link.stamp;
+        return { path: link.path, isSame, give: () => give(key, link) };
       }
       // Somebody wrote into it: what is at its place now is to be looked at.
       links.delete(key);

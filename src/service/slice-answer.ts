@@ -26,8 +26,8 @@ export async function openSlice(
   try {
     const { source, generation } = await sourceOf(desk, asked, format, leave, signal);
     const pieces = await paced(source, { gate: desk.computing, signal, onStall: () => reply.raw.destroy() });
-    // A generator that was never begun does not come by its own end.
-    reply.raw.once('close', () => void source.close());
+    // A generator that was never begun does not come by its own end; what is wrong is told to who takes the pieces.
+    reply.raw.once('close', () => void source.close().catch(() => {}));
     const told = heard(pieces, (error) => {
       if (!signal.aborted) desk.context.log.error({ err: error, slice: asked.name }, 'a slice broke off');
     });
@@ -58,8 +58,7 @@ async function sourceOf(
         const end = async (): Promise<void> => {
           // Waits for what is still being computed: nothing may be closed under it.
           await pieces.return(undefined).catch(() => {});
-          await query.close();
-          leave();
+          await query.close().finally(leave);
         };
         const close = (): Promise<void> => (closing ??= end());
         return { source: { pieces, close }, generation: generation.manifest.generation };

@@ -1,8 +1,13 @@
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import { type FastifyReply, fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
 import { sendPieces } from '../../src/service/send-pieces.ts';
+import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 import { connected } from './raw.ts';
+import { serving } from './serving.ts';
 
 // An HTTP/1.0 answer of unknown length ends with its connection: only a reset tells that there should have been more.
 
@@ -39,6 +44,8 @@ async function streaming(then: (reply: FastifyReply) => Promise<void>) {
   return { app, socket, told };
 }
 
+const slices = '/api/v1/historical/ticks?format=csv';
+
 const never = (): Promise<never> => new Promise(() => {});
 
 test('an HTTP/1.0 answer that is whole ends as it should', async () => {
@@ -66,4 +73,31 @@ test('an HTTP/1.0 answer is reset by a service that lets its client go, or that 
     await never();
   });
   expect((await stopped.told).how).toBe('ECONNRESET');
+});
+
+test('a slice of files that are written into while it is sent is broken off, not ended as a whole one', async () => {
+  const archive = opened({ parts: 1 });
+  const name = 'A'.padEnd(180, '-');
+  // More than the buffers on the way hold.
+  append(
+    archive,
+    answer(
+      name,
+      Array.from({ length: 60_000 }, (_, i) => [day0 + i, (i % 97) / 97] as const),
+    ),
+  );
+  await publishNow(archive);
+  const { url, key } = await serving(archive);
+  for (const version of ['1.0', '1.1']) {
+    const socket = connected(url).pause();
+    const path = join(archive.layout.root, 'ticks/date=2026-06-01/part-00.parquet');
+    const bytes = readFileSync(path);
+    socket.write(`GET ${slices} HTTP/${version}\r\nHost: here\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+    await once(socket, 'readable');
+    writeFileSync(path, bytes);
+    const { text, how } = await heard(socket.resume() as Socket);
+    expect([text.startsWith('HTTP/1.1 200 OK'), how]).toEqual([true, version === '1.0' ? 'ECONNRESET' : 'end']);
+    // Without its last chunk an answer of HTTP/1.1 is not whole.
+    expect(text.endsWith('\r\n0\r\n\r\n')).toBe(false);
+  }
 });
