@@ -26,8 +26,10 @@ export function publishedCandles(
 ): DatasetName | null {
   const dataset = interval === '1h' ? 'candles_1h' : interval === '1d' ? 'candles_1d' : null;
   if (dataset === null) return null;
-  const kept = new Set(others[dataset].files.map(({ date }) => date));
-  return ticks.files.every(({ date }) => kept.has(date)) ? dataset : null;
+  // Part by part: a publish passes over a damaged one, and makes the candles of the others.
+  const placeOf = ({ path }: PublishedFile): string => path.slice(path.indexOf('/'));
+  const kept = new Set(others[dataset].files.map(placeOf));
+  return ticks.files.every((file) => kept.has(placeOf(file))) ? dataset : null;
 }
 
 /** Pages of candles, from the published ones where there are some of that interval. */

@@ -1,4 +1,7 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { partOf } from '../../src/core/part.ts';
 import { openArchiveQuery } from '../../src/reading/pinned.ts';
 import { answer, append, day0, dayMs, hourMs, now, opened, publishNow } from '../archive/scratch.ts';
 import { lake, pagesOf } from './historical-archive.ts';
@@ -51,4 +54,28 @@ test('candles that the archive does not keep are computed', async () => {
     interval: '1h',
     candles: [{ symbol: 'AAA', t: day0, open: 0.5, high: 0.7, low: 0.5, close: 0.7, ticks: 2, covered: 1 }],
   });
+});
+
+test('candles that a damaged part of ticks kept from being made are not told as none', async () => {
+  const archive = opened();
+  const mine = 'AAA';
+  const other = ['BBB', 'CCC', 'DDD', 'EEE'].find((symbol) => partOf(symbol, 4) !== partOf(mine, 4))!;
+  append(archive, answer(mine, [[day0, 0.5]]), answer(other, [[day0, 0.7]]));
+  await publishNow(archive, now, 'run', { candles: [] });
+  const partOfMine = `ticks/date=2026-06-01/part-0${partOf(mine, 4)}.parquet`;
+  const file = join(archive.layout.root, partOfMine);
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.with(20, bytes[20]! ^ 1));
+  const { refused } = await publishNow(archive, now, 'run', { candles: ['1h', '1d'] });
+  expect(refused).toHaveLength(1);
+  const { json } = await serving(archive);
+  const of = (symbol: string) =>
+    json<{ candles: object[] }>(`${base}/candles?interval=1h&symbol=${symbol}`).then(({ status, body }) => [
+      status,
+      body.candles?.length,
+    ]);
+  expect(await of(other)).toEqual([200, 1]);
+  expect(await of(mine)).toEqual([503, undefined]);
+  writeFileSync(file, bytes);
+  expect(await of(mine)).toEqual([200, 1]);
 });
