@@ -4,6 +4,7 @@ import type { SymbolFacts } from '../core/market.ts';
 import { type Generation, type History, openHistory } from '../reading/history.ts';
 import type { Step } from '../reading/page.ts';
 import { oneSymbol } from '../state/symbols.ts';
+import type { KeyHolder } from '../workspace/principal.ts';
 import type { ServiceContext } from './context.ts';
 import { placeMsMax } from './cursor.ts';
 import { createGate, type Gate } from './gate.ts';
@@ -31,6 +32,13 @@ export function openDesk(context: ServiceContext): Desk {
     streaming: createGate(atOnce, waitingPerPlace * atOnce),
   };
 }
+
+/** The desk as one holder of a key has it: others get their turn whatever this one asks for. */
+export const deskOf = (desk: Desk, { id }: KeyHolder): Desk => ({
+  ...desk,
+  computing: desk.computing.of(id),
+  streaming: desk.streaming.of(id),
+});
 
 /** A slice that is asked for as a file. */
 export interface SliceAsked {

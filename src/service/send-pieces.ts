@@ -9,9 +9,12 @@ const stallMsMax = 60_000;
 /** Aborted once whoever asked is gone, or the service stops. */
 export function untilGone(reply: FastifyReply, stopping: AbortSignal): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => {
+  const end = (): void => {
     if (!reply.raw.writableFinished) gone.abort(new Error('the client went away'));
-  });
+  };
+  reply.raw.once('close', end);
+  // Gone while the credential was looked at: that is not told again.
+  if (reply.raw.destroyed) end();
   return AbortSignal.any([gone.signal, stopping]);
 }
 

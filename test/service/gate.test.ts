@@ -52,3 +52,45 @@ test('whoever goes away while waiting leaves the queue, and takes nobody’s pla
   expect(gate.state()).toEqual({ inside: 0, waiting: 0 });
   await expect(gate.enter(gone.signal)).rejects.toThrow('gone');
 });
+
+test('one that fills the gate holds up nobody else for long, and leaves a place free', async () => {
+  const gate = createGate(3, 5);
+  const order: string[] = [];
+  const leaves = new Map<string, () => void>();
+  const come = (who: string, name: string): void =>
+    void gate
+      .of(who)
+      .enter(never)
+      .then((leave) => {
+        order.push(name);
+        leaves.set(name, leave);
+      });
+  for (let i = 1; i <= 6; i++) come('a', `a${i}`);
+  await settle();
+  expect(order).toEqual(['a1', 'a2']);
+  come('b', 'b1');
+  come('b', 'b2');
+  come('c', 'c1');
+  await settle();
+  expect(order).toEqual(['a1', 'a2', 'b1']);
+  // Of c nobody is inside: before the second of b, and before those of a that have waited longer.
+  for (const name of ['a1', 'b1', 'c1', 'a2']) {
+    leaves.get(name)!();
+    await settle();
+  }
+  expect(order).toEqual(['a1', 'a2', 'b1', 'c1', 'b2', 'a3', 'a4']);
+});
+
+test('one whose own queue is full is turned away, others are not', async () => {
+  const gate = createGate(1, 2);
+  const leave = await gate.of('a').enter(never);
+  for (let i = 0; i < 2; i++) void gate.of('a').enter(never);
+  await expect(gate.of('a').enter(never)).rejects.toThrow('Too many');
+  const other = gate.of('b').enter(never);
+  expect(gate.state()).toEqual({ inside: 1, waiting: 3 });
+  // All queues together have their bound too.
+  for (const who of ['c', 'c', 'd', 'd', 'e']) void gate.of(who).enter(never);
+  await expect(gate.of('f').enter(never)).rejects.toThrow('Too many');
+  leave();
+  (await other)();
+});

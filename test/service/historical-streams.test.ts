@@ -5,7 +5,7 @@ import { fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { createGate } from '../../src/service/gate.ts';
-import { paced, sendPieces } from '../../src/service/send-pieces.ts';
+import { paced, sendPieces, untilGone } from '../../src/service/send-pieces.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { type Serving, serving } from './serving.ts';
 
@@ -168,4 +168,30 @@ test('a client that takes nothing for too long is let go', async () => {
   await until(() => stalled === 1);
   await taken.return(undefined);
   expect(await pieces.next()).toEqual({ done: true, value: undefined });
+});
+
+test('whoever was gone before a query began is known to be gone', async () => {
+  const app = fastify();
+  const [asked, told] = [Promise.withResolvers<void>(), Promise.withResolvers<boolean>()];
+  app.get('/', async (_request, reply) => {
+    asked.resolve();
+    await once(reply.raw, 'close');
+    told.resolve(untilGone(reply, new AbortController().signal).aborted);
+  });
+  onTestFinished(() => app.close());
+  const request = get(await app.listen({ port: 0 }), { agent: false }).on('error', () => {});
+  await asked.promise;
+  request.destroy();
+  expect(await told.promise).toBe(true);
+});
+
+test('one key that takes every place it can get holds up no other', async () => {
+  const service = await serving(await many(), { set: ['service.queries_at_once_max=2'] });
+  const greedy = Array.from({ length: 5 }, () => begin(service, `${base}/ticks?format=csv`));
+  const slow = await Promise.race(greedy);
+  const { key } = await service.workspace.createKey({ name: 'b', expiresAt: null, requestsPerMinute: null }, now);
+  const text = await textOf(await begin({ ...service, key }, `${base}/ticks?format=csv&limit=1`));
+  expect(text.split('\n')).toHaveLength(3);
+  slow.destroy();
+  for (const one of greedy) (await one).destroy();
 });

@@ -2,8 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type TObject, type TSchema, Type } from 'typebox';
 import * as contract from '../../contract/historical.ts';
 import { paths } from '../../contract/paths.ts';
+import { holderOf } from '../access.ts';
 import type { ServiceContext } from '../context.ts';
-import { type Desk, type Endpoint, openDesk } from '../historical-desk.ts';
+import { type Desk, deskOf, type Endpoint, openDesk } from '../historical-desk.ts';
 import { fileFormats, formatAsked } from '../negotiate.ts';
 import { ProblemError } from '../problem.ts';
 import { sendPieces, untilGone } from '../send-pieces.ts';
@@ -33,7 +34,8 @@ export function historicalRoutes(app: App, context: ServiceContext): void {
     app.get(path, { schema }, async (request, reply) => {
       const signal = untilGone(reply, context.signal);
       try {
-        return await respond(desk, endpoint, request, reply, request.query as Query, signal);
+        const own = deskOf(desk, holderOf(request as unknown as FastifyRequest));
+        return await respond(own, endpoint, request, reply, request.query as Query, signal);
       } catch (error) {
         // That a query ended because it was to end is no failure of ours.
         if (context.signal.aborted) throw new ProblemError(503, 'The service is stopping.');
