@@ -18,6 +18,7 @@ export async function postgresDialect(url: string): Promise<Dialect> {
   const { default: pg } = await import('pg');
   let told: string;
   try {
+    requireWholePassword(url);
     const { host, port, database } = new pg.Client({ connectionString: url });
     told = `PostgreSQL at ${host}:${port}, database ${database ?? 'as its user'}`;
   } catch {
@@ -49,6 +50,16 @@ export async function postgresDialect(url: string): Promise<Dialect> {
       end: () => pool.end(),
     },
   });
+}
+
+/**
+ * Throws where a user's password holds what ends the address of a host: the rest of it would be taken for the name of a
+ * database, and told.
+ */
+function requireWholePassword(url: string): void {
+  const [, authority = '', path = '', rest = ''] = /^[^/]*\/\/([^/?#]*)([^?#]*)(.*)$/s.exec(url) ?? [];
+  if (path.includes('@') || (rest.includes('@') && !authority.includes('@')))
+    throw new RangeError('an @ behind the host');
 }
 
 /** A connection whose loss is told as such. */
