@@ -34,12 +34,15 @@ function decode(cursor: string): readonly unknown[] {
   if (!/^[\w-]+$/.test(cursor)) throw bad();
   try {
     const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'));
-    if (Array.isArray(parts) && parts.length === 3) return parts;
+    if (Array.isArray(parts) && parts.length === 3 && parts.every(isTold)) return parts;
   } catch {
     // Not JSON: as bad as JSON that says something else.
   }
   throw bad();
 }
+
+/** What is told is UTF-8: half a surrogate pair is in none of it. */
+const isTold = (part: unknown): boolean => typeof part !== 'string' || part.isWellFormed();
 
 const bad = (): ProblemError =>
   new ProblemError(400, 'The cursor is none that was given out here. Send next_cursor as it was, or none.', {

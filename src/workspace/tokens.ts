@@ -106,7 +106,7 @@ async function openCheck({ secret, jwksUrl, jwksFile }: TokenSettings, clock: Cl
 /** Who a payload stands for, whose times, issuer and audience were checked; null where its claims are not as they are here. */
 function readClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: number): Checked | null {
   const isText = (value: unknown): value is string =>
-    typeof value === 'string' && value !== '' && value.length <= claimCharsMax;
+    typeof value === 'string' && value !== '' && value.length <= claimCharsMax && isDistinct(value);
   if (!isText(sub) || exp === undefined || exp * 1000 <= nowMs) return null;
   if (iat !== undefined && (typeof iat !== 'number' || iat * 1000 > nowMs + leewaySeconds * 1000)) return null;
   if (workspace !== undefined && !isText(workspace)) return null;
@@ -114,6 +114,9 @@ function readClaims({ sub, exp, iat, workspace, scope }: JWTPayload, nowMs: numb
   const scopes = (scope ?? '').split(' ').filter((each) => each !== '');
   return { user: { kind: 'user', user: sub, workspace: workspace ?? null, scopes }, expMs: exp * 1000 };
 }
+
+/** Whether a database tells it from every other text: written down, halves of surrogate pairs are all the same. */
+const isDistinct = (text: string): boolean => text.isWellFormed() && !text.includes('\0');
 
 export interface NewToken {
   readonly user: string;

@@ -25,6 +25,8 @@ test('whatever is not as documented is 400, and says which parameter it is', asy
     ...[
       [`cursor=${cursor(['p', 'AAA', 1.5])}`, 'cursor'] as const,
       [`cursor=${cursor(['p', 1, 1])}`, 'cursor'] as const,
+      [`cursor=${cursor(['p', 'A\ud800', 1])}`, 'cursor'] as const,
+      [`cursor=${cursor(['m', 'A', '\udfff'])}`, 'cursor'] as const,
     ],
     ...[
       [`cursor=${cursor(['p', 'AAA', 1e300])}`, 'cursor'] as const,

@@ -84,6 +84,8 @@ test('tokens that are forged, for others, or not good now are refused', async ()
     nobody: crafted(hs256, nobody),
     'an empty sub': crafted(hs256, { ...claims, sub: '' }),
     'a sub that is a number': crafted(hs256, { ...claims, sub: 1 }),
+    'a sub with half a surrogate pair': crafted(hs256, { ...claims, sub: 'a\ud800' }),
+    'a sub with NUL': crafted(hs256, { ...claims, sub: 'alice\0' }),
     'a long sub': crafted(hs256, { ...claims, sub: 'a'.repeat(1001) }),
     'a workspace that is a list': crafted(hs256, { ...claims, workspace: ['desk'] }),
     'scopes in a list': crafted(hs256, { ...claims, scope: ['research'] }),
