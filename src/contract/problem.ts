@@ -1,5 +1,8 @@
 import { Type } from 'typebox';
 
+/** Parameters and fields that one answer names: a small body can have thousands that are wrong. */
+export const problemErrorsMax = 100;
+
 /** The body of every error: RFC 9457, `application/problem+json`. */
 export const Problem = Type.Object(
   {
@@ -15,7 +18,10 @@ export const Problem = Type.Object(
           name: Type.String({ description: 'The parameter or field.' }),
           reason: Type.String({ description: 'What was expected of it.' }),
         }),
-        { description: 'Every parameter or field that was refused.' },
+        {
+          maxItems: problemErrorsMax,
+          description: `Every parameter or field that was refused; of more than ${problemErrorsMax} the first.`,
+        },
       ),
     ),
   },

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { type Problem, problemType } from '../contract/problem.ts';
+import { type Problem, problemErrorsMax, problemType } from '../contract/problem.ts';
 import { DamageError, UsageError } from '../core/errors.ts';
 import type { Log } from '../core/log.ts';
 import { WorkspaceUnavailable } from '../workspace/unavailable.ts';
@@ -39,7 +39,7 @@ const titles: Readonly<Record<number, string>> = {
 export const problemOf = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
   ...{ type: 'about:blank', title: titles[status] ?? 'Error', status },
   ...(detail === undefined ? {} : { detail }),
-  ...(errors === undefined ? {} : { errors }),
+  ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),
 });
 
 /** Sends what was thrown as problem+json. Nothing of an error that is ours reaches the client: it is in the log. */
@@ -78,7 +78,7 @@ function toProblem(error: unknown): Problem {
     return problemOf(503, 'What the service keeps of credentials and jobs cannot be asked at the moment; try again.');
   const { validation, validationContext, statusCode = 500, code } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
-    const errors = validation.map(({ instancePath, params, message, keyword }) => ({
+    const errors = validation.slice(0, problemErrorsMax).map(({ instancePath, params, message, keyword }) => ({
       name: nameOf(instancePath, params),
       reason: reasonOf(keyword, params, message),
     }));

@@ -270,3 +270,20 @@ test('a thousand ranges are no more than one request', async () => {
     await answer.body?.cancel();
   }
 });
+
+test('a body with thousands of faults is answered with the first of them', async () => {
+  const { ask } = await serving(opened());
+  const bodies = [
+    JSON.stringify({ dataset: 'ticks', format: 'csv', symbols: Array(30_000).fill(1) }),
+    JSON.stringify(Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`f${i}`, i]))),
+    JSON.stringify({ dataset: 'ticks', format: 'csv', symbols: Array.from({ length: 1000 }, (_, i) => `none ${i}`) }),
+  ];
+  for (const body of bodies) {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await ask('/api/v1/export', { method: 'POST', headers, body });
+    const text = await answer.text();
+    expect(answer.status).toBe(400);
+    expect((JSON.parse(text) as { errors: unknown[] }).errors).toHaveLength(100);
+    expect(text.length).toBeLessThan(20_000);
+  }
+});
