@@ -1,3 +1,4 @@
+import { closeSync, openSync } from 'node:fs';
 import { type Dialect, SqliteDialect } from 'kysely';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { openStatements } from '../state/statements.ts';
@@ -18,6 +19,7 @@ export function sqliteDialect(path: string): Dialect {
       });
     }
   };
+  makePrivate(path);
   const database = opened(path);
   return new SqliteDialect({
     database: {
@@ -37,6 +39,15 @@ export function sqliteDialect(path: string): Dialect {
 
 /** Two processes that start a file at once may be told that it is busy in spite of the time that they would wait. */
 const triesMax = 20;
+
+/** A file that is made is its owner's alone, and so are those that SQLite makes beside it. */
+function makePrivate(path: string): void {
+  try {
+    closeSync(openSync(path, 'ax', 0o600));
+  } catch {
+    // It is there already, or cannot be made, which is told when it is opened.
+  }
+}
 
 function opened(path: string, tries = 1): ReturnType<typeof openStatements> {
   try {

@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { chmodSync, globSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { OddslakeError, UsageError } from '../../src/core/errors.ts';
@@ -110,6 +112,12 @@ test('a URL that is none is bad usage, and is not repeated', async () => {
     secret,
     `postgres://me:${secret}@host:port/db`,
     `postgres://me:${secret}@[host/db`,
+    // What is special in a password ends the host: the rest is no name of a database.
+    `postgres://me:/${secret}@host/db`,
+    `postgres://me:12/${secret}@host/db`,
+    `postgres://me:@12/${secret}@host/db`,
+    `postgres://me:12?${secret}@host/db`,
+    `postgres://me:#${secret}@host/db`,
     'sqlite:',
     'sqlite:  ',
     'sqlite://host',
@@ -120,4 +128,19 @@ test('a URL that is none is bad usage, and is not repeated', async () => {
     expect(error.message).toMatch(/postgres:\/\/user:password@host\/database/);
     expect(`${error.stack} ${JSON.stringify(error)}`).not.toContain(secret);
   }
+});
+
+test('a file that is made is for its owner only, one that was there stays as it is', async () => {
+  const folder = scratchFolder();
+  const modesOf = async (path: string): Promise<string[]> => {
+    const db = await openWorkspaceDatabase({ kind: 'sqlite', path });
+    const modes = globSync(`${path}*`).map((each) => (statSync(each).mode & 0o777).toString(8));
+    await db.destroy();
+    return [...new Set(modes)];
+  };
+  expect(await modesOf(join(folder, 'new.sqlite'))).toEqual(['600']);
+  const known = join(folder, 'known.sqlite');
+  writeFileSync(known, '');
+  chmodSync(known, 0o640);
+  expect(await modesOf(known)).toEqual(['640']);
 });
