@@ -37,7 +37,9 @@ export async function startService(context: Context, archive: Archive): Promise<
       current: watchCurrent(archive),
       files: openVerifiedFiles(archive, context.settings.service.cacheBytesMax),
     });
-    const url = await app.listen({ host, port }).catch((error: NodeJS.ErrnoException) => {
+    const url = await app.listen({ host, port }).catch(async (error: NodeJS.ErrnoException) => {
+      // What was begun for requests would keep the process.
+      await app.close();
       const why = reasons[error.code ?? ''] ?? error.code ?? error.message;
       throw new UsageError(`service.port ${port} at ${host} cannot be had: ${why}. Set another, or 0 for a free one.`);
     });
