@@ -20,7 +20,8 @@ const meanTogether = (1 + together) / 2;
 const inside = [
   /\n\s+at /,
   /\.ts:\d/,
-  /\bselect\b.*\bfrom\b/i,
+  // Of one text: what was asked is named in others beside it.
+  /\bselect\b[^"]*\bfrom\b/i,
   /sqlite/i,
   /duckdb/i,
   /node:/,
