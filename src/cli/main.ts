@@ -12,6 +12,8 @@ export async function main(argv: readonly string[], jobs: Jobs): Promise<number>
     if (error.code === 'EPIPE') process.exit(0);
     throw error;
   });
+  // Whoever reads the log may go away, or its disk be full: it is lost then, and the work goes on.
+  process.stderr.on('error', () => {});
   let exitCode: number = exitCodes.done;
   const program = createProgram(version(), jobs, (code) => {
     exitCode = code;

@@ -74,3 +74,13 @@ test('serve listens where service.host says, and says why where it cannot', asyn
   const { first } = await served('--output', output, '--json', '--set', 'service.host=::1', '--set', 'service.port=0');
   expect((await fetch(`${(JSON.parse(first) as { url: string }).url}/healthz`)).status).toBe(200);
 });
+
+test('serve goes on where nobody reads its log any more', async () => {
+  const output = await lake();
+  const { child, ended, first } = await served('--output', output, '--json', '--set', 'service.port=0');
+  const { url } = JSON.parse(first) as { url: string };
+  child.stderr!.destroy();
+  for (let i = 0; i < 5; i++) expect((await fetch(`${url}/api/v1/markets`)).status).toBe(401);
+  child.kill('SIGTERM');
+  expect((await ended).code).toBe(0);
+});
