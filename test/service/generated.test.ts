@@ -5,6 +5,7 @@ import { clockAt, opened } from '../archive/scratch.ts';
 import { allLive, input } from '../e2e/books.ts';
 import { fixedDay, fixedNow, folder, job, manifestOf, sandbox, ticksOf } from '../e2e/lake.ts';
 import { documented, isJson } from './documented.ts';
+import { claims, crafted, hs256, secret } from './forged-tokens.ts';
 import { type Document, type Request, requestsOf } from './generating.ts';
 import { serving } from './serving.ts';
 
@@ -15,6 +16,9 @@ console.log(`generated requests: SEED=${seed} CASES=${cases}`);
 /** Requests that are on their way at once. */
 const together = 8;
 const meanTogether = (1 + together) / 2;
+
+/** They stand for jobs that were made on the way. */
+const placeholders = Array.from({ length: 10 }, (_, n) => `someid${n}`);
 
 /** What only the inside of the service says. */
 const inside = [
@@ -39,7 +43,9 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     expect(code, stderr).toBe(0);
   }
   const archive = opened({ root: output, create: false, upstream: 'box' });
-  const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow) });
+  const set = [`service.tokens.secret=${secret}`, 'service.exports.waiting_max=1000'];
+  const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow), set });
+  const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
   const document = JSON.parse(JSON.stringify(app.swagger())) as Document;
   const { files } = manifestOf(output).datasets.ticks;
   const symbols = [...ticksOf(output).keys()];
@@ -54,13 +60,32 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     since: ['0', '1', '2'],
     // None that could be told beforehand.
     cursor: [],
+    id: placeholders,
+  };
+  const jobs: string[] = [];
+  let count = 0;
+  // Which jobs there are is not known beforehand.
+  const placed = (asked: Request): Request => ({
+    ...asked,
+    target: asked.target.replace(
+      /(?<=\/)someid(\d)(?=\/|$)/,
+      (text, n) => jobs.at((count * 7 + Number(n)) % jobs.length) ?? text,
+    ),
+  });
+  const credentialOf = ({ named }: Request): string => {
+    const [method = '', path = ''] = named.split(' ');
+    const asked = JSON.stringify(document.paths[path]![method.toLowerCase()]!.security);
+    return asked.includes('token') && !(asked.includes('key') && count % 2 === 0) ? token : key;
   };
   const check = documented(document);
   const agent = new Agent({ keepAlive: true, maxSockets: together });
   const spent = new Map<string, { count: number; ms: number; statuses: Map<number, number> }>();
-  const tried = async (asked: Request): Promise<void> => {
+  const tried = async (made: Request): Promise<void> => {
     const started = performance.now();
-    const { status, headers, body } = await answerTo(asked, url, key, agent);
+    const asked = placed(made);
+    count++;
+    const { status, headers, body } = await answerTo(asked, url, credentialOf(asked), agent);
+    if (status === 202) jobs.push((JSON.parse(body) as { id: string }).id);
     note(spent, asked, status, performance.now() - started);
     if (status >= 500 && status !== 501) throw new Error(`answered with ${status}: ${body.slice(0, 500)}`);
     const told = isJson(headers) ? body : undefined;
