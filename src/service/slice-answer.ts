@@ -28,6 +28,7 @@ export async function openSlice(
     const pieces = await paced(source, { gate: desk.computing, signal, onStall: () => reply.raw.destroy() });
     // A generator that was never begun does not come by its own end; what is wrong is told to who takes the pieces.
     reply.raw.once('close', () => void source.close().catch(() => {}));
+    // Nor is told again of a client that went while the first piece was computed.
     if (reply.raw.destroyed) void source.close().catch(() => {});
     const told = heard(pieces, (error) => {
       if (!signal.aborted) desk.context.log.error({ err: error, slice: asked.name }, 'a slice broke off');

@@ -1,11 +1,17 @@
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { globSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
-import { fastify } from 'fastify';
+import { type FastifyReply, fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
+import { watchCurrent } from '../../src/reading/current.ts';
+import type { ServiceContext } from '../../src/service/context.ts';
 import { createGate } from '../../src/service/gate.ts';
+import { openDesk } from '../../src/service/historical-desk.ts';
+import { ticks } from '../../src/service/routes/historical-rows.ts';
 import { paced, sendPieces, untilGone } from '../../src/service/send-pieces.ts';
+import { openSlice } from '../../src/service/slice-answer.ts';
+import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { type Serving, serving } from './serving.ts';
 
@@ -194,4 +200,20 @@ test('one key that takes every place it can get holds up no other', async () => 
   expect(text.split('\n')).toHaveLength(3);
   slow.destroy();
   for (const one of greedy) (await one).destroy();
+});
+
+test('a client that goes as its slice is there leaves nothing open', async () => {
+  const root = scratchFolder();
+  const archive = await many(root);
+  const settings = { service: { queriesAtOnceMax: 1 } };
+  const parts = { archive, current: watchCurrent(archive), settings, random: systemRandom };
+  const desk = openDesk(parts as unknown as ServiceContext);
+  // Nobody tells of it again: it was told before there was somebody to hear it.
+  const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
+  const asked = { ...ticks(desk).slice({}), limit: null };
+  await openSlice(desk, asked, 'csv', reply, new AbortController().signal);
+  await until(() => desk.streaming.state().inside === 0);
+  // It waits for queries that are open.
+  await desk.history.close();
+  expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);
 });
