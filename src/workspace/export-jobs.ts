@@ -1,4 +1,5 @@
 import type { Transaction } from 'kysely';
+import { LRUCache } from 'lru-cache';
 import type { Tables, WorkspaceDatabase } from './database.ts';
 
 export type JobState = 'waiting' | 'running' | 'done' | 'failed' | 'cancelled';
@@ -70,7 +71,7 @@ export interface ExportJobs {
   bytes(): Promise<number>;
   /** When the first of the files is removed; null where there is none. */
   firstExpiry(): Promise<number | null>;
-  /** The oldest one that waits, which is then running. */
+  /** One that waits, which is then running: keys take turns, and of each the oldest comes first. */
   take(runner: number): Promise<ExportJobRow | null>;
   /** False where the job is no longer this runner's: it was cancelled. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
@@ -104,6 +105,9 @@ const over: readonly JobState[] = ['done', 'failed', 'cancelled'];
 /** Finished jobs beyond those kept that go with one new job. */
 const oldMax = 100;
 
+/** Keys whose turns are remembered, and that are looked at for the next one. */
+const keysMax = 1000;
+
 type Reader = Pick<WorkspaceDatabase, 'selectFrom'>;
 
 /** @param place the archive whose jobs these are */
@@ -135,6 +139,22 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
     if (ids.length > 0) await tx.deleteFrom('export_jobs').where('id', 'in', ids).execute();
     return row;
   }
+  // When each key had its last turn, the greater the later.
+  const served = new LRUCache<string, number>({ max: keysMax });
+  let turns = 0;
+
+  /** The oldest job of whom has waited longest for a turn. */
+  async function nextWaiting(): Promise<ExportJobRow | undefined> {
+    const waiting = () => rows().where('state', '=', 'waiting');
+    const oldest = waiting()
+      .groupBy('key_id')
+      .select(['key_id', ({ fn }) => fn.min('ordinal').as('first')]);
+    const keys = await oldest.orderBy('first').limit(keysMax).execute();
+    const [next] = keys.sort((a, b) => (served.peek(a.key_id) ?? 0) - (served.peek(b.key_id) ?? 0));
+    if (next === undefined) return undefined;
+    return waiting().where('key_id', '=', next.key_id).orderBy('ordinal').limit(1).selectAll().executeTakeFirst();
+  }
+
   const mine = (id: string, runner: number) =>
     changed().where('id', '=', id).where('state', '=', 'running').where('runner', '=', runner);
   return {
@@ -178,19 +198,16 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
     },
     async take(runner) {
       for (;;) {
-        const next = await rows()
-          .where('state', '=', 'waiting')
-          .orderBy('ordinal')
-          .limit(1)
-          .selectAll()
-          .executeTakeFirst();
+        const next = await nextWaiting();
         if (next === undefined) return null;
         const taken = await changed()
           .where('id', '=', next.id)
           .where('state', '=', 'waiting')
           .set({ state: 'running', runner, rows_done: 0, rows_total: null })
           .executeTakeFirst();
-        if (isOne(taken)) return { ...read(next), state: 'running', runner };
+        if (!isOne(taken)) continue;
+        served.set(next.key_id, ++turns);
+        return { ...read(next), state: 'running', runner };
       }
     },
     progress: async (id, runner, done, total) =>

@@ -43,7 +43,11 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     expect(code, stderr).toBe(0);
   }
   const archive = opened({ root: output, create: false, upstream: 'box' });
-  const set = [`service.tokens.secret=${secret}`, 'service.exports.waiting_max=1000'];
+  const set = [
+    `service.tokens.secret=${secret}`,
+    'service.exports.waiting_max=1000',
+    'service.requests_per_minute=1000000',
+  ];
   const { url, key, app } = await serving(archive, { clock: clockAt(fixedNow), set });
   const token = crafted(hs256, { ...claims, iat: fixedNow / 1000, exp: fixedNow / 1000 + 600, scope: 'research' });
   const document = JSON.parse(JSON.stringify(app.swagger())) as Document;

@@ -28,6 +28,16 @@ overEachDatabase((kind) => {
     expect((await jobs.runners()).sort()).toHaveLength(3);
   });
 
+  test('keys take turns, however many jobs one of them has', async () => {
+    const { jobs } = await opened(kind);
+    for (const id of ['a1', 'a2', 'a3', 'b1', 'b2', 'c1']) await add(jobs, job(id, { key_id: id[0]! }));
+    const order: string[] = [];
+    for (let i = 0; i < 4; i++) order.push((await jobs.take(1))!.id);
+    await add(jobs, job('d1', { key_id: 'd' }));
+    for (let next = await jobs.take(1); next !== null; next = await jobs.take(1)) order.push(next.id);
+    expect(order).toEqual(['a1', 'b1', 'c1', 'a2', 'd1', 'b2', 'a3']);
+  });
+
   test('what a dead runner had begun waits again, and is no longer its', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, job('a'), job('b'));
