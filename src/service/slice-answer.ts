@@ -26,10 +26,14 @@ export async function openSlice(
   try {
     const { source, generation } = await sourceOf(desk, asked, format, leave, signal);
     const pieces = await paced(source, { gate: desk.computing, signal, onStall: () => reply.raw.destroy() });
-    // A generator that was never begun does not come by its own end; what is wrong is told to who takes the pieces.
-    reply.raw.once('close', () => void source.close().catch(() => {}));
+    // A generator that was never begun does not come by its own end.
+    const close = (): void =>
+      void source.close().catch((error: unknown) => {
+        desk.context.log.error({ err: error, slice: asked.name }, 'a slice could not be closed');
+      });
+    reply.raw.once('close', close);
     // Nor is told again of a client that went while the first piece was computed.
-    if (reply.raw.destroyed) void source.close().catch(() => {});
+    if (reply.raw.destroyed) close();
     const told = heard(pieces, (error) => {
       if (!signal.aborted) desk.context.log.error({ err: error, slice: asked.name }, 'a slice broke off');
     });

@@ -217,3 +217,32 @@ test('a client that goes as its slice is there leaves nothing open', async () =>
   await desk.history.close();
   expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);
 });
+
+test('pieces that fail as nobody reads them end no process', async () => {
+  const app = fastify();
+  const left = Promise.withResolvers<void>();
+  app.get('/', (request, reply) =>
+    sendPieces(
+      request,
+      reply,
+      (async function* () {
+        try {
+          yield Buffer.from('some rows\n');
+        } finally {
+          left.resolve();
+          // biome-ignore lint/correctness/noUnsafeFinally: this is the failure.
+          throw new Error('the disk went away');
+        }
+      })(),
+    ),
+  );
+  onTestFinished(() => app.close());
+  const unheard: unknown[] = [];
+  const listen = (error: unknown) => unheard.push(error);
+  process.on('unhandledRejection', listen);
+  onTestFinished(() => void process.off('unhandledRejection', listen));
+  expect((await app.inject({ method: 'HEAD', url: '/' })).statusCode).toBe(200);
+  await left.promise;
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(unheard).toEqual([]);
+});
