@@ -120,7 +120,7 @@ server { listen 127.0.0.1:${port}; root ${root}; } }`,
 async function startService(root: string): Promise<{ child: ChildProcess; url: string; key: string }> {
   const key = await makeKey(root);
   const main = new URL('../bin/main.ts', import.meta.url).pathname;
-  const args = [main, 'serve', '--output', root, '--json', '--set', 'service.port=0'];
+  const args = [main, 'serve', '--output', root, '--json', '--quiet', '--set', 'service.port=0'];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   const [line] = (await once(child.stdout!, 'data')) as [Buffer];
   return { child, url: (JSON.parse(line.toString()) as { url: string }).url, key };

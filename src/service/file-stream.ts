@@ -7,6 +7,9 @@ import type { ByteRange } from './byte-ranges.ts';
 const pieceBytes = 256 * 1024;
 const piecesMax = 4;
 
+/** Reads under way for one reader: with one, the socket waits for it now and then. */
+const readsMax = 2;
+
 /** Texts and ranges of an open file one after the other, as a stream that can be piped only. */
 export class FileStream extends Readable {
   private readonly opened: OpenedFile;
@@ -49,25 +52,31 @@ export class FileStream extends Readable {
   }
 
   private async pumpRange(to: NodeJS.WritableStream, { first, last }: ByteRange): Promise<void> {
+    const reads: Promise<Buffer>[] = [];
     let at = first;
-    const read = async (): Promise<{ buffer: Buffer; count: number }> => {
-      const buffer = await this.buffers.take();
-      const count = await this.opened.read(buffer.subarray(0, Math.min(pieceBytes, last + 1 - at)), at);
-      at += count;
-      return { buffer, count };
+    const readOn = (): void => {
+      for (; at <= last && reads.length < readsMax; at += pieceBytes) {
+        const read = this.fill(at, Math.min(pieceBytes, last + 1 - at));
+        // Whoever fails first is told of; the ones behind it are not waited for.
+        read.catch(() => {});
+        reads.push(read);
+      }
     };
-    let next: Promise<{ buffer: Buffer; count: number }> | null = read();
-    while (next !== null) {
-      const { buffer, count }: { buffer: Buffer; count: number } = await next;
-      // One is read while the one before is sent.
-      next = at <= last ? read() : null;
-      next?.catch(() => {});
+    for (readOn(); reads.length > 0; ) {
+      const piece = await reads.shift()!;
+      readOn();
       if (this.destroyed) return;
-      const piece = buffer.subarray(0, count);
+      const give = (): void => this.buffers.give(piece);
       // Any other stream may hold on to what it was given.
-      if (to instanceof ServerResponse) to.write(piece, () => this.buffers.give(buffer));
-      else to.write(Buffer.from(piece), () => this.buffers.give(buffer));
+      to.write(to instanceof ServerResponse ? piece : Buffer.from(piece), give);
     }
+  }
+
+  /** A buffer with the `length` bytes from `at` on. */
+  private async fill(at: number, length: number): Promise<Buffer> {
+    const piece = (await this.buffers.take()).subarray(0, length);
+    for (let filled = 0; filled < length; ) filled += await this.opened.read(piece.subarray(filled), at + filled);
+    return piece;
   }
 }
 
@@ -75,9 +84,10 @@ export class FileStream extends Readable {
 class Buffers {
   private readonly free: Buffer[] = [];
   private made = 0;
-  private waiting: PromiseWithResolvers<Buffer> | null = null;
+  private readonly waiting: PromiseWithResolvers<Buffer>[] = [];
   private isOver = false;
 
+  /** Those who wait are served in their order: the piece that is sent next must not wait for one behind it. */
   take(): Promise<Buffer> {
     if (this.isOver) return Promise.reject(new Error('The reader is gone.'));
     const held = this.free.pop();
@@ -86,19 +96,21 @@ class Buffers {
       this.made++;
       return Promise.resolve(Buffer.allocUnsafeSlow(pieceBytes));
     }
-    this.waiting = Promise.withResolvers<Buffer>();
-    return this.waiting.promise;
+    const one = Promise.withResolvers<Buffer>();
+    this.waiting.push(one);
+    return one.promise;
   }
 
-  give(buffer: Buffer): void {
-    const { waiting } = this;
-    this.waiting = null;
-    if (waiting === null) this.free.push(buffer);
-    else waiting.resolve(buffer);
+  /** @param piece a taken buffer, or its beginning */
+  give(piece: Buffer): void {
+    const buffer = Buffer.from(piece.buffer);
+    const one = this.waiting.shift();
+    if (one === undefined) this.free.push(buffer);
+    else one.resolve(buffer);
   }
 
   end(): void {
     this.isOver = true;
-    this.waiting?.reject(new Error('The reader is gone.'));
+    for (const one of this.waiting.splice(0)) one.reject(new Error('The reader is gone.'));
   }
 }
