@@ -50,14 +50,19 @@ export const marketFiles = (
 const toldColumns =
   'canonical_id, symbol, source, question, category, confidence, views, is_active, closes_at, resolved_at, outcome';
 
-/** Every market once, as last known in the window, and only those that are asked for. */
-const matchedSql = (asked: MarketsAsked, value: (one: Parameter) => string): string => {
-  const { source, category, symbol, canonicalId, words, resolved } = asked;
+/** The states of the window; of the named market only, where one is named: all of its states. */
+const namedSql = (asked: MarketsAsked, value: (one: Parameter) => string): string => {
+  const { symbol, canonicalId } = asked;
   const named = [
     ...(canonicalId === null ? [] : [`canonical_id = ${value(canonicalId)}`]),
     ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
   ];
-  const slice = publishedSlice('markets', asked, { sql: named.join(' AND ') || 'true', values: [] });
+  return fromWhere(publishedSlice('markets', asked, { sql: named.join(' AND ') || 'true', values: [] }), null);
+};
+
+/** Every market once, as last known, of those `states` that are asked for. */
+const matchedSql = (asked: MarketsAsked, states: string, value: (one: Parameter) => string): string => {
+  const { source, category, words, resolved } = asked;
   const told = 'concat_ws(chr(10), m.question, m.symbol, m.category, m.source, m.canonical_id)';
   const isResolved = 'coalesce(m.outcome IS NOT NULL OR m.resolved_at <= last_seen, false)';
   const parts = [
@@ -69,7 +74,7 @@ const matchedSql = (asked: MarketsAsked, value: (one: Parameter) => string): str
   return `SELECT canonical_id, s, m, first_seen, last_seen FROM (
       SELECT canonical_id, coalesce(symbol, '') AS s, arg_max(struct_pack(${toldColumns}), first_seen) AS m,
              min(first_seen) AS first_seen, max(last_seen) AS last_seen
-      FROM ${fromWhere(slice, null)} GROUP BY 1, 2
+      FROM ${states} GROUP BY 1, 2
     ) WHERE ${parts.join(' AND ') || 'true'}`;
 };
 
@@ -102,16 +107,18 @@ function pageSql(
   wanted: number,
   value: (one: Parameter) => string,
 ): string {
-  const matched = matchedSql(asked, value);
+  const named = namedSql(asked, value);
+  const matched = matchedSql(asked, 'named', value);
   const id = after === null ? '' : value(after.canonicalId);
   const behind =
     after === null ? 'true' : `canonical_id >= ${id} AND (canonical_id > ${id} OR s > ${value(after.symbol)})`;
-  const states = publishedSlice('markets', asked, { sql: 'true', values: [] });
   const state = stateColumns.map((name) => `h.${name}`).join(', ');
-  return `WITH matched AS MATERIALIZED (${matched}),
+  // Opening the files of every day is most of the work: they are read once.
+  return `WITH named AS MATERIALIZED (SELECT ${toldColumns}, first_seen, last_seen FROM ${named}),
+  matched AS MATERIALIZED (${matched}),
   page AS MATERIALIZED (SELECT * FROM matched WHERE ${behind} ORDER BY canonical_id, s LIMIT ${wanted}),
   shown AS (
-    SELECT h.*, coalesce(h.symbol, '') AS s FROM (FROM ${fromWhere(states, null)}) AS h
+    SELECT h.*, coalesce(h.symbol, '') AS s FROM named AS h
     WHERE (h.canonical_id, coalesce(h.symbol, '')) IN (SELECT (canonical_id, s) FROM page)
   ), begun AS (
     SELECT h.*, row(${state}) IS DISTINCT FROM lag(row(${state})) OVER told AS begins
@@ -145,7 +152,9 @@ export function marketsSlice(asked: MarketsAsked): Slice {
   const condition: Condition = conditionOf((value) =>
     all
       ? []
-      : [`(canonical_id, coalesce(symbol, '')) IN (SELECT (canonical_id, s) FROM (${matchedSql(asked, value)}))`],
+      : [
+          `(canonical_id, coalesce(symbol, '')) IN (SELECT (canonical_id, s) FROM (${matchedSql(asked, namedSql(asked, value), value)}))`,
+        ],
   );
   return publishedSlice('markets', asked, condition);
 }
