@@ -1,3 +1,7 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { sideOf } from '../../src/core/book.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
@@ -68,7 +72,21 @@ export const snapshots = (day: number, count: number) =>
     asks: sideOf(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
   }));
 
+let made: Promise<string> | undefined;
+
+afterAll(async () => {
+  if (made !== undefined) rmSync(await made, { recursive: true, force: true });
+});
+
+/** The archive, made once a file of tests: every test has a copy of its own. */
 export async function lake(root = scratchFolder()): Promise<Archive> {
+  made ??= make();
+  cpSync(await made, root, { recursive: true });
+  return opened({ root });
+}
+
+async function make(): Promise<string> {
+  const root = mkdtempSync(join(tmpdir(), 'oddslake-historical-'));
   const archive = opened({ root });
   for (let day = 0; day < 3; day++) {
     poll(archive, day0 + day * dayMs + hourMs, marketsOn(day));
@@ -81,7 +99,8 @@ export async function lake(root = scratchFolder()): Promise<Archive> {
     );
   }
   await publishNow(archive);
-  return archive;
+  archive.close();
+  return root;
 }
 
 /** Every page of a list, one after the other, until there is no cursor. */
