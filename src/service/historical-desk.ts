@@ -8,7 +8,7 @@ import type { KeyHolder } from '../workspace/principal.ts';
 import type { ServiceContext } from './context.ts';
 import { placeMsMax } from './cursor.ts';
 import { createGate, type Gate } from './gate.ts';
-import { ProblemError } from './problem.ts';
+import { requireWindow, unknownSymbol } from './refused.ts';
 
 /** What the routes of the historical surface share. */
 export interface Desk {
@@ -65,10 +65,7 @@ export interface WindowAsked {
 
 /** The window of a query. @throws ProblemError 400 where it ends before it begins */
 export function windowOf({ from, to }: WindowAsked): { readonly from: number | null; readonly to: number | null } {
-  if (from !== undefined && to !== undefined && from >= to) {
-    const errors = [{ name: 'from', reason: 'must be before to' }];
-    throw new ProblemError(400, 'The window is empty: from must be before to.', { errors });
-  }
+  requireWindow(from, to);
   return { from: clamped(from), to: clamped(to) };
 }
 
@@ -79,9 +76,7 @@ export function symbolOf({ context }: Desk, symbol: string | undefined): SymbolF
   if (symbol === undefined) return null;
   const facts = oneSymbol(context.archive.state.db, symbol);
   if (facts !== undefined) return facts;
-  throw new ProblemError(404, 'The symbol is not known here.', {
-    errors: [{ name: 'symbol', reason: 'is not known' }],
-  });
+  throw unknownSymbol();
 }
 
 const rowsUsual = 1000;

@@ -78,10 +78,10 @@ function toProblem(error: unknown): Problem {
     return problemOf(503, 'What the service keeps of credentials and jobs cannot be asked at the moment; try again.');
   const { validation, validationContext, statusCode = 500, code } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
-    const errors = validation.slice(0, problemErrorsMax).map(({ instancePath, params, message, keyword }) => ({
-      name: nameOf(instancePath, params),
-      reason: reasonOf(keyword, params, message),
-    }));
+    const errors = validation.slice(0, problemErrorsMax).map(({ instancePath, params, message, keyword }) => {
+      const name = nameOf(instancePath, params);
+      return { name, reason: reasonOf(name, keyword, params, message) };
+    });
     return problemOf(400, `The ${parts[validationContext ?? ''] ?? 'request'} is not as documented.`, errors);
   }
   const [status, detail] = refusals[code] ?? [];
@@ -91,7 +91,10 @@ function toProblem(error: unknown): Problem {
   return problemOf(500, 'Something went wrong here; the request may be tried again.');
 }
 
-function reasonOf(keyword: string, params: Record<string, unknown>, message = 'is not valid'): string {
+function reasonOf(name: string, keyword: string, params: Record<string, unknown>, message = 'is not valid'): string {
+  if (keyword === 'required') return 'is missing';
+  if (keyword === 'type' && params.type === 'integer')
+    return name === 'from' || name === 'to' ? 'must be a whole number, epoch milliseconds' : 'must be a whole number';
   if (keyword === 'additionalProperties') return 'is not known here';
   if (keyword === 'enum' && Array.isArray(params.allowedValues))
     return `must be one of ${params.allowedValues.join(', ')}`;

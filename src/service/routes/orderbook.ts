@@ -4,6 +4,7 @@ import { openOrderBooks } from '../../reading/orderbook.ts';
 import { oneSymbol } from '../../state/symbols.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
+import { unknownSymbol } from '../refused.ts';
 import type { App } from '../server.ts';
 
 /** `/api/v1/orderbook`: the latest snapshot of a symbol. */
@@ -26,11 +27,8 @@ export function orderbookRoutes(app: App, { archive, current, files }: ServiceCo
       const { symbol } = request.query;
       const book = await books.latest(symbol);
       if (book === null) {
-        const isKnown = oneSymbol(archive.state.db, symbol) !== undefined;
-        throw new ProblemError(
-          404,
-          isKnown ? 'No order book of this symbol was polled.' : 'No such symbol is known here.',
-        );
+        if (oneSymbol(archive.state.db, symbol) === undefined) throw unknownSymbol();
+        throw new ProblemError(404, 'No order book of this symbol was polled.');
       }
       const { t, bids, asks, answeredAt } = book;
       return { symbol, t, bids: [...bids], asks: [...asks], generated_at: answeredAt };

@@ -4,6 +4,7 @@ import { exitCodes, OddslakeError } from '../../core/errors.ts';
 import { openTicks, type TicksFound } from '../../reading/ticks.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
+import { requireWindow, unknownSymbol } from '../refused.ts';
 import type { App } from '../server.ts';
 import { openTicksTexts } from '../ticks-text.ts';
 
@@ -32,17 +33,11 @@ export function ticksRoutes(app: App, { archive, current, files, settings, clock
     },
     async (request, reply) => {
       const { symbol, from = null, to, limit = limitByDefault } = request.query;
-      if (from !== null && to !== undefined && from >= to)
-        throw new ProblemError(400, 'The window is empty: from must be before to.', {
-          errors: [{ name: 'from', reason: 'must be before to' }],
-        });
+      requireWindow(from, to);
       const nowMs = clock.nowMs();
       const window = { symbol, from, to: Math.min(nowMs, to ?? nowMs), limit: Math.min(limit, ticksLimitMax) };
       const found = await readTicks(window).catch(unavailable);
-      if (found === null)
-        throw new ProblemError(404, 'No such symbol is known here.', {
-          errors: [{ name: 'symbol', reason: 'is not known' }],
-        });
+      if (found === null) throw unknownSymbol();
       reply.type('application/json; charset=utf-8');
       // Bytes are sent as they are: an object for each tick would take longer than finding them.
       return reply.send(answerBytes(symbol, found, textOf, nowMs) as unknown as TicksAnswer);
