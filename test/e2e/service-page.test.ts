@@ -1,0 +1,106 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { paths } from '../../src/contract/paths.ts';
+import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
+import { poll } from '../service/historical-archive.ts';
+import { folder, hashes } from './lake.ts';
+import { serve } from './served-archive.ts';
+
+// docs/SERVICE.md as its reader types it: every command line and every piece of Python, over a real `oddslake serve`.
+
+const project = new URL('../..', import.meta.url).pathname;
+const text = readFileSync(join(project, 'docs/SERVICE.md'), 'utf8');
+const blocks = (language: string): string[] =>
+  [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, code]) => code!);
+
+/** `ODDSLAKE_PYTHON`: one that has pandas, polars, pyarrow and duckdb. */
+const python = process.env.ODDSLAKE_PYTHON ?? 'python3';
+const has = (code: string): boolean => spawnSync(python, ['-c', code]).status === 0;
+const noPython = !has('import urllib.request') || spawnSync('curl', ['--version']).status !== 0;
+const libraries = 'import duckdb, pandas, polars, pyarrow';
+if (noPython) console.warn('docs/SERVICE.md is not tried: there is no Python 3, or no curl.');
+
+const days = [day0, day0 + dayMs];
+const ticks = days.flatMap((day) =>
+  Array.from({ length: 1500 }, (_, i): [number, number] => [day + i * 40_000, (i % 100) / 100]),
+);
+
+/** An archive named as on the page, and a folder that its reader works in. */
+async function lake(): Promise<string> {
+  const cwd = folder();
+  const archive = opened({ root: join(cwd, 'lake') });
+  poll(archive, day0 + hourMs, [market('KXBTC', { question: 'Will BTC rise?' })]);
+  for (const day of days)
+    append(
+      archive,
+      answer(
+        'KXBTC',
+        ticks.filter(([t]) => day <= t && t < day + dayMs),
+        { windows: [{ from: day, to: day + dayMs }] },
+      ),
+    );
+  await publishNow(archive);
+  archive.close();
+  return cwd;
+}
+
+test.skipIf(noPython)(
+  'what docs/SERVICE.md tells a reader to type does what it says',
+  async () => {
+    const cwd = await lake();
+    const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
+    const run = promisify(execFile);
+    const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8' };
+    const [start, ask, ...later] = blocks('sh');
+
+    const [create, serving, ...more] = start!.trimEnd().split('\n');
+    expect(serving).toMatch(/^oddslake serve --output lake +#/);
+    expect(more).toEqual([]);
+    await run('sh', ['-euc', create!], { cwd, env });
+    const key = readFileSync(join(cwd, 'notebooks.key'), 'utf8').trim();
+    expect(key).toMatch(/^olk_\w+/);
+    const { url } = await serve(join(cwd, 'lake'), key);
+
+    expect(ask).toContain('http://127.0.0.1:8080');
+    const asked = ask!.replace('http://127.0.0.1:8080', url);
+    const { stdout } = await run('sh', ['-euc', asked], { cwd, env });
+    expect(stdout).toMatch(/"status":"ok".*"symbol":"KXBTC".*"count":100,.*"markets":\[\{/s);
+    expect(readFileSync(join(cwd, 'ticks.parquet')).toString('latin1', 0, 4)).toBe('PAR1');
+
+    const isSync = (code: string): boolean => code.startsWith('# sync.py');
+    const needsLibraries = (code: string): boolean => code.startsWith('import duckdb');
+    const codes = blocks('python');
+    expect([codes.filter(isSync).length, codes.filter(needsLibraries).length]).toEqual([1, 1]);
+    const known = has(libraries);
+    if (!known) console.warn('What docs/SERVICE.md loads into data frames is not tried: set ODDSLAKE_PYTHON.');
+    const code = codes.filter((code) => !isSync(code) && (known || !needsLibraries(code)));
+    const found = 'print(json.dumps([len(rows), rows == [{"symbol": "KXBTC", **tick} for tick in latest]]))';
+    env.URL = url;
+    env.KEY = key;
+    const read = await run(python, ['-W', 'error', '-c', [...code, found].join('\n')], { cwd, env });
+    expect(JSON.parse(read.stdout)).toEqual([ticks.length, true]);
+    expect(readFileSync(join(cwd, 'ticks.csv'), 'utf8').trimEnd().split('\n')).toHaveLength(1 + ticks.length);
+
+    writeFileSync(join(cwd, 'sync.py'), codes.find(isSync)!);
+    expect(later).toHaveLength(1);
+    const line = later[0]!.replace('python3', python);
+    const first = await run('sh', ['-euc', line], { cwd, env });
+    expect(first.stdout).toMatch(/^\d+ files, generation 1\n$/);
+    expect(hashes(join(cwd, 'copy'), 'ticks', 'symbols', 'candles_1h')).toEqual(
+      hashes(join(cwd, 'lake'), 'ticks', 'symbols', 'candles_1h'),
+    );
+    expect((await run('sh', ['-euc', line], { cwd, env })).stdout).toBe('0 files, generation 1\n');
+    expect(globSync('copy/**/*.new', { cwd })).toEqual([]);
+  },
+  30_000,
+);
+
+test('every link of docs/SERVICE.md leads somewhere, and every route stands there', () => {
+  for (const [, target] of text.matchAll(/\]\(([^)#]+)/g))
+    expect(existsSync(join(project, 'docs', target!)), target).toBe(true);
+  for (const path of Object.values(paths))
+    expect(text).toMatch(new RegExp(`[\`/ ,]${path.replace(/^.*\/(?=.)/, '/?')}\\b`));
+});
