@@ -2,12 +2,9 @@
  * The historical surface over an archive of several million ticks, served by a process of its own: whole slices in every
  * format with the most memory that process held meanwhile, and how long pages take. Run: node bench/historical.ts [MILLIONS]
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { openArchive } from '../src/archive/archive.ts';
 import { systemDisk } from '../src/archive/disk.ts';
 import { publish } from '../src/archive/publish.ts';
@@ -18,6 +15,7 @@ import { startRun } from '../src/state/runs.ts';
 import { observeMarkets } from '../src/state/symbols.ts';
 import { systemClock } from '../src/system.ts';
 import { makeKey } from './key.ts';
+import { startService } from './service.ts';
 
 const millions = Number(process.argv[2] ?? 4);
 const root = mkdtempSync(join(tmpdir(), 'oddslake-historical-'));
@@ -70,17 +68,8 @@ for (let day = 0; day < days; day++) {
 const key = await makeKey(archive.layout.root);
 archive.close();
 
-const main = new URL('../bin/main.ts', import.meta.url).pathname;
-const child = spawn(
-  process.execPath,
-  ['--max-semi-space-size=4', main, 'serve', '--output', root, '--json', '--quiet', '--set', 'service.port=0'],
-  { stdio: ['ignore', 'pipe', 'inherit'] },
-);
-const [line] = (await once(createInterface({ input: child.stdout }), 'line')) as [string];
-const { url } = JSON.parse(line) as { url: string };
+const { url, residentMiB, stop } = await startService(root);
 const headers = { authorization: `Bearer ${key}` };
-const residentMiB = (): number =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1]) / 1024;
 
 const count = (n: number): string => Math.round(n).toLocaleString('en-US');
 console.log(`${count(days * symbolCount * perDay)} ticks; the service at rest: ${residentMiB().toFixed(0)} MiB`);
@@ -126,6 +115,5 @@ for (const path of [
   times.sort((a, b) => a - b);
   console.log(`${path}: p50 ${times[7]!.toFixed(1)} ms, the first ${first!.toFixed(1)} ms`);
 }
-child.kill('SIGTERM');
-await once(child, 'close');
+await stop();
 rmSync(root, { recursive: true, force: true });

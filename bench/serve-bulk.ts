@@ -16,6 +16,7 @@ import { manifestText, type PublishedFile } from '../src/archive/manifest.ts';
 import { setMeta } from '../src/state/state.ts';
 import { systemClock } from '../src/system.ts';
 import { makeKey } from './key.ts';
+import { startService } from './service.ts';
 
 const mebibyte = 1024 * 1024;
 /** Each round downloads about as much of either size. */
@@ -117,15 +118,6 @@ server { listen 127.0.0.1:${port}; root ${root}; } }`,
   return { child, url };
 }
 
-async function startService(root: string): Promise<{ child: ChildProcess; url: string; key: string }> {
-  const key = await makeKey(root);
-  const main = new URL('../bin/main.ts', import.meta.url).pathname;
-  const args = [main, 'serve', '--output', root, '--json', '--quiet', '--set', 'service.port=0'];
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = (await once(child.stdout!, 'data')) as [Buffer];
-  return { child, url: (JSON.parse(line.toString()) as { url: string }).url, key };
-}
-
 /** MB/s, by a client that is a process of its own. */
 function speed(url: string, key: string, { times, bytes }: (typeof cases)[number]): number {
   const args = [import.meta.filename, 'client', url, key, String(times), String(bytes)];
@@ -138,15 +130,16 @@ async function compare(nginx: string, rounds: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'oddslake-bench-bulk-'));
   const root = join(folder, 'lake');
   makeArchive(root);
+  const key = await makeKey(root);
   const [peer, service] = [await startNginx(nginx, root, folder), await startService(root)];
   try {
     for (const one of cases) {
       const ours = `${service.url}/api/v1/export/files/ticks/${one.date}/part-00.parquet`;
       const theirs = `${peer.url}/ticks/date=${one.date}/part-00.parquet`;
       // Once unmeasured: the service checks the hash, both warm up.
-      speed(ours, service.key, one);
+      speed(ours, key, one);
       speed(theirs, 'none', one);
-      const pairs = Array.from({ length: rounds }, () => [speed(ours, service.key, one), speed(theirs, 'none', one)]);
+      const pairs = Array.from({ length: rounds }, () => [speed(ours, key, one), speed(theirs, 'none', one)]);
       const [own, other] = [median(pairs.map(([a]) => a!)), median(pairs.map(([, b]) => b!))];
       const share = median(pairs.map(([a, b]) => a! / b!));
       console.log(
@@ -154,10 +147,9 @@ async function compare(nginx: string, rounds: number): Promise<void> {
       );
     }
   } finally {
-    for (const { child } of [peer, service]) {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-    }
+    await service.stop();
+    peer.child.kill('SIGTERM');
+    await once(peer.child, 'exit');
     rmSync(folder, { recursive: true });
   }
 }

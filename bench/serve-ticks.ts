@@ -5,14 +5,13 @@
  * at once. Memory is read from /proc, so only Linux tells it.
  * Run: node bench/serve-ticks.ts [TICKS]   (50,000,000)
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance, type DuckDBResultReader } from '@duckdb/node-api';
 import { dayMs } from '../src/core/window.ts';
 import { openRawClient, type RawClient } from './raw-client.ts';
+import { startService } from './service.ts';
 import { makeArchive } from './tick-archive.ts';
 
 const ticksAsked = Number(process.argv[2] ?? 50_000_000);
@@ -34,8 +33,7 @@ const { symbols, days, ticks, key } = await makeArchive(root, ticksAsked);
 const seconds = ((performance.now() - startedAt) / 1000).toFixed(0);
 console.log(`${ticks.toLocaleString('en-US')} ticks of ${symbols.length} symbols, made in ${seconds} s`);
 
-const { child, url } = await startService();
-process.on('exit', () => child.kill('SIGTERM'));
+const { url, residentMiB, stop } = await startService(root);
 const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
 await duckdb.run("set TimeZone = 'UTC'");
 // The best that it has for files that stay as they are: their footers are read once.
@@ -92,19 +90,6 @@ const rateOf = (took: readonly number[]): number => (took.length * 1000) / took.
 const told = (took: readonly number[]): string =>
   `${rateOf(took).toFixed(0)} requests/s, p50 ${quantile(took, 0.5).toFixed(2)} ms, p99 ${quantile(took, 0.99).toFixed(2)} ms`;
 
-function residentMiB(): number {
-  const path = `/proc/${child.pid}/status`;
-  return existsSync(path) ? Number(/VmRSS:\s+(\d+)/.exec(readFileSync(path, 'utf8'))?.[1]) / 1024 : Number.NaN;
-}
-
-async function startService(): Promise<{ child: ChildProcess; url: string }> {
-  const main = new URL('../bin/main.ts', import.meta.url).pathname;
-  const args = ['serve', '--json', '--quiet', '--output', root, '--set', 'service.port=0'];
-  const child = spawn(process.execPath, [main, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = (await once(child.stdout!, 'data')) as [Buffer];
-  return { child, url: (JSON.parse(line.toString()) as { url: string }).url };
-}
-
 async function compare(name: string, next: () => Question): Promise<void> {
   const ours: number[] = [];
   const theirs: number[] = [];
@@ -155,6 +140,5 @@ async function crowd(): Promise<void> {
 // More than once: by the last time the caches are full, and memory has to stay what it is.
 for (let round = 0; round < 3; round++) await crowd();
 one.close();
-child.kill('SIGTERM');
-await once(child, 'exit');
+await stop();
 rmSync(folder, { recursive: true });

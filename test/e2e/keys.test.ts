@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
 import { opened } from '../archive/scratch.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../workspace/databases.ts';
-import { type Ended, folder, run, start, until } from './lake.ts';
+import { type Ended, folder, run, startStanding, until } from './lake.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
 
@@ -16,20 +16,9 @@ function lake(): string {
 
 /** The service in a process of its own, and what it says on standard error. */
 async function served(output: string, env: Record<string, string> = {}, flags: readonly string[] = []) {
-  const { child, ended } = start(['serve', '--output', output, '--set', 'service.port=0', '--json', ...flags], env);
-  const said = { stderr: '' };
-  child.stderr!.on('data', (text: string) => {
-    said.stderr += text;
-  });
-  onTestFinished(async () => {
-    child.kill('SIGTERM');
-    await ended;
-  });
-  const line = await new Promise<string>((resolve, reject) => {
-    child.stdout!.once('data', (text: string) => resolve(text));
-    void ended.then(({ stderr }) => reject(new Error(stderr)));
-  });
-  const { url } = JSON.parse(line) as { url: string };
+  const args = ['serve', '--output', output, '--set', 'service.port=0', '--json', ...flags];
+  const { first, said } = await startStanding(args, env);
+  const { url } = JSON.parse(first) as { url: string };
   const status = async (credential: string, path = '/api/v1/me') =>
     (await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${credential}` } })).status;
   return { url, said, status };

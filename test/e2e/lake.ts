@@ -89,6 +89,31 @@ export function start(args: readonly string[], env: Variables = {}, cwd = tmpdir
 export const run = (args: readonly string[], env: Variables = {}, cwd?: string): Promise<Ended> =>
   start(args, env, cwd).ended;
 
+/**
+ * Starts what runs until it is stopped, at the latest with the test. `first` is what it says once it is there, `said` what
+ * it has said on standard error so far.
+ */
+export async function startStanding(
+  args: readonly string[],
+  env: Variables = {},
+  hangMs?: number,
+): Promise<Running & { readonly first: string; readonly said: { readonly stderr: string } }> {
+  const running = start(args, env, undefined, hangMs);
+  const said = { stderr: '' };
+  running.child.stderr!.on('data', (text: string) => {
+    said.stderr += text;
+  });
+  onTestFinished(async () => {
+    running.child.kill('SIGKILL');
+    await running.ended;
+  });
+  const first = await new Promise<string>((resolve, reject) => {
+    running.child.stdout!.once('data', (text: string) => resolve(text));
+    void running.ended.then(({ stderr }) => reject(new Error(stderr)));
+  });
+  return { ...running, first, said };
+}
+
 /** A sandbox in this process, which ends with the test. */
 export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sandbox> {
   const box = await startSandbox({ markets: 12, ticksPerDay: 200, ...options }, { clock: systemClock });
@@ -98,16 +123,8 @@ export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sa
 
 /** A sandbox in a process of its own, so that its counters are not held up by this one. */
 export async function sandboxProcess(flags: readonly string[], hangMs?: number) {
-  const { child, ended } = start(['sandbox', '--json', ...flags], {}, undefined, hangMs);
-  onTestFinished(async () => {
-    child.kill('SIGTERM');
-    await ended;
-  });
-  const line = await new Promise<string>((resolve, reject) => {
-    child.stdout!.once('data', (text: string) => resolve(text));
-    void ended.then(({ stderr }) => reject(new Error(stderr)));
-  });
-  const { url, key } = JSON.parse(line) as { url: string; key: string };
+  const { first } = await startStanding(['sandbox', '--json', ...flags], {}, hangMs);
+  const { url, key } = JSON.parse(first) as { url: string; key: string };
   const stats = async () => (await (await fetch(`${url}/sandbox/stats`)).json()) as SandboxStats;
   return { url, key, stats };
 }

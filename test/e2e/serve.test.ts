@@ -1,19 +1,8 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { connected, received } from '../service/raw.ts';
-import { folder, job, type Running, run, sandbox, start } from './lake.ts';
+import { folder, job, run, sandbox, startStanding } from './lake.ts';
 
-async function served(...args: string[]): Promise<Running & { first: string }> {
-  const running = start(['serve', ...args]);
-  onTestFinished(async () => {
-    running.child.kill('SIGKILL');
-    await running.ended;
-  });
-  const first = await new Promise<string>((resolve, reject) => {
-    running.child.stdout!.once('data', (text: string) => resolve(text));
-    void running.ended.then(({ stderr }) => reject(new Error(stderr)));
-  });
-  return { ...running, first };
-}
+const served = (...args: string[]) => startStanding(['serve', ...args]);
 
 async function lake(): Promise<string> {
   const output = folder();

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { onTestFinished } from 'vitest';
-import { run, start } from './lake.ts';
+import { run, startStanding } from './lake.ts';
 
 // The service in a process of its own, over an archive at `root`.
 
@@ -19,16 +18,9 @@ export async function keyOf(root: string): Promise<string> {
 }
 
 export async function serve(root: string, key: string, ...flags: string[]): Promise<ServeProcess> {
-  const { child, ended } = start(['serve', '--output', root, '--json', '--set', 'service.port=0', ...flags]);
-  onTestFinished(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  const line = await new Promise<string>((resolve, reject) => {
-    child.stdout!.once('data', (text: string) => resolve(text));
-    void ended.then(({ stderr }) => reject(new Error(stderr)));
-  });
-  const { url } = JSON.parse(line) as { url: string };
+  const args = ['serve', '--output', root, '--json', '--set', 'service.port=0', ...flags];
+  const { child, ended, first } = await startStanding(args);
+  const { url } = JSON.parse(first) as { url: string };
   return {
     url,
     ask: (path, init = {}) =>
