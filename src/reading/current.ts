@@ -8,6 +8,7 @@ export interface Current {
   version(): number;
 }
 
+/** Watches an archive that this or any other process writes. */
 export function watchCurrent(archive: Archive): Current {
   // https://sqlite.org/pragma.html#pragma_data_version: it grows once another connection has committed; what this one
   // wrote itself is counted beside it.

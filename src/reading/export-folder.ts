@@ -41,6 +41,7 @@ export const randomWord = (random: Random): string =>
     .toString(36)
     .padStart(10, '0');
 
+/** Removes the file of a job; one that is not there is none to remove. */
 export const removeExport = ({ disk, layout }: Archive, job: Named): void =>
   disk.remove(join(layout.root, exportPath(job)));
 

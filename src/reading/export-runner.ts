@@ -41,6 +41,7 @@ const reasons: Readonly<Record<FailedExport, string>> = {
   unexpected: 'It could not be made here, and the request is not to blame. The log of the service says why.',
 };
 
+/** Begins at once, and goes on until it is stopped. */
 export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax }: RunnerParts): ExportRunner {
   const me = process.pid;
   const stopping = new AbortController();

@@ -42,6 +42,7 @@ const symbolBytes = 200;
 /** Symbols that are known to have no published book. */
 const bookless = { max: 100_000 };
 
+/** The latest order books of an archive, whoever else writes it meanwhile. */
 export function openOrderBooks(archive: Archive, current: Current, files: VerifiedFiles): OrderBooks {
   // By the hash of a file, so that a replaced one falls out by itself.
   const sizeOf = (entries: ReadonlyMap<string, Book | number>): number =>

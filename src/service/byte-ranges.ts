@@ -31,5 +31,6 @@ export function rangesOf(header: string | undefined, size: number): readonly Byt
   return bytesOf(ranges) > size ? 'none' : ranges;
 }
 
+/** Bytes of all of them together. */
 export const bytesOf = (ranges: readonly ByteRange[]): number =>
   ranges.reduce((sum, { first, last }) => sum + last - first + 1, 0);

@@ -4,8 +4,10 @@ import { ProblemError } from './problem.ts';
 
 // A cursor is the key of the last row told: rows that come in later change nothing about where it stands.
 
+/** The cursor behind a row. */
 export const placeCursor = ({ symbol, t }: Place): string => encode(['p', symbol, t]);
 
+/** The cursor behind a market. */
 export const marketCursor = ({ canonicalId, symbol }: MarketPlace): string => encode(['m', canonicalId, symbol]);
 
 /** @throws ProblemError 400 for what is no cursor of this kind */

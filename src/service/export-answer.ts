@@ -3,6 +3,7 @@ import type { ExportJob } from '../contract/export-jobs.ts';
 import { paths } from '../contract/paths.ts';
 import type { ExportJobRow } from '../workspace/export-jobs.ts';
 
+/** Where a job is told of, relative to the service. */
 export const urlOf = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;
 
 /** A job as clients see it. */

@@ -23,6 +23,7 @@ export interface Desk {
 /** Requests that may wait, for each that is inside. */
 const waitingPerPlace = 16;
 
+/** Opens nothing yet: DuckDB starts with the first query. */
 export function openDesk(context: ServiceContext): Desk {
   const { queriesAtOnceMax: atOnce } = context.settings.service;
   return {

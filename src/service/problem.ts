@@ -36,6 +36,7 @@ const titles: Readonly<Record<number, string>> = {
   ...{ 503: 'Service unavailable' },
 };
 
+/** The body of an error; without a detail its title says all. */
 export const problemOf = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
   ...{ type: 'about:blank', title: titles[status] ?? 'Error', status },
   ...(detail === undefined ? {} : { detail }),

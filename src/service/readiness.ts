@@ -13,6 +13,7 @@ export interface Readiness {
 /** A key that nobody has, of the form that is looked up in the database. */
 const nobodysKey = `olk_${'A'.repeat(12)}_${'A'.repeat(43)}`;
 
+/** Looks at archive and database; never throws for what it finds. */
 export async function readinessOf(context: ServiceContext): Promise<Readiness> {
   const wrong: Readiness['wrong'][number][] = [];
   const standing = readArchive(context);

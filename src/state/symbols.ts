@@ -53,6 +53,7 @@ const factsOf = (row: SymbolRow): SymbolFacts => ({
 export const allSymbols = (db: Database): SymbolFacts[] =>
   db.all<SymbolRow>('select * from symbols order by symbol').map(factsOf);
 
+/** What is known of a symbol; nothing where it was never heard of. */
 export const oneSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
   const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);
   return row === undefined ? undefined : factsOf(row);

@@ -114,6 +114,7 @@ export async function hasGoodKey(db: WorkspaceDatabase, nowMs: number): Promise<
 
 export type KeyRow = Tables['keys'];
 
+/** Whether a key is good at `nowMs`; one that was revoked is that for good, expired or not. */
 export const stateOf = (row: Pick<KeyRow, 'revoked_at' | 'expires_at'>, nowMs: number): ListedKey['state'] =>
   row.revoked_at !== null ? 'revoked' : row.expires_at !== null && row.expires_at <= nowMs ? 'expired' : 'good';
 

@@ -26,6 +26,7 @@ interface Known {
   readonly readAt: number;
 }
 
+/** The keys of a database, each remembered for a moment. */
 export function knownKeys(db: WorkspaceDatabase, clock: Clock): KnownKeys {
   const known = new LRUCache<string, Known>({ max: keysMax });
   // One question a key at a time, however many requests wait for its answer.

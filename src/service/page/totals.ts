@@ -22,6 +22,7 @@ export interface Totals {
   }[];
 }
 
+/** What everybody sees of an archive. */
 export function totalsFor(manifest: Manifest): Totals {
   const ticks = manifest.datasets.ticks.files;
   const days = Object.values(manifest.days);

@@ -18,6 +18,7 @@ function asked(desk: Desk, query: HistoricalMarketsQuery): MarketsAsked {
   };
 }
 
+/** GET /api/v1/historical/markets */
 export const markets = (desk: Desk): Endpoint<HistoricalMarketsQuery> => ({
   async page(query, signal) {
     const which = asked(desk, query);

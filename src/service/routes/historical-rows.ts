@@ -99,6 +99,7 @@ async function pageOf(
   });
 }
 
+/** GET /api/v1/historical/ticks */
 export const ticks = (desk: Desk): Endpoint<HistoricalTicksQuery> => ({
   async page(query, signal) {
     const asked = asPage(desk, query, desk.context.settings.service.ticksLimitMax);
@@ -109,6 +110,7 @@ export const ticks = (desk: Desk): Endpoint<HistoricalTicksQuery> => ({
   slice: (query) => publishedFile(desk, 'ticks', 'ticks', query),
 });
 
+/** GET /api/v1/historical/candles */
 export const candles = (desk: Desk): Endpoint<HistoricalCandlesQuery> => ({
   async page(query, signal) {
     const { interval } = query;
@@ -134,6 +136,7 @@ export const candles = (desk: Desk): Endpoint<HistoricalCandlesQuery> => ({
   },
 });
 
+/** GET /api/v1/historical/coverage */
 export const coverage = (desk: Desk): Endpoint<HistoricalCoverageQuery> => {
   const narrowed =
     ({ dataset = 'ticks' }: HistoricalCoverageQuery): Narrowed =>
@@ -165,6 +168,7 @@ function gapsOf(desk: Desk, query: HistoricalCoverageQuery, most: number): objec
 /** Levels of the order books of one page. */
 const levelsMax = 100_000;
 
+/** GET /api/v1/historical/orderbooks */
 export const orderbooks = (desk: Desk): Endpoint<HistoricalOrderbooksQuery> => ({
   async page(query, signal) {
     const asked = asPage(desk, query, desk.context.settings.service.rowsLimitMax);
