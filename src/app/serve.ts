@@ -2,7 +2,7 @@ import type { Archive } from '../archive/archive.ts';
 import { paths } from '../contract/paths.ts';
 import { UsageError } from '../core/errors.ts';
 import { watchCurrent } from '../reading/current.ts';
-import { openVerifiedFiles } from '../reading/verified-files.ts';
+import { openVerifiedFiles } from '../reading/files/verified-files.ts';
 import { serviceLimits } from '../service/limits.ts';
 import { createService } from '../service/server.ts';
 import { stopService } from '../service/stopping.ts';

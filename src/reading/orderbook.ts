@@ -12,8 +12,8 @@ import { dayStart } from '../core/time.ts';
 import { dayFloor, dayMs } from '../core/window.ts';
 import { latestJournaledAnswer, latestJournaledBooks } from '../state/journal-books.ts';
 import type { Current } from './current.ts';
+import type { VerifiedFiles } from './files/verified-files.ts';
 import { readSettled } from './settled.ts';
-import type { VerifiedFiles } from './verified-files.ts';
 
 /** The order book of a symbol as last had; levels best first, both sides without any in an empty book. */
 export interface LatestBook {

@@ -3,7 +3,7 @@ import type { PublishedFile } from '../archive/manifest.ts';
 import { indexTicks, type TicksIndex, ticksOf, ticksOfWhole } from '../archive/ticks-index.ts';
 import { DamageError } from '../core/errors.ts';
 import { noTicks, type TickColumns } from '../core/tick.ts';
-import type { VerifiedFiles } from './verified-files.ts';
+import type { VerifiedFiles } from './files/verified-files.ts';
 
 /** Published ticks of single symbols, the latest used of them kept decoded in memory. */
 export interface SymbolParts {

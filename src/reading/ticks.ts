@@ -8,9 +8,9 @@ import { dayMs, subtract, type Window } from '../core/window.ts';
 import { dayStandings } from '../state/standings.ts';
 import { readSymbolDay } from '../state/symbol-ticks.ts';
 import type { Current } from './current.ts';
+import type { VerifiedFiles } from './files/verified-files.ts';
 import { openSymbolParts } from './symbol-parts.ts';
 import { openSymbolStates, Superseded, type SymbolDay, type SymbolState } from './symbol-state.ts';
-import type { VerifiedFiles } from './verified-files.ts';
 
 export interface TicksAsked {
   readonly symbol: string;

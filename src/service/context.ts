@@ -2,7 +2,7 @@ import type { Archive } from '../archive/archive.ts';
 import type { Clock, Random } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Current } from '../reading/current.ts';
-import type { VerifiedFiles } from '../reading/verified-files.ts';
+import type { VerifiedFiles } from '../reading/files/verified-files.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Workspace } from '../workspace/workspace.ts';
 

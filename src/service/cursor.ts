@@ -1,5 +1,5 @@
-import type { MarketPlace } from '../reading/market-history.ts';
-import type { Place } from '../reading/page.ts';
+import type { MarketPlace } from '../reading/history/market-history.ts';
+import type { Place } from '../reading/history/page.ts';
 import { ProblemError } from './problem.ts';
 
 // A cursor is the key of the last row told: rows that come in later change nothing about where it stands.

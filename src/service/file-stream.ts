@@ -1,6 +1,6 @@
 import { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
-import type { OpenedFile } from '../reading/verified-files.ts';
+import type { OpenedFile } from '../reading/files/verified-files.ts';
 import type { ByteRange } from './byte-ranges.ts';
 
 /** Bytes that are read at once, and how many such buffers one reader may have in use. */

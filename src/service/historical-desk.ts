@@ -1,8 +1,8 @@
 import type { DatasetName } from '../archive/datasets.ts';
 import type { Manifest } from '../archive/manifest.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { type Generation, type History, openHistory } from '../reading/history.ts';
-import type { Step } from '../reading/page.ts';
+import { type Generation, type History, openHistory } from '../reading/history/history.ts';
+import type { Step } from '../reading/history/page.ts';
 import { oneSymbol } from '../state/symbols.ts';
 import type { KeyHolder } from '../workspace/principal.ts';
 import type { ServiceContext } from './context.ts';

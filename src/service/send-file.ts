@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Random } from '../core/clock.ts';
-import type { OpenedFile } from '../reading/verified-files.ts';
+import type { OpenedFile } from '../reading/files/verified-files.ts';
 import { type ByteRange, rangesOf } from './byte-ranges.ts';
 import { FileStream } from './file-stream.ts';
 import { allowsRange, judge, tagOf } from './preconditions.ts';

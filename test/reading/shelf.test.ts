@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, systemDisk } from '../../src/archive/disk.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { openShelf, ReplacedError } from '../../src/reading/shelf.ts';
+import { openShelf, ReplacedError } from '../../src/reading/history/shelf.ts';
 import { answer, append, day0, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 const { signal } = new AbortController();

@@ -6,8 +6,8 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { DamageError } from '../../src/core/errors.ts';
 import { subtract } from '../../src/core/window.ts';
 import { watchCurrent } from '../../src/reading/current.ts';
+import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
 import { daysMax, gapsMax, openTicks, type ReadTicks, type TicksFound } from '../../src/reading/ticks.ts';
-import { openVerifiedFiles } from '../../src/reading/verified-files.ts';
 import { coverageOf } from '../../src/state/coverage.ts';
 import {
   answer,

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { sha256 } from '../../src/archive/disk.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { atOnce } from '../../src/reading/bounded.ts';
-import type { ListedFile } from '../../src/reading/file-on-disk.ts';
-import { type OpenedFile, openVerifiedFiles } from '../../src/reading/verified-files.ts';
+import { atOnce } from '../../src/reading/files/bounded.ts';
+import type { ListedFile } from '../../src/reading/files/file-on-disk.ts';
+import { type OpenedFile, openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 
 /** Files of 1,000 bytes and more in an archive's folder, each with its hash. */

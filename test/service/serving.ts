@@ -3,7 +3,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import { watchCurrent } from '../../src/reading/current.ts';
-import { openVerifiedFiles } from '../../src/reading/verified-files.ts';
+import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
 import { type ServiceLimits, serviceLimits } from '../../src/service/limits.ts';
 import { type App, createService } from '../../src/service/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';

@@ -9,8 +9,8 @@ import {
   JobsQuery,
 } from '../../contract/export-jobs.ts';
 import { paths } from '../../contract/paths.ts';
-import { exportPath, placeOf, randomWord, removeExport } from '../../reading/export-folder.ts';
-import { startExportRunner } from '../../reading/export-runner.ts';
+import { exportPath, placeOf, randomWord, removeExport } from '../../reading/export-jobs/export-folder.ts';
+import { startExportRunner } from '../../reading/export-jobs/export-runner.ts';
 import { type ExportJobRow, exportJobs } from '../../workspace/export-jobs.ts';
 import { holderOf } from '../access.ts';
 import type { ServiceContext } from '../context.ts';

@@ -16,7 +16,7 @@ import {
 } from '../../contract/export.ts';
 import { paths } from '../../contract/paths.ts';
 import { DamageError } from '../../core/errors.ts';
-import { inMemory } from '../../reading/verified-files.ts';
+import { inMemory } from '../../reading/files/verified-files.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
 import { sendFile } from '../send-file.ts';

@@ -1,5 +1,5 @@
 import type { HistoricalMarketsQuery } from '../../contract/historical.ts';
-import { type MarketsAsked, marketFiles, marketsPage, marketsSlice } from '../../reading/market-history.ts';
+import { type MarketsAsked, marketFiles, marketsPage, marketsSlice } from '../../reading/history/market-history.ts';
 import { marketCursor, readMarketPlace } from '../cursor.ts';
 import { type Desk, type Endpoint, envelope, limitOf, symbolOf, windowOf } from '../historical-desk.ts';
 

@@ -8,11 +8,11 @@ import type {
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
 import type { Parameter } from '../../query/query.ts';
-import { type BookSnapshot, snapshotsOf } from '../../reading/book-page.ts';
-import { candlePageSteps, computedStep, publishedCandles } from '../../reading/candle-steps.ts';
 import { listGaps } from '../../reading/gaps.ts';
-import { firstOf, type PageAsked, type Place, type Row, rowsOf, type Step } from '../../reading/page.ts';
-import { conditionOf, daySteps, publishedSlice, rangeSteps } from '../../reading/page-steps.ts';
+import { type BookSnapshot, snapshotsOf } from '../../reading/history/book-page.ts';
+import { candlePageSteps, computedStep, publishedCandles } from '../../reading/history/candle-steps.ts';
+import { firstOf, type PageAsked, type Place, type Row, rowsOf, type Step } from '../../reading/history/page.ts';
+import { conditionOf, daySteps, publishedSlice, rangeSteps } from '../../reading/history/page-steps.ts';
 import { allSymbols } from '../../state/symbols.ts';
 import { placeCursor, readPlace } from '../cursor.ts';
 import {

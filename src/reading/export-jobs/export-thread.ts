@@ -1,9 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { openArchive } from '../archive/archive.ts';
-import { systemDisk } from '../archive/disk.ts';
-import { DamageError } from '../core/errors.ts';
-import { systemRandom } from '../system.ts';
-import { type ExportAsked, ExportTooLarge, writeExport } from './export.ts';
+import { openArchive } from '../../archive/archive.ts';
+import { systemDisk } from '../../archive/disk.ts';
+import { DamageError } from '../../core/errors.ts';
+import { systemRandom } from '../../system.ts';
+import { type ExportAsked, ExportTooLarge, writeExport } from '../export.ts';
 import type { FromThread } from './export-in-thread.ts';
 
 // The entry of a thread of its own: one export, told of by messages; any message to it stops it.

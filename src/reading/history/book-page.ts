@@ -1,5 +1,5 @@
-import type { Query } from '../query/query.ts';
-import { fromWhere, moment, rowsSql, type Slice } from '../query/slice.ts';
+import type { Query } from '../../query/query.ts';
+import { fromWhere, moment, rowsSql, type Slice } from '../../query/slice.ts';
 
 export interface BookLevel {
   readonly price: number;

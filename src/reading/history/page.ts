@@ -1,8 +1,8 @@
-import type { DatasetName } from '../archive/datasets.ts';
-import type { Manifest, PublishedFile } from '../archive/manifest.ts';
-import type { ChunkValue } from '../query/chunks.ts';
-import type { Query } from '../query/query.ts';
-import { fromWhere, type Slice, toldSql } from '../query/slice.ts';
+import type { DatasetName } from '../../archive/datasets.ts';
+import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
+import type { ChunkValue } from '../../query/chunks.ts';
+import type { Query } from '../../query/query.ts';
+import { fromWhere, type Slice, toldSql } from '../../query/slice.ts';
 import type { Generation } from './history.ts';
 
 /** A row's place in the order of its dataset, which stays where it is as new generations come in. */

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { LRUCache } from 'lru-cache';
-import { type Archive, locate, readPublished } from '../archive/archive.ts';
-import type { PublishedFile } from '../archive/manifest.ts';
+import { type Archive, locate, readPublished } from '../../archive/archive.ts';
+import type { PublishedFile } from '../../archive/manifest.ts';
 import { atOnce, type Bounded } from './bounded.ts';
 import {
   type FileOnDisk,

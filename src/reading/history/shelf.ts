@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
-import { type Archive, locate } from '../archive/archive.ts';
-import { allFiles, type Manifest, type PublishedFile } from '../archive/manifest.ts';
-import { clearAbandonedPins, pinsOf } from '../archive/pin.ts';
-import { DamageError } from '../core/errors.ts';
+import { type Archive, locate } from '../../archive/archive.ts';
+import { allFiles, type Manifest, type PublishedFile } from '../../archive/manifest.ts';
+import { clearAbandonedPins, pinsOf } from '../../archive/pin.ts';
+import { DamageError } from '../../core/errors.ts';
 
 /**
  * Published files that stay as they are while they are read: hard links whose bytes were checked against their hash, so

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { fstatSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Archive, locate } from '../archive/archive.ts';
-import type { PublishedFile } from '../archive/manifest.ts';
-import { DamageError } from '../core/errors.ts';
+import { type Archive, locate } from '../../archive/archive.ts';
+import type { PublishedFile } from '../../archive/manifest.ts';
+import { DamageError } from '../../core/errors.ts';
 
 /** What is known of a file that ought to be there; its path is relative to the archive's root. */
 export type ListedFile = Pick<PublishedFile, 'path' | 'bytes' | 'sha256'>;

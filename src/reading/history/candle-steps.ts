@@ -1,10 +1,10 @@
-import { type DatasetName, datasets } from '../archive/datasets.ts';
-import type { Manifest, PublishedFile } from '../archive/manifest.ts';
-import { mayHold } from '../archive/slice.ts';
-import { definitions } from '../archive/views-sql.ts';
-import type { SymbolFacts } from '../core/market.ts';
-import { dayMs } from '../core/window.ts';
-import { type Condition, moment, type Slice } from '../query/slice.ts';
+import { type DatasetName, datasets } from '../../archive/datasets.ts';
+import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
+import { mayHold } from '../../archive/slice.ts';
+import { definitions } from '../../archive/views-sql.ts';
+import type { SymbolFacts } from '../../core/market.ts';
+import { dayMs } from '../../core/window.ts';
+import { type Condition, moment, type Slice } from '../../query/slice.ts';
 import type { PageAsked, Step } from './page.ts';
 import { conditionOf, daySteps, publishedSlice, rangeParts, rangeSteps, symbolRanges } from './page-steps.ts';
 

@@ -1,7 +1,7 @@
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import type { Archive } from '../archive/archive.ts';
-import type { ExportAsked, Exported } from './export.ts';
+import type { Archive } from '../../archive/archive.ts';
+import type { ExportAsked, Exported } from '../export.ts';
 
 export type FailedExport = 'damaged' | 'too large' | 'unexpected';
 

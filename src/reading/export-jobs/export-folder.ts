@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import type { Archive } from '../archive/archive.ts';
-import { isGone } from '../archive/pin.ts';
-import type { Random } from '../core/clock.ts';
-import type { ExportJobRow, ExportJobs } from '../workspace/export-jobs.ts';
+import type { Archive } from '../../archive/archive.ts';
+import { isGone } from '../../archive/pin.ts';
+import type { Random } from '../../core/clock.ts';
+import type { ExportJobRow, ExportJobs } from '../../workspace/export-jobs.ts';
 
 // The files of export jobs, in a folder of their own below .oddslake.
 

@@ -1,10 +1,10 @@
-import type { Archive } from '../archive/archive.ts';
-import type { DatasetName } from '../archive/datasets.ts';
-import type { ExportFormat } from '../archive/export-file.ts';
-import { isGone } from '../archive/pin.ts';
-import type { Clock } from '../core/clock.ts';
-import type { Log } from '../core/log.ts';
-import type { ExportJobRow, ExportJobs } from '../workspace/export-jobs.ts';
+import type { Archive } from '../../archive/archive.ts';
+import type { DatasetName } from '../../archive/datasets.ts';
+import type { ExportFormat } from '../../archive/export-file.ts';
+import { isGone } from '../../archive/pin.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { Log } from '../../core/log.ts';
+import type { ExportJobRow, ExportJobs } from '../../workspace/export-jobs.ts';
 import { exportPath, removeExport, removeStray } from './export-folder.ts';
 import { exportInThread, type FailedExport, ThreadFailed } from './export-in-thread.ts';
 

@@ -1,15 +1,15 @@
 import { join } from 'node:path';
-import { type Archive, ownManifest } from '../archive/archive.ts';
-import { type DatasetName, datasets } from '../archive/datasets.ts';
-import type { Manifest, PublishedFile } from '../archive/manifest.ts';
-import { pinsOf } from '../archive/pin.ts';
-import { definitions } from '../archive/views-sql.ts';
-import type { Random } from '../core/clock.ts';
-import { DamageError } from '../core/errors.ts';
-import type { Engine } from '../query/engine.ts';
-import { openFolder } from '../query/open.ts';
-import type { Query } from '../query/query.ts';
-import type { Current } from './current.ts';
+import { type Archive, ownManifest } from '../../archive/archive.ts';
+import { type DatasetName, datasets } from '../../archive/datasets.ts';
+import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
+import { pinsOf } from '../../archive/pin.ts';
+import { definitions } from '../../archive/views-sql.ts';
+import type { Random } from '../../core/clock.ts';
+import { DamageError } from '../../core/errors.ts';
+import type { Engine } from '../../query/engine.ts';
+import { openFolder } from '../../query/open.ts';
+import type { Query } from '../../query/query.ts';
+import type { Current } from '../current.ts';
 import { openShelf, ReplacedError, type Shelf, type Taken } from './shelf.ts';
 
 /** Queries over what is published, many at once, each over one generation whose files were checked. */
