@@ -1,13 +1,13 @@
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { paths } from '../../src/contract/paths.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { poll } from '../service/historical-archive.ts';
-import { folder, hashes } from './lake.ts';
-import { serve } from './served-archive.ts';
+import { folder, hashes, until } from './lake.ts';
+import { keyOf, serve } from './served-archive.ts';
 
 // docs/SERVICE.md as its reader types it: every command line and every piece of Python, over a real `oddslake serve`.
 
@@ -97,6 +97,37 @@ test.skipIf(noPython)(
   },
   30_000,
 );
+
+const nginx = ['/usr/sbin/nginx', '/usr/bin/nginx', '/usr/local/sbin/nginx'].find((path) => existsSync(path));
+
+test.skipIf(nginx === undefined)('behind a proxy set up as docs/SERVICE.md has it, answers are whole', async () => {
+  const cwd = await lake();
+  const key = await keyOf(join(cwd, 'lake'));
+  const { url, ask } = await serve(join(cwd, 'lake'), key);
+  const socket = join(cwd, 'proxy.sock');
+  const [block] = blocks('nginx');
+  expect(block).toContain('http://127.0.0.1:8080');
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((n) => `${n}_temp_path ${cwd}/${n};`);
+  writeFileSync(
+    join(cwd, 'nginx.conf'),
+    `daemon off; pid ${cwd}/nginx.pid; error_log ${cwd}/error.log; ${process.getuid?.() === 0 ? 'user root;' : ''}
+    events {} http { access_log off; ${temporary.join(' ')} server { listen unix:${socket};
+    ${block!.replace('http://127.0.0.1:8080', url)} } }`,
+  );
+  const proxy = spawn(nginx!, ['-p', cwd, '-c', 'nginx.conf'], { stdio: 'ignore' });
+  const ended = new Promise((resolve) => proxy.once('close', resolve));
+  onTestFinished(async () => {
+    proxy.kill('SIGTERM');
+    await ended;
+  });
+  await until(() => existsSync(socket));
+  const path = '/api/v1/historical/ticks?format=csv';
+  const headers = ['-H', `Authorization: Bearer ${key}`];
+  const asked = ['-sf', '--unix-socket', socket, ...headers, `http://lake.example${path}`];
+  const { stdout } = await promisify(execFile)('curl', asked, { maxBuffer: 1e8 });
+  expect(stdout).toBe(await (await ask(path)).text());
+  expect(stdout.trimEnd().split('\n')).toHaveLength(1 + ticks.length);
+});
 
 test('every link of docs/SERVICE.md leads somewhere, and every route stands there', () => {
   for (const [, target] of text.matchAll(/\]\(([^)#]+)/g))

@@ -23,7 +23,7 @@ export function addKeys(shell: Shell): void {
   const create = keys
     .command('create')
     .description('make a key; it is printed this once and kept nowhere')
-    .requiredOption('--name <name>', 'what it is for, or whose it is; oddslake keys list shows it')
+    .requiredOption('--name <name>', 'required: what it is for, or whose it is; oddslake keys list shows it')
     .option(
       '--expires <time>',
       'until when it is good: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: for good)',

@@ -21,7 +21,7 @@ export function addTokens(shell: Shell): void {
   const issue = tokens
     .command('issue')
     .description('sign a user token (JWT) with the secret of the service')
-    .requiredOption('--user <user>', 'whom it stands for')
+    .requiredOption('--user <user>', 'required: whom it stands for')
     .option('--workspace <workspace>', 'the workspace that it is for (default: none)')
     .addOption(
       new Option('--scope <scope...>', 'what it may do beyond the objects of its user')
