@@ -1,7 +1,7 @@
 import { type DuckDBConnection, DuckDBListValue, type DuckDBValue } from '@duckdb/node-api';
-import type { Parameter } from './query.ts';
 import { prepareRead } from './statement.ts';
 import { type TextFormat, textPieces } from './text-formats.ts';
+import type { Parameter } from './values.ts';
 
 /** A value of a chunk: integers of 64 bits and times do not occur, the statement casts them. */
 export type ChunkValue = string | number | boolean | null | readonly string[];

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { Chunk } from './chunks.ts';
-import type { Cell } from './values.ts';
+import type { Cell, Parameter } from './values.ts';
 
 /** Column types of the archive, as its datasets have them. */
 export type SourceColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';
@@ -83,8 +83,6 @@ export interface Query {
   /** Frees memory and scratch; no call may be under way. */
   close(): Promise<void>;
 }
-
-export type Parameter = string | number | boolean | null;
 
 /** The most rows that `Query.rows` returns. */
 export const rowsMax = 100_000;

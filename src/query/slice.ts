@@ -1,5 +1,6 @@
 import type { Chunk } from './chunks.ts';
-import type { Parameter, Query, SourceColumnType } from './query.ts';
+import type { Query, SourceColumnType } from './query.ts';
+import type { Parameter } from './values.ts';
 import { identifier, literal } from './views.ts';
 
 /** Rows of one dataset, in its order. */

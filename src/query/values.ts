@@ -16,6 +16,9 @@ import {
 /** A value of `Query.rows`. */
 export type Cell = string | number | boolean | null | readonly Cell[] | { readonly [name: string]: Cell };
 
+/** A value for a `$1` of a statement. */
+export type Parameter = string | number | boolean | null;
+
 /** A value as a field of text; nested ones as JSON, null as null. */
 export function textOf(value: DuckDBValue): string | null {
   if (typeof value === 'string') return value;

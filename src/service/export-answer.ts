@@ -1,7 +1,7 @@
 import type { Type } from 'typebox';
 import type { ExportJob } from '../contract/export-jobs.ts';
 import { paths } from '../contract/paths.ts';
-import type { ExportJobRow } from '../workspace/export-jobs.ts';
+import type { ExportJobRow } from '../workspace/tables.ts';
 
 /** Where a job is told of, relative to the service. */
 export const urlOf = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.exportJobs}/${id}`;

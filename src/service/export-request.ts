@@ -3,7 +3,7 @@ import type { DatasetName } from '../archive/datasets.ts';
 import { shapes } from '../archive/slice.ts';
 import type { ExportRequest } from '../contract/export-jobs.ts';
 import { oneSymbol } from '../state/symbols.ts';
-import type { ExportJobRow } from '../workspace/export-jobs.ts';
+import type { ExportJobRow } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
 import { ProblemError } from './problem.ts';
 

@@ -2,8 +2,8 @@ import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
 import { Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
+import type { App } from './app.ts';
 import { addProblems, components, type Document } from './openapi-problems.ts';
-import type { App } from './server.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,8 +1,9 @@
 import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import { type FastifyInstance, fastify, type RawServerDefault } from 'fastify';
+import { type FastifyInstance, fastify } from 'fastify';
 import { admission } from './admission.ts';
 import { setVary, usualHeaders } from './answer-headers.ts';
+import type { App } from './app.ts';
 import type { ServiceContext } from './context.ts';
 import { type ServiceLimits, serviceLimits } from './limits.ts';
 import { answerUnrouted, type Methods, noteMethods } from './methods.ts';
@@ -26,14 +27,6 @@ import { readyRoutes } from './routes/ready.ts';
 import { ticksRoutes } from './routes/ticks.ts';
 import { userRoutes } from './routes/users.ts';
 import { answerClientError, boundConnections } from './sockets.ts';
-
-export type App = FastifyInstance<
-  RawServerDefault,
-  import('node:http').IncomingMessage,
-  import('node:http').ServerResponse,
-  import('fastify').FastifyBaseLogger,
-  TypeBoxTypeProvider
->;
 
 /** The service with every route, not listening yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import type { App } from './server.ts';
+import type { App } from './app.ts';
 
 /** Takes no more connections, lets what is under way come to its end, and cuts off what has not after `msMax`. */
 export async function stopService(app: App, clock: Clock, msMax: number): Promise<void> {

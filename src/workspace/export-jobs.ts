@@ -1,38 +1,7 @@
 import type { Transaction } from 'kysely';
 import { LRUCache } from 'lru-cache';
-import type { Tables, WorkspaceDatabase } from './database.ts';
-
-export type JobState = 'waiting' | 'running' | 'done' | 'failed' | 'cancelled';
-
-/** Its columns hold text and whole numbers only, so that every database has them. Times are epoch milliseconds. */
-export interface ExportJobRow {
-  id: string;
-  /** Grows with every job; two may share one. */
-  ordinal: number;
-  key_id: string;
-  idempotency_key: string | null;
-  /** Which archive it is of: several services may share a database. */
-  place: string;
-  state: JobState;
-  dataset: string;
-  /** A JSON list. */
-  symbols: string;
-  from_ms: number | null;
-  to_ms: number | null;
-  format: string;
-  created_at: number;
-  finished_at: number | null;
-  expires_at: number | null;
-  /** The process that is at it. */
-  runner: number | null;
-  rows_done: number;
-  rows_total: number | null;
-  bytes: number | null;
-  sha256: string | null;
-  rows: number | null;
-  generation: number | null;
-  error: string | null;
-}
+import type { WorkspaceDatabase } from './database.ts';
+import type { ExportJobRow, JobState, Tables } from './tables.ts';
 
 /** What is asked of a new job. */
 export type NewJob = Pick<

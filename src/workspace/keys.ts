@@ -1,6 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { UsageError } from '../core/errors.ts';
-import type { Tables, WorkspaceDatabase } from './database.ts';
+import type { WorkspaceDatabase } from './database.ts';
+import type { Tables } from './tables.ts';
 
 export interface NewKey {
   /** 1 to 200 characters, none of them a control character. */

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
 import { isGone } from '../../archive/pin.ts';
 import type { Random } from '../../core/clock.ts';
-import type { ExportJobRow, ExportJobs } from '../../workspace/export-jobs.ts';
+import type { ExportJobs } from '../../workspace/export-jobs.ts';
+import type { ExportJobRow } from '../../workspace/tables.ts';
 
 // The files of export jobs, in a folder of their own below .oddslake.
 

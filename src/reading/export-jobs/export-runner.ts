@@ -4,7 +4,8 @@ import type { ExportFormat } from '../../archive/export-file.ts';
 import { isGone } from '../../archive/pin.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
-import type { ExportJobRow, ExportJobs } from '../../workspace/export-jobs.ts';
+import type { ExportJobs } from '../../workspace/export-jobs.ts';
+import type { ExportJobRow } from '../../workspace/tables.ts';
 import { exportPath, removeExport, removeStray } from './export-folder.ts';
 import { exportInThread, type FailedExport, ThreadFailed } from './export-in-thread.ts';
 

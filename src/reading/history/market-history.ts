@@ -1,9 +1,9 @@
 import type { DatasetName } from '../../archive/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import { mayHold } from '../../archive/slice.ts';
-import type { Parameter, Query } from '../../query/query.ts';
+import type { Query } from '../../query/query.ts';
 import { type Condition, fromWhere, type Slice } from '../../query/slice.ts';
-import type { Cell } from '../../query/values.ts';
+import type { Cell, Parameter } from '../../query/values.ts';
 import { conditionOf, publishedSlice } from './page-steps.ts';
 
 /** Which markets; null and absent words: any. Ends are epoch milliseconds, half-open. */

@@ -3,8 +3,8 @@ import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import { mayHold, shapes } from '../../archive/slice.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { compareUtf8 } from '../../core/order.ts';
-import type { Parameter } from '../../query/query.ts';
 import { type Condition, moment, type Slice } from '../../query/slice.ts';
+import type { Parameter } from '../../query/values.ts';
 import type { PageAsked, Place, Step } from './page.ts';
 
 /** Files that are opened at first for one symbol's page, however few rows they promise. */

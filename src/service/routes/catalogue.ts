@@ -1,12 +1,12 @@
 import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { requireOwnState } from '../own-state.ts';
 import { loadAssets } from '../page/assets.ts';
 import { pageDocument } from '../page/document.ts';
 import { type Totals, totalsFor } from '../page/totals.ts';
 import { ProblemError } from '../problem.ts';
-import type { App } from '../server.ts';
 
 const yearSeconds = 31_536_000;
 

@@ -11,14 +11,15 @@ import {
 import { paths } from '../../contract/paths.ts';
 import { exportPath, placeOf, randomWord, removeExport } from '../../reading/export-jobs/export-folder.ts';
 import { startExportRunner } from '../../reading/export-jobs/export-runner.ts';
-import { type ExportJobRow, exportJobs } from '../../workspace/export-jobs.ts';
+import { exportJobs } from '../../workspace/export-jobs.ts';
+import type { ExportJobRow } from '../../workspace/tables.ts';
 import { holderOf } from '../access.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { jobOf, urlOf } from '../export-answer.ts';
 import { isSame, requireSensible } from '../export-request.ts';
 import { ProblemError } from '../problem.ts';
 import { sendFile } from '../send-file.ts';
-import type { App } from '../server.ts';
 import { parquetType, plain } from './export.ts';
 
 /** Finished jobs of one key that are kept, and jobs of one answer. */

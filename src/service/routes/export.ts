@@ -17,10 +17,10 @@ import {
 import { paths } from '../../contract/paths.ts';
 import { DamageError } from '../../core/errors.ts';
 import { inMemory } from '../../reading/files/verified-files.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
 import { sendFile } from '../send-file.ts';
-import type { App } from '../server.ts';
 
 export const parquetType = 'application/vnd.apache.parquet';
 

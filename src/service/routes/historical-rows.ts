@@ -7,7 +7,7 @@ import type {
   HistoricalOrderbooksQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
-import type { Parameter } from '../../query/query.ts';
+import type { Parameter } from '../../query/values.ts';
 import { listGaps } from '../../reading/gaps.ts';
 import { type BookSnapshot, snapshotsOf } from '../../reading/history/book-page.ts';
 import { candlePageSteps, computedStep, publishedCandles } from '../../reading/history/candle-steps.ts';

@@ -3,9 +3,9 @@ import { paths } from '../../contract/paths.ts';
 import type { RecordPaths } from '../../core/market-record.ts';
 import { type MarketLists, openMarketLists, type PolledLists, type PolledMarket } from '../../reading/markets.ts';
 import { settingsSchema } from '../../settings/schema.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
-import type { App } from '../server.ts';
 
 /** Views that are there to be asked for whether anybody polled them or not: the interface names them. */
 const namedViews = ['matched', 'resolving'];

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { openMetrics } from '../metrics.ts';
-import type { App } from '../server.ts';
 
 /** `/metrics`, and what counts for it. Before every other route and hook, so that nothing goes by uncounted. */
 export function metricsRoutes(app: App, context: ServiceContext): void {

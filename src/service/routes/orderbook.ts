@@ -2,10 +2,10 @@ import { OrderbookAnswer, OrderbookQuery } from '../../contract/orderbook.ts';
 import { paths } from '../../contract/paths.ts';
 import { openOrderBooks } from '../../reading/orderbook.ts';
 import { oneSymbol } from '../../state/symbols.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
 import { unknownSymbol } from '../refused.ts';
-import type { App } from '../server.ts';
 
 /** `/api/v1/orderbook`: the latest snapshot of a symbol. */
 export function orderbookRoutes(app: App, { archive, current, files }: ServiceContext): void {

@@ -1,9 +1,9 @@
 import { paths } from '../../contract/paths.ts';
 import { Ready } from '../../contract/ready.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
 import { readinessOf } from '../readiness.ts';
-import type { App } from '../server.ts';
 
 /** `/readyz`: whether requests should come here. */
 export function readyRoutes(app: App, context: ServiceContext): void {

@@ -2,10 +2,10 @@ import { paths } from '../../contract/paths.ts';
 import { TicksAnswer, TicksQuery } from '../../contract/schemas.ts';
 import { exitCodes, OddslakeError } from '../../core/errors.ts';
 import { openTicks, type TicksFound } from '../../reading/ticks.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
 import { requireWindow, unknownSymbol } from '../refused.ts';
-import type { App } from '../server.ts';
 import { openTicksTexts } from '../ticks-text.ts';
 
 /** Ticks of an answer whose request has no limit, where the service's cap is not less. */

@@ -2,9 +2,9 @@ import { paths } from '../../contract/paths.ts';
 import { Problem, problemType } from '../../contract/problem.ts';
 import { MeAnswer } from '../../contract/users.ts';
 import type { Access } from '../access.ts';
+import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { ProblemError } from '../problem.ts';
-import type { App } from '../server.ts';
 
 /** Users' objects, that a later version serves: method, path, who may, what. */
 const coming: readonly (readonly ['GET' | 'POST', string, Access, string])[] = [
