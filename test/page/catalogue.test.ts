@@ -211,7 +211,7 @@ describe.skipIf(noBrowser)('the catalogue page', { timeout: 60_000 }, () => {
     const { page, complaints } = await visit(await serving(opened()));
     await page.getByText('Nothing is published yet').waitFor();
     await page.getByText('The archive has no day yet.').waitFor();
-    await page.getByText('Nothing in the archive fits.').waitFor();
+    await page.getByText('No market is known yet.').waitFor();
     expect(complaints).toEqual([]);
   });
 });

@@ -77,7 +77,9 @@ export function search(choose: (symbol: string) => void): { readonly root: HTMLE
         'p',
         { class: 'note' },
         list.children.length === 0
-          ? 'Nothing in the archive fits.'
+          ? input.value.trim() === ''
+            ? 'No market is known yet.'
+            : 'Nothing in the archive fits.'
           : `${counted(Math.max(total, list.children.length), 'market')} found`,
       ),
       next_cursor === null || list.children.length >= shownMax ? '' : more,
