@@ -109,6 +109,16 @@ test('what is still to come is not answered for', async () => {
   });
 });
 
+test('a refusal says what a parameter should have been', async () => {
+  const { json } = await serving(opened());
+  const reasonsOf = async (query: string) => (await json(`/api/v1/ticks?${query}`)).body.errors;
+  expect(await reasonsOf('from=0')).toEqual([{ name: 'symbol', reason: 'is missing' }]);
+  expect(await reasonsOf('symbol=A&from=2026-11-20')).toEqual([
+    { name: 'from', reason: 'must be a whole number, epoch milliseconds' },
+  ]);
+  expect(await reasonsOf('symbol=A&limit=many')).toEqual([{ name: 'limit', reason: 'must be a whole number' }]);
+});
+
 test('a symbol that is not known is 404; one without ticks is not', async () => {
   const archive = opened();
   append(archive, answer('EMPTY', [], { windows: [{ from: day0, to: day0 + 1 }] }));
