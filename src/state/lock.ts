@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 
-/** The right to change published files. Held by the process: the system frees it however the process ends. */
+/** A right that one process at a time has: the system frees it however the process ends. */
 export interface WriteLock {
   release(): void;
 }
@@ -10,9 +10,22 @@ export interface WriteLock {
 const retryMs = 100;
 
 /**
- * Takes the archive's write lock: an exclusive transaction on a small SQLite file, since such a lock outlives SIGSTOP,
- * is freed by SIGKILL and needs no takeover. Waits up to `waitMs`, then fails with exit code 5.
+ * Takes a lock, or null where somebody has it: an exclusive transaction on a small SQLite file at `path`, since such a
+ * lock outlives SIGSTOP, is freed by SIGKILL, needs no takeover and knows no process numbers, which containers share.
  */
+export function tryLock(path: string): WriteLock | null {
+  const db = new DatabaseSync(path);
+  try {
+    db.exec('pragma busy_timeout = 0; begin exclusive');
+    return { release: () => db.close() };
+  } catch (error) {
+    db.close();
+    if ((Number((error as { errcode?: unknown }).errcode) & 0xff) !== 5) throw error;
+    return null;
+  }
+}
+
+/** Takes the archive's write lock, the right to change published files. Waits up to `waitMs`, then fails with exit code 5. */
 export async function takeWriteLock(
   path: string,
   waitMs: number,
@@ -21,14 +34,8 @@ export async function takeWriteLock(
 ): Promise<WriteLock> {
   const giveUpAt = clock.monotonicMs() + waitMs;
   for (;;) {
-    const db = new DatabaseSync(path);
-    try {
-      db.exec('pragma busy_timeout = 0; begin exclusive');
-      return { release: () => db.close() };
-    } catch (error) {
-      db.close();
-      if ((Number((error as { errcode?: unknown }).errcode) & 0xff) !== 5) throw error;
-    }
+    const lock = tryLock(path);
+    if (lock !== null) return lock;
     if (clock.monotonicMs() >= giveUpAt) {
       throw new OddslakeError(
         exitCodes.busy,

@@ -47,10 +47,8 @@ export interface ExportJobs {
   finish(id: string, runner: number, finished: Finished): Promise<boolean>;
   /** Puts back what a runner had begun. */
   release(id: string, runner: number): Promise<void>;
-  /** The processes that are at some job. */
-  runners(): Promise<number[]>;
-  /** Puts back all that these processes had begun. */
-  releaseAll(runners: readonly number[]): Promise<void>;
+  /** Puts back all that was begun. */
+  releaseAll(): Promise<void>;
   /** Removes those whose time is over. */
   expire(nowMs: number): Promise<void>;
   /** Ids of those that have a file or are making one. */
@@ -189,14 +187,7 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
           .executeTakeFirst(),
       ),
     release: async (id, runner) => void (await mine(id, runner).set(again).execute()),
-    async runners() {
-      const found = await rows().where('state', '=', 'running').select('runner').distinct().execute();
-      return found.map(({ runner }) => Number(runner));
-    },
-    async releaseAll(runners) {
-      if (runners.length === 0) return;
-      await changed().where('state', '=', 'running').where('runner', 'in', runners).set(again).execute();
-    },
+    releaseAll: async () => void (await changed().where('state', '=', 'running').set(again).execute()),
     expire: async (nowMs) => void (await gone().where('expires_at', '<=', nowMs).execute()),
     withFiles: async () =>
       (await rows().where('state', 'in', ['running', 'done']).select('id').execute()).map(({ id }) => id),

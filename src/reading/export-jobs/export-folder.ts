@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
-import { isGone } from '../../archive/pin.ts';
 import type { Random } from '../../core/clock.ts';
+import { tryLock, type WriteLock } from '../../state/lock.ts';
 import type { ExportJobs } from '../../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
 
@@ -46,19 +46,19 @@ export const randomWord = (random: Random): string =>
 export const removeExport = ({ disk, layout }: Archive, job: Named): void =>
   disk.remove(join(layout.root, exportPath(job)));
 
-/**
- * Removes what no job has any more, and what dead processes had begun. This process must be at no job; another one may
- * be: its job is known before its file is there.
- */
+/** The right to make and remove these files, which one process at a time has; null where another one has it. */
+export function tryExportLock({ disk, layout }: Archive): WriteLock | null {
+  disk.makeFolder(layout.private);
+  return tryLock(join(layout.private, 'exports.lock'));
+}
+
+/** Removes what no job has any more, and what was begun and not ended. Holder of the lock only, while it is at no job. */
 export async function removeStray({ disk, layout }: Archive, jobs: ExportJobs): Promise<void> {
   const at = join(layout.root, folder);
   const names = disk.list(at);
   const kept = new Set(await jobs.withFiles());
   for (const name of names) {
-    const [, id, pid] = /^\.?([^.]+)\.(?:[a-z]+)(?:\.oddslake-(\d+)-.*)?$/.exec(name) ?? [];
-    const isDraft = pid !== undefined;
-    const isOthers = isDraft && Number(pid) !== process.pid && !isGone(Number(pid));
-    if (name === placeName || isOthers || (!isDraft && id !== undefined && kept.has(id))) continue;
-    disk.remove(join(at, name));
+    const [, id] = /^([^.]+)\.[a-z]+$/.exec(name) ?? [];
+    if (name !== placeName && (id === undefined || !kept.has(id))) disk.remove(join(at, name));
   }
 }

@@ -1,12 +1,12 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { DatasetName } from '../../archive/datasets.ts';
 import type { ExportFormat } from '../../archive/export-file.ts';
-import { isGone } from '../../archive/pin.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
+import type { WriteLock } from '../../state/lock.ts';
 import type { ExportJobs } from '../../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
-import { exportPath, removeExport, removeStray } from './export-folder.ts';
+import { exportPath, removeExport, removeStray, tryExportLock } from './export-folder.ts';
 import { exportInThread, type FailedExport, ThreadFailed } from './export-in-thread.ts';
 
 export interface RunnerParts {
@@ -20,7 +20,7 @@ export interface RunnerParts {
   readonly bytesMax: number;
 }
 
-/** Works off the export jobs of an archive, one at a time. */
+/** Works off the export jobs of an archive, one at a time: of several processes the one that has the lock does. */
 export interface ExportRunner {
   /** There is a new job, or one was cancelled. */
   wake(): void;
@@ -30,8 +30,8 @@ export interface ExportRunner {
   stop(): Promise<void>;
 }
 
-/** How often is looked for jobs of other processes that died, and for files whose time is over. */
-const restMs = 15_000;
+/** How often is looked for jobs that other processes were asked for, for the lock, and for files whose time is over. */
+const restMs = 2_000;
 
 /** How often progress is written down. */
 const tellMs = 500;
@@ -50,14 +50,11 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
   let current: { readonly id: string; readonly cancel: AbortController } | null = null;
 
   async function work(): Promise<void> {
+    let lock: WriteLock | null = null;
     while (!stopping.signal.aborted) {
       try {
-        // Nothing is under way here: what counts as ours is of an earlier process of this number, or of a finish that was
-        // not written down.
-        await jobs.releaseAll((await jobs.runners()).filter((pid) => pid === me || isGone(pid)));
-        await jobs.expire(clock.nowMs());
-        await removeStray(archive, jobs);
-        const job = stopping.signal.aborted ? null : await jobs.take(me);
+        lock ??= tryExportLock(archive);
+        const job = lock === null ? null : await next();
         if (job !== null) {
           await run(job);
           continue;
@@ -67,6 +64,16 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
       }
       await rest();
     }
+    lock?.release();
+  }
+
+  async function next(): Promise<ExportJobRow | null> {
+    // Nothing is under way here, and nowhere else: what seems to be was begun by a process that died, or its finish was
+    // not written down.
+    await jobs.releaseAll();
+    await jobs.expire(clock.nowMs());
+    await removeStray(archive, jobs);
+    return stopping.signal.aborted ? null : await jobs.take(me);
   }
 
   async function rest(): Promise<void> {
