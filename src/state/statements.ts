@@ -33,6 +33,8 @@ export function openStatements(path: string) {
       kept.set(sql, made);
       return made;
     },
+    /** Whether one is open: a full disk ends it before anybody says so. */
+    isTransaction: () => db.isTransaction,
     close: () => db.close(),
   };
 }

@@ -29,7 +29,11 @@ export function sqliteDialect(path: string): Dialect {
         return {
           reader: statement.reader,
           all: (parameters) => explain(() => statement.all(parameters)),
-          run: (parameters) => explain(() => statement.run(parameters)),
+          // What failed is told by the error that came before, not by this one.
+          run: (parameters) =>
+            sql === 'rollback' && !database.isTransaction()
+              ? { changes: 0, lastInsertRowid: 0 }
+              : explain(() => statement.run(parameters)),
           iterate: (parameters) => explain(() => statement.iterate(parameters)),
         };
       },

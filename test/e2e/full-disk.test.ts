@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import {
@@ -15,6 +15,7 @@ import {
   ticksOf,
   untruths,
 } from './lake.ts';
+import { keyOf, serve } from './served-archive.ts';
 
 const sizeKb = 3_000;
 
@@ -34,7 +35,7 @@ function smallDisk(): { at: string } | { why: string } {
 /** Leaves just so many bytes free. */
 function fill(at: string, freeBytes: number): void {
   const { bavail, bsize } = statfsSync(at);
-  writeFileSync(join(at, 'ballast'), new Uint8Array(Math.max(0, bavail * bsize - freeBytes)));
+  appendFileSync(join(at, 'ballast'), new Uint8Array(Math.max(0, bavail * bsize - freeBytes)));
 }
 
 test('a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost', async (context) => {
@@ -100,4 +101,40 @@ test('an export, a snapshot and an import onto a full disk end with 1, and leave
   const again = await imported();
   expect([again.code, again.stderr]).toEqual([0, expect.not.stringContaining('oddslake:')]);
   expect(ticksOf(lake).get('own')).toHaveLength(lines.length);
+}, 60_000);
+
+test('a service on a full disk goes on answering; exports that found no room say so, and are made once there is', async (context) => {
+  const disk = smallDisk();
+  if ('why' in disk) {
+    console.log(`skipped: ${disk.why}`);
+    return context.skip(disk.why);
+  }
+  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
+  const output = join(disk.at, 'archive');
+  expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+  const { ask, end } = await serve(output, await keyOf(output));
+  const asked = { method: 'POST', body: '{"dataset":"ticks","format":"csv"}' };
+  const post = () => ask('/api/v1/export', { ...asked, headers: { 'content-type': 'application/json' } });
+  const ended = async (answer: Response): Promise<{ state: string; error: string | null }> => {
+    const { id } = (await answer.json()) as { id: string };
+    for (;;) {
+      const found = (await (await ask(`/api/v1/export/jobs/${id}`)).json()) as { state: string; error: string | null };
+      if (!['waiting', 'running'].includes(found.state)) return found;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  };
+  fill(disk.at, 100_000);
+  const hindered = await post();
+  expect(hindered.status).toBe(202);
+  expect(await ended(hindered)).toMatchObject({ state: 'failed', error: expect.stringMatching(/disk.* is full/) });
+  fill(disk.at, 0);
+  for (let i = 0; i < 20; i++) {
+    const { status } = await post();
+    expect([202, 503]).toContain(status);
+    if (status === 503) break;
+  }
+  expect((await ask('/api/v1/historical/ticks?limit=1')).status).toBe(200);
+  rmSync(join(disk.at, 'ballast'));
+  expect(await ended(await post())).toMatchObject({ state: 'done', error: null });
+  expect(await end('SIGTERM')).toBe(0);
 }, 60_000);

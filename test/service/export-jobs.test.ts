@@ -78,6 +78,7 @@ describe('an export', () => {
     const one = { ...ticks, symbols: ['KX A'] };
     const measured = await serving(archive);
     const { bytes } = (await becomes(measured, (await measured.json<Job>(path, post(one))).body, 'done')).file!;
+    await measured.stop();
 
     // Another database: its jobs are the only ones that have files here.
     const service = await serving(archive, { set: [`service.exports.bytes_max=${bytes}`] });

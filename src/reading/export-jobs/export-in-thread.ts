@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import type { Archive } from '../../archive/archive.ts';
 import type { ExportAsked, Exported } from '../export.ts';
 
-export type FailedExport = 'damaged' | 'too large' | 'unexpected';
+export type FailedExport = 'damaged' | 'too large' | 'full' | 'unexpected';
 
 export type FromThread =
   | { readonly kind: 'progress'; readonly done: number; readonly total: number }

@@ -39,6 +39,7 @@ const tellMs = 500;
 const reasons: Readonly<Record<FailedExport, string>> = {
   damaged: 'Files that it needs are damaged in the archive. Ask again once they are repaired.',
   'too large': 'The file would be larger than what is left for exports. Ask for less, or remove other exports.',
+  full: 'The disk of the service is full. Ask again once there is room.',
   unexpected: 'It could not be made here, and the request is not to blame. The log of the service says why.',
 };
 
@@ -51,9 +52,13 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
 
   async function work(): Promise<void> {
     let lock: WriteLock | null = null;
+    let isTold = false;
     while (!stopping.signal.aborted) {
       try {
         lock ??= tryExportLock(archive);
+        if (lock === null && !isTold)
+          log.info({}, 'another service makes the exports of this archive: they have to share one database');
+        isTold = true;
         const job = lock === null ? null : await next();
         if (job !== null) {
           await run(job);

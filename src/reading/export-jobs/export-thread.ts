@@ -4,7 +4,7 @@ import { systemDisk } from '../../archive/disk.ts';
 import { DamageError } from '../../core/errors.ts';
 import { systemRandom } from '../../system.ts';
 import { type ExportAsked, ExportTooLarge, writeExport } from '../export.ts';
-import type { FromThread } from './export-in-thread.ts';
+import type { FailedExport, FromThread } from './export-in-thread.ts';
 
 // The entry of a thread of its own: one export, told of by messages; any message to it stops it.
 
@@ -20,10 +20,20 @@ try {
   const exported = await writeExport(archive, asked, { random: systemRandom, signal: stop.signal, progress });
   tell({ kind: 'done', exported });
 } catch (error) {
-  const why = error instanceof DamageError ? 'damaged' : error instanceof ExportTooLarge ? 'too large' : 'unexpected';
-  tell({ kind: 'failed', why, message: String(error instanceof Error ? (error.stack ?? error.message) : error) });
+  tell({
+    kind: 'failed',
+    why: whyOf(error),
+    message: String(error instanceof Error ? (error.stack ?? error.message) : error),
+  });
 } finally {
   archive.close();
   // Nothing else keeps the thread.
   port.close();
+}
+
+function whyOf(error: unknown): FailedExport {
+  if (error instanceof DamageError) return 'damaged';
+  if (error instanceof ExportTooLarge) return 'too large';
+  const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+  return code === 'ENOSPC' || code === 'EDQUOT' ? 'full' : 'unexpected';
 }
