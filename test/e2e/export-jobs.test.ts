@@ -11,7 +11,7 @@ interface Job {
   readonly file: { readonly url: string; readonly sha256: string; readonly rows: number } | null;
 }
 
-const ticks = 150_000;
+const ticks = 300_000;
 
 /** An archive whose export takes its time, and what the export of all its ticks is. */
 async function large() {
