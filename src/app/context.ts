@@ -1,6 +1,9 @@
+import type { Disk } from '../archive/disk.ts';
 import type { Clock, Random } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Settings } from '../settings/settings.ts';
+import type { OpenDatabase } from '../state/database.ts';
+import type { OpenWire } from '../upstream/wire.ts';
 
 /** A display of long work; see the CLI's progress. */
 export interface Display {
@@ -14,6 +17,12 @@ export interface Context {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  /** What the archive is written to. */
+  readonly disk: Disk;
+  /** Opens the archive's state; the usual way where it is not given. */
+  readonly openDatabase?: OpenDatabase | undefined;
+  /** Opens what requests go over; undici's connections where it is not given. */
+  readonly openWire?: OpenWire | undefined;
   /** Aborted by SIGINT and SIGTERM, with `Interrupted` as the reason. */
   readonly signal: AbortSignal;
   readonly version: string;

@@ -1,5 +1,4 @@
 import { type Archive, openArchive, requireCurrentFormat } from '../archive/archive.ts';
-import { systemDisk } from '../archive/disk.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { recover } from '../archive/publish.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
@@ -166,7 +165,7 @@ async function finishBroken(archive: Archive, { clock, signal, log }: Context): 
  * upstream the settings name; a mistyped --output of a reader is an error.
  */
 export function openConfiguredArchive(
-  context: Pick<Context, 'settings' | 'mayCreate' | 'version'>,
+  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase'>,
   collects: boolean,
 ): Archive {
   const { archive, source, upstream } = context.settings;
@@ -179,7 +178,7 @@ export function openConfiguredArchive(
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
   };
-  return openArchive(options, systemDisk);
+  return openArchive(options, context.disk, context.openDatabase);
 }
 
 const minuteMs = 60_000;
@@ -203,7 +202,7 @@ export async function connect(context: Context, pace: PaceMemory): Promise<Upstr
       retryAfterMsMax: upstream.retryAfterSecondsMax * 1000,
       userAgent: `oddslake/${context.version}`,
     },
-    { clock: context.clock, random: context.random, log: context.log, pace },
+    { clock: context.clock, random: context.random, log: context.log, pace, openWire: context.openWire },
   );
 }
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { DamageError, UsageError } from '../core/errors.ts';
+import type { OpenDatabase } from '../state/database.ts';
 import { openIntent } from '../state/intent.ts';
 import { getMeta, manifestHashKey, openState, rebind, type State, stateFile } from '../state/state.ts';
 import { type Disk, sha256 } from './disk.ts';
@@ -47,7 +48,7 @@ export function isArchive(root: string, disk: Disk): boolean {
 }
 
 /** Opens the archive at `root`. Refuses a missing one (unless `create`), another upstream's and a newer format. */
-export function openArchive(options: OpenOptions, disk: Disk): Archive {
+export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: OpenDatabase | undefined): Archive {
   const { root, upstream } = options;
   const layout = layoutOf(root);
   if (!disk.isFolder(root) && disk.size(root) !== null)
@@ -76,7 +77,7 @@ export function openArchive(options: OpenOptions, disk: Disk): Archive {
   if (owner !== undefined) requireUpstreamOf(root, owner, upstream);
   disk.makeFolder(layout.private);
   const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
-  const state = openState(layout.private, identity);
+  const state = openState(layout.private, identity, openDatabase);
   try {
     // Nothing was ever collected: the first address may have been a wrong one.
     if (upstream !== null && published === undefined) rebind(state, { upstream, parts: options.parts });

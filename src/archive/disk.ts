@@ -1,21 +1,8 @@
 import { createHash } from 'node:crypto';
-import {
-  closeSync,
-  createReadStream,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+import { createReadStream, lstatSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { type FileCalls, systemCalls } from './file-calls.ts';
 
 /** Everything the archive does to a file system. What it writes is durable when a call returns, unless said otherwise. */
 export interface Disk {
@@ -51,7 +38,85 @@ export interface Disk {
 
 const pieceBytes = 512 * 1024;
 
-export const systemDisk: Disk = {
+/** A disk whose every change is one of these calls, in the order in which it is made. */
+export function diskOver(calls: FileCalls): Disk {
+  const syncFolder = (path: string): void => {
+    const folder = calls.openFolder(path);
+    try {
+      calls.sync(folder);
+    } finally {
+      calls.close(folder);
+    }
+  };
+  function writeWhole(file: number, piece: Uint8Array): void {
+    for (let at = 0; at < piece.length; ) at += calls.write(file, piece.subarray(at));
+  }
+  function makeFolder(path: string): void {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+    makeFolder(dirname(path));
+    try {
+      calls.makeFolder(path);
+    } catch (error) {
+      // Another process may have been quicker.
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+    syncFolder(dirname(path));
+  }
+  function makeScratch(path: string): void {
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+    makeScratch(dirname(path));
+    try {
+      calls.makeFolder(path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+  }
+  /** Another process may remove the same at the same time. */
+  function remove(path: string): void {
+    const found = lstatSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return;
+    try {
+      if (found.isDirectory()) {
+        for (const name of readdirSync(path).sort()) remove(join(path, name));
+        calls.removeFolder(path);
+      } else calls.unlink(path);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    }
+  }
+  return {
+    ...looking,
+    write: (path, bytes) =>
+      explain('write', path, () => {
+        const file = calls.create(path);
+        try {
+          for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(file, piece);
+          calls.sync(file);
+        } finally {
+          calls.close(file);
+        }
+      }),
+    async writeAll(path, pieces) {
+      const file = explain('write', path, () => calls.create(path));
+      try {
+        for await (const piece of pieces) explain('write', path, () => writeWhole(file, piece));
+        explain('write', path, () => calls.sync(file));
+      } finally {
+        calls.close(file);
+      }
+    },
+    makeFolder: (path) => explain('make', path, () => makeFolder(path)),
+    makeScratch: (path) => explain('make', path, () => makeScratch(path)),
+    rename: (from, to) => explain('rename', from, () => calls.rename(from, to)),
+    link: (from, to) => explain('link', from, () => calls.link(from, to)),
+    syncFolder: (path) => explain('sync', path, () => syncFolder(path)),
+    remove: (path) => explain('remove', path, () => remove(path)),
+  };
+}
+
+type Looking = 'read' | 'size' | 'stamp' | 'pieces' | 'isFolder' | 'isFile' | 'list' | 'realPath';
+
+const looking: Pick<Disk, Looking> = {
   read: (path) => explain('read', path, () => readFileSync(path)),
   size: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.size ?? null),
   stamp: (path) =>
@@ -64,63 +129,16 @@ export const systemDisk: Disk = {
   isFile: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false),
   list: (path) =>
     explain('list', path, () => (statSync(path, { throwIfNoEntry: false }) ? readdirSync(path).sort() : [])),
-  write: (path, bytes) =>
-    explain('write', path, () => {
-      const file = openSync(path, 'w');
-      try {
-        for (const piece of bytes instanceof Uint8Array ? [bytes] : bytes) writeWhole(file, piece);
-        fsyncSync(file);
-      } finally {
-        closeSync(file);
-      }
-    }),
-  async writeAll(path, pieces) {
-    const file = explain('write', path, () => openSync(path, 'w'));
-    try {
-      for await (const piece of pieces) explain('write', path, () => writeWhole(file, piece));
-      explain('write', path, () => fsyncSync(file));
-    } finally {
-      closeSync(file);
-    }
-  },
-  makeFolder: (path) => explain('make', path, () => makeFolder(path)),
-  makeScratch: (path) => explain('make', path, () => void mkdirSync(path, { recursive: true })),
-  rename: (from, to) => explain('rename', from, () => renameSync(from, to)),
-  link: (from, to) => explain('link', from, () => linkSync(from, to)),
   realPath,
-  syncFolder: (path) => explain('sync', path, () => syncFolder(path)),
-  remove: (path) => explain('remove', path, () => rmSync(path, { recursive: true, force: true })),
 };
 
-function writeWhole(file: number, piece: Uint8Array): void {
-  for (let at = 0; at < piece.length; ) at += writeSync(file, piece, at);
-}
-
-function makeFolder(path: string): void {
-  if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
-  makeFolder(dirname(path));
-  try {
-    mkdirSync(path);
-  } catch (error) {
-    // Another process may have been quicker.
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  }
-  syncFolder(dirname(path));
-}
+/** The machine's own. */
+export const systemDisk: Disk = diskOver(systemCalls);
 
 function realPath(path: string): string {
   const absolute = resolve(path);
   if (statSync(absolute, { throwIfNoEntry: false }) !== undefined) return realpathSync(absolute);
   return join(realPath(dirname(absolute)), basename(absolute));
-}
-
-function syncFolder(path: string): void {
-  const folder = openSync(path, 'r');
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
 }
 
 function explain<T>(doing: string, path: string, work: () => T): T {

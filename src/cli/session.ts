@@ -93,11 +93,12 @@ export async function withContext<T>(
     same,
   ) => same,
 ): Promise<T> {
-  const [{ loadSettings }, { secretsOf }, { processEnvironment }, { createLog }] = await Promise.all([
+  const [{ loadSettings }, { secretsOf }, { processEnvironment }, { createLog }, { systemDisk }] = await Promise.all([
     import('../settings/load.ts'),
     import('../settings/secrets.ts'),
     import('../settings/environment.ts'),
     import('./log.ts'),
+    import('../archive/disk.ts'),
   ]);
   const { set, output } = amend({ set: flags.set, ...(flags.output === undefined ? {} : { output: flags.output }) });
   const settings = await loadSettings({
@@ -125,6 +126,7 @@ export async function withContext<T>(
   try {
     return await work({
       ...{ settings, clock: systemClock, random: systemRandom, log, signal: stop.signal, version, mayCreate },
+      disk: systemDisk,
       waitMs: flags.wait * 1000,
       strict: flags.strict === true,
       async startDisplay(label, total, unit) {

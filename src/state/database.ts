@@ -17,6 +17,8 @@ export interface Database {
   close(): void;
 }
 
+export type OpenDatabase = (path: string, busyMsMax: number) => Database;
+
 /** Opens a database in WAL mode with full sync; `busyMsMax` bounds the wait for another process's short write. */
 export function openDatabase(path: string, busyMsMax: number): Database {
   const db = explain(path, () => {

@@ -4,7 +4,7 @@
  * `journal*` hold what is accepted and not yet published; `segments`, `contested` and the tick counts of `symbols`
  * mirror what is published. Both sides change only inside one transaction, so they never disagree.
  */
-export const schemaVersion = 3;
+export const schemaVersion = 4;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -99,5 +99,26 @@ const version3 = `
 create index if not exists journal_ticks_symbol on journal_ticks (symbol, day, record_id);
 `;
 
+/** What version 4 added: how a damaged file is mended, what stays lost, and what the upstream's answers look like. */
+const version4 = `
+-- What a published file is made of, so that the intact groups of a damaged one can be told: see archive/row-groups.ts.
+create table row_groups (
+  path text primary key, sha256 text not null, footer blob not null, groups text not null
+) without rowid;
+
+-- Windows whose ticks were published once and are damaged: so many were there. Coverage lacks them until as many are
+-- there again. t_to is excluded; each lies within one UTC day. told_at: when a run ended with 4 because of it.
+create table lost (
+  dataset text not null, symbol text not null, t_from integer not null, t_to integer not null, ticks integer not null,
+  lost_at integer not null, told_at integer, primary key (dataset, symbol, t_from)
+) without rowid;
+
+-- The fields of the upstream's answers and the types that each had when it was last seen.
+create table shapes (
+  resource text not null, field text not null, types text not null, last_seen integer not null,
+  primary key (resource, field)
+) without rowid;
+`;
+
 /** The statements of each version, from 1: an older state is brought up by those it lacks. */
-export const schemaVersions: readonly string[] = [version1, version2, version3];
+export const schemaVersions: readonly string[] = [version1, version2, version3, version4];

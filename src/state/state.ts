@@ -1,7 +1,7 @@
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { type Database, openDatabase } from './database.ts';
+import { type Database, type OpenDatabase, openDatabase } from './database.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 
 /** What an archive is, fixed when it is created. */
@@ -31,9 +31,9 @@ const busyMsMax = 60_000;
 export const stateFile = (folder: string): string => join(folder, 'state.sqlite');
 
 /** Opens the state in `folder`; creates it for `identity` where there is none. */
-export function openState(folder: string, identity: Identity): State {
+export function openState(folder: string, identity: Identity, open: OpenDatabase = openDatabase): State {
   mkdirSync(folder, { recursive: true });
-  const db = openDatabase(stateFile(folder), busyMsMax);
+  const db = open(stateFile(folder), busyMsMax);
   try {
     db.transaction(() => {
       const isNew = db.one("select 1 from sqlite_master where name = 'meta'") === undefined;

@@ -66,7 +66,7 @@ function openKey(options: UpstreamOptions, origin: string, deps: UpstreamDeps, o
     onTry,
     limits,
     apiKey: options.apiKey,
-    wire: openWire({ ...limits, origin, headers, connections: limits.concurrency }, deps.clock),
+    wire: (deps.openWire ?? openWire)({ ...limits, origin, headers, connections: limits.concurrency }, deps.clock),
     limiter: createLimiter(
       {
         ...limits,

@@ -1,6 +1,7 @@
 import type { Clock, Random } from '../core/clock.ts';
 import type { PaceMemory } from '../core/pace.ts';
 import type { UpstreamCounters } from './upstream.ts';
+import type { OpenWire } from './wire.ts';
 
 /** What the client may cost the service, and how long it insists. */
 export interface UpstreamLimits {
@@ -62,6 +63,8 @@ export interface UpstreamDeps {
   readonly log?: UpstreamLog;
   /** Where the pace is kept that this client shares with others; without one it keeps its own. */
   readonly pace?: PaceMemory;
+  /** Opens what requests go over; undici's connections where it is not given. */
+  readonly openWire?: OpenWire | undefined;
   /** Called after every try. */
   readonly onCounters?: (counters: UpstreamCounters) => void;
 }

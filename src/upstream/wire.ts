@@ -32,6 +32,8 @@ export interface Wire {
   close(): Promise<void>;
 }
 
+export type OpenWire = (options: WireOptions, clock: Clock) => Wire;
+
 /** Read of an unwanted body; longer ones are cut off with their connection. */
 const unwantedBytesMax = 64 * 1024;
 

@@ -5,6 +5,7 @@ import { onTestFinished } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { Context } from '../../src/app/context.ts';
 import type { Summary } from '../../src/app/summary.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
@@ -57,7 +58,7 @@ export async function startNights(options: Partial<SandboxOptions> = {}): Promis
     });
     return {
       ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-      ...{ strict: false, mayCreate: false, random: () => (++runs % 1e6) / 1e6 },
+      ...{ strict: false, mayCreate: false, disk: systemDisk, random: () => (++runs % 1e6) / 1e6 },
       startDisplay: (label, total, unit) =>
         startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
     };

@@ -6,6 +6,7 @@ import { job } from '../../jobs/import.ts';
 import type { Context } from '../../src/app/context.ts';
 import type { ImportFlags } from '../../src/app/import-step.ts';
 import type { Summary } from '../../src/app/summary.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
 import { createLog } from '../../src/cli/log.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
@@ -49,6 +50,7 @@ export async function importInto(
   const settings = await loadSettings({ env: {}, cwd: output, set: [...set], output });
   const context: Context = {
     ...{ settings, clock: systemClock, random: systemRandom, version: '0', waitMs: 0, strict: false, mayCreate: false },
+    disk: systemDisk,
     log: await createLog({ level: 'silent', stream: process.stderr }),
     signal: new AbortController().signal,
     startDisplay: async () => ({ update: () => {}, stop: () => {} }),

@@ -134,7 +134,7 @@ async function createArchive(settings: Settings, version: string): Promise<boole
     import('../../archive/disk.ts'),
   ]);
   const isNew = !isArchive(settings.archive.output, systemDisk);
-  openConfiguredArchive({ settings, version, mayCreate: true }, true).close();
+  openConfiguredArchive({ settings, version, mayCreate: true, disk: systemDisk }, true).close();
   return isNew;
 }
 

@@ -1,0 +1,68 @@
+import { expect } from 'vitest';
+
+// The search for faults: so many seeds in any case, and more of them as long as time is given. A failure prints the line
+// that repeats it.
+
+/** Minutes to search for, over all tests together; 0: only what each does at least. */
+const minutes = Number(process.env.MINUTES || 0);
+/** How many seeds in place of what each search does at least. */
+const seeds = process.env.SEEDS ? Number(process.env.SEEDS) : null;
+const firstSeed = process.env.SEED ? Number(process.env.SEED) : Math.floor(Math.random() * 2 ** 31);
+
+/** Numbers in [0, 1), the same for the same seed. */
+export type Draw = (() => number) & {
+  /** A whole number in [0, below). */
+  below(limit: number): number;
+  one<T>(of: readonly T[]): T;
+  chance(share: number): boolean;
+};
+
+/** Source: mulberry32, Tommy Ettinger, public domain. */
+export function drawFrom(seed: number): Draw {
+  let state = seed >>> 0;
+  const next = (): number => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let x = Math.imul(state ^ (state >>> 15), state | 1);
+    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
+    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
+  };
+  return Object.assign(next, {
+    below: (limit: number) => Math.floor(next() * limit),
+    one: <T>(of: readonly T[]): T => of[Math.floor(next() * of.length)]!,
+    chance: (share: number) => next() < share,
+  });
+}
+
+export interface Search {
+  readonly name: string;
+  /** Seeds tried at least. */
+  readonly least: number;
+  /** Share of MINUTES that this search may take. */
+  readonly share: number;
+}
+
+/**
+ * Runs `body` for seed after seed. What one throws is thrown on with the line that repeats it.
+ * @returns how many seeds there were
+ */
+export async function search({ name, least, share }: Search, body: (seed: number) => Promise<void>): Promise<number> {
+  const end = performance.now() + minutes * share * 60_000;
+  let done = 0;
+  for (let seed = firstSeed; ; seed = (seed + 1) % 2 ** 31) {
+    try {
+      await body(seed);
+    } catch (error) {
+      const again = `again with: SEED=${seed} SEEDS=1 make torture TEST_ARGS='${expect.getState().testPath ?? ''}'`;
+      throw new Error(`${name}, seed ${seed}: ${error instanceof Error ? error.message : error}\n${again}`, {
+        cause: error,
+      });
+    }
+    done++;
+    if (done >= (seeds ?? least) && (seeds !== null || performance.now() >= end)) break;
+  }
+  console.log(`${name}: ${done} seeds from ${firstSeed}`);
+  return done;
+}
+
+/** Longest that a search may take, for the test's own bound, in ms. */
+export const searchMsMax = (minutes + 30) * 60_000;
