@@ -1,9 +1,10 @@
 import { closeSync, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
+import { looksRaw, rawMarkBytes } from '../archive/raw-file.ts';
 import { UsageError } from '../core/errors.ts';
 import { compareUtf8 } from '../core/order.ts';
 
-export type ImportFormat = 'pages' | 'csv' | 'ndjson' | 'parquet';
+export type ImportFormat = 'pages' | 'csv' | 'ndjson' | 'parquet' | 'raw';
 export type Compression = 'none' | 'gzip' | 'zstd';
 
 export interface ImportFile {
@@ -86,7 +87,7 @@ function statsBehind(path: string): Stats | undefined {
   }
 }
 
-const headBytes = 4;
+const headBytes = rawMarkBytes;
 
 function headOf(path: string): Buffer {
   try {
@@ -102,10 +103,13 @@ function headOf(path: string): Buffer {
   }
 }
 
+/** What the keeper calls its files: one whose beginning is damaged is no less one of them. */
+const keptName = /-\d{3}\.raw$/;
+
 /** RFC 1952 and RFC 8878: a name may lie, the first bytes do not. */
 function compressionOf(head: Buffer): Compression {
   if (head[0] === 0x1f && head[1] === 0x8b) return 'gzip';
-  return head.length === headBytes && head.readUInt32LE() === 0xfd2fb528 ? 'zstd' : 'none';
+  return head.length >= 4 && head.readUInt32LE() === 0xfd2fb528 ? 'zstd' : 'none';
 }
 
 function formatOf(path: string, head: Buffer, given: ImportFormat | null, named: boolean): ImportFormat | null {
@@ -113,5 +117,6 @@ function formatOf(path: string, head: Buffer, given: ImportFormat | null, named:
   const byName = extension === undefined ? undefined : extensions[extension];
   // In a folder, a file that says it is something else is something else.
   if (given !== null) return named || byName === undefined || byName === given ? given : null;
-  return byName ?? (head.toString('latin1') === 'PAR1' ? 'parquet' : null);
+  if (looksRaw(head) || keptName.test(path)) return 'raw';
+  return byName ?? (head.toString('latin1', 0, 4) === 'PAR1' ? 'parquet' : null);
 }

@@ -15,8 +15,10 @@ import {
   unpackParquet,
 } from './import-check.ts';
 import type { ImportFile } from './import-files.ts';
+import type { Replay } from './import-raw.ts';
 import type { ImportWriter } from './import-write.ts';
 import type { Run } from './run.ts';
+import { UnreadableFile } from './unreadable-file.ts';
 
 /** What reading one file after the other shares. */
 export interface Reading {
@@ -29,17 +31,16 @@ export interface Reading {
   readonly futureMs: number;
   /** Opened at the first call. */
   reader(): Promise<RowReader>;
+  readonly replay: Replay;
   /** Told of whole files, lines and records that were set aside and are no ticks. */
-  onSetAside(what: 'page' | 'market record', reason: string, path: string): void;
+  onSetAside(what: 'page' | 'answer' | 'market record', reason: string, path: string): void;
   onProgress(): void;
 }
-
-/** A file that is not, or not to its end, what it should be; `message` is a clause. */
-export class UnreadableFile extends Error {}
 
 /** Takes in one file, to its end or until it cannot be read any further: what came before is taken in. */
 export async function readFileIn(reading: Reading, file: ImportFile, plan: RowPlan | undefined): Promise<void> {
   if (file.format === 'pages') return await readPage(reading, file);
+  if (file.format === 'raw') return await reading.replay.take(file);
   const rows = plan ?? (await planOfPacked(reading, file));
   if (file.format === 'csv') await readInVain(reading, file);
   try {

@@ -8,9 +8,11 @@ import type { ImportDataset } from '../ingest/import-columns.ts';
 import type { Context } from './context.ts';
 import { type CheckRules, checkRows, type Fault, type RowPlan } from './import-check.ts';
 import { type ImportFile, type ImportFormat, listImport } from './import-files.ts';
-import { lazyReader, planOfPacked, type Reading, readFileIn, UnreadableFile } from './import-read.ts';
+import { openReplay } from './import-raw.ts';
+import { lazyReader, planOfPacked, type Reading, readFileIn } from './import-read.ts';
 import { type ImportWriter, openImportWriter } from './import-write.ts';
 import type { Run } from './run.ts';
+import { UnreadableFile } from './unreadable-file.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
@@ -38,19 +40,24 @@ const rulesOf = ({ settings }: Context, { dataset, zone }: ImportFlags): CheckRu
   return { dataset, zone, paths: { symbolPaths, fieldPaths } };
 };
 
+/** What the service said, not rows that somebody made of it. */
+const isAnswer = ({ format }: ImportFile): boolean => format === 'pages' || format === 'raw';
+
 const isPacked = (file: ImportFile): boolean => file.format === 'parquet' && file.compression !== 'none';
 
 /** Finds the files and looks at each, before anything is opened or written. Throws UsageError for what cannot be meant. */
 export async function prepareImport(context: Context, flags: ImportFlags): Promise<ImportInput> {
   const { files, ignored } = listImport(flags.paths, flags.format, context.clock.nowMs());
-  if (flags.covers !== null && files.every((file) => file.format === 'pages'))
+  if (flags.covers !== null && files.every(isAnswer))
     throw new UsageError('--covers is for files of rows: saved pages say themselves what they cover.');
+  if (flags.preferred && files.every((file) => file.format === 'raw'))
+    throw new UsageError('--prefer is for other recordings: answers as they came count as when they were polled.');
   const plans = new Map<ImportFile, RowPlan | Fault>();
   const lazy = lazyReader('');
   try {
     for (const file of files) {
       context.signal.throwIfAborted();
-      if (file.format === 'pages' || isPacked(file)) continue;
+      if (isAnswer(file) || isPacked(file)) continue;
       plans.set(file, await checkRows(file, await lazy.reader(), rulesOf(context, flags)));
     }
   } finally {
@@ -73,14 +80,17 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
   const aside = new Map<string, Aside>();
   const display = await context.startDisplay('import', files.length, 'files');
   let done = 0;
-  const reading: Reading = {
-    ...{ run, rules: rulesOf(context, flags), writer, scratch, futureMs, reader: lazy.reader },
-    onSetAside: (what, reason, path) => note(aside, `${what}\n${reason}`, path),
+  const shared = {
+    ...{ run, rules: rulesOf(context, flags), writer },
+    onSetAside: (what: string, reason: string, path: string) => note(aside, `${what}\n${reason}`, path),
     onProgress: () => display.update({ done, ticks: writer.ticks }),
   };
+  const reading: Reading = { ...shared, scratch, futureMs, reader: lazy.reader, replay: openReplay(shared) };
   try {
     // Before anything is written, as with those that need no unpacking.
     for (const file of files) if (file.named && isPacked(file)) await planOfPacked(reading, file).catch(badUsage(file));
+    // What cannot be read is told of below, where it is taken in.
+    for (const file of files) if (file.format === 'raw') await reading.replay.learn(file).catch(passUnreadable);
     for (const file of files) {
       context.signal.throwIfAborted();
       const plan = plans.get(file);
@@ -94,6 +104,7 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
       done++;
       reading.onProgress();
     }
+    await reading.replay.finish();
     await writer.finish();
     await coverRows(run, input, writer);
   } finally {
@@ -106,6 +117,10 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
   run.warnings.push(...warningsOf(input, aside));
 }
 
+const passUnreadable = (error: unknown): void => {
+  if (!(error instanceof UnreadableFile)) throw error;
+};
+
 const badUsage = (file: ImportFile) => (error: unknown) => {
   throw error instanceof UnreadableFile ? new UsageError(`${file.path}: ${error.message}.`, { cause: error }) : error;
 };
@@ -117,7 +132,7 @@ async function coverRows(run: Run, { flags, files, plans }: ImportInput, writer:
     run.warnings.push('Nothing was entered as covered, since not every file could be read: see the failures.');
     return;
   }
-  const told = files.filter((file) => file.format !== 'pages' && (plans.get(file) as RowPlan)?.dataset !== 'markets');
+  const told = files.filter((file) => !isAnswer(file) && (plans.get(file) as RowPlan)?.dataset !== 'markets');
   const writtenAt = Math.max(...told.map((file) => file.writtenAt));
   const window = intersection(flags.covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
   if (window.to < flags.covers.to) {

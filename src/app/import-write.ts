@@ -4,11 +4,13 @@ import type { Rejected } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
 import { type RowSink, startHeap, type TickHeap } from '../ingest/import-rows.ts';
 import { judge } from '../ingest/judge.ts';
+import type { MarketsPoll } from '../ingest/markets.ts';
 import { appendSetAside, observeImported } from '../state/imported-symbols.ts';
 import { appendMarkets, appendTicks, loadOf, type TickRecord } from '../state/journal.ts';
+import { appendBooks, type BookRecord, bookLoadOf } from '../state/journal-books.ts';
 import { journalLoad } from '../state/journal-load.ts';
 import type { Run } from './run.ts';
-import { publishStep } from './steps.ts';
+import { keepPoll, publishStep } from './steps.ts';
 
 /** What was read of a page, or gathered of rows. */
 export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -32,6 +34,10 @@ export interface ImportWriter {
   /** Writes all rows that were taken. */
   finishRows(observedAt: number): Promise<void>;
   page(page: ImportedTicks): Promise<void>;
+  /** An answer of the service as the collector journals it; so with `book` and `poll`. */
+  answer(record: Omit<TickRecord, 'runId'>): Promise<void>;
+  book(record: Omit<BookRecord, 'runId'>): Promise<void>;
+  poll(poll: MarketsPoll): Promise<void>;
   markets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
   /** Enters a window as covered for symbols. */
   cover(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
@@ -62,6 +68,7 @@ export function openImportWriter(run: Run, preferred: boolean, futureMs: number)
   const rowSymbols = new Set<string>();
   let heap: TickHeap | undefined;
   let records: TickRecord[] = [];
+  let books: BookRecord[] = [];
   let setAside: (Rejected & { symbol: string | null })[] = [];
   let seen: { facts: readonly MarketFacts[]; firstSeen: number; lastSeen: number }[] = [];
   let ticks = 0;
@@ -81,6 +88,14 @@ export function openImportWriter(run: Run, preferred: boolean, futureMs: number)
     records = [];
     appendTicks(state, batch);
     await weigh(batch.reduce((sum, record) => sum + loadOf(record), 0));
+  }
+
+  async function writeBooks(): Promise<void> {
+    if (books.length === 0) return;
+    const batch = books;
+    books = [];
+    appendBooks(state, batch);
+    await weigh(batch.reduce((sum, record) => sum + bookLoadOf(record), 0));
   }
 
   async function writeSetAside(observedAt: number): Promise<void> {
@@ -158,6 +173,21 @@ export function openImportWriter(run: Run, preferred: boolean, futureMs: number)
       ticks += page.ticks.t.length + page.rejected.length;
       await add(page);
     },
+    async answer(record) {
+      ticks += record.ticks.t.length + record.rejected.length;
+      symbols.add(record.symbol);
+      records.push({ ...record, runId });
+      if (records.length >= batchMax) await writeRecords();
+    },
+    async book(record) {
+      symbols.add(record.symbol);
+      books.push({ ...record, runId });
+      if (books.length >= batchMax) await writeBooks();
+    },
+    async poll(poll) {
+      keepPoll(state, runId, poll);
+      await weigh(ticksPerMarket * poll.markets.length);
+    },
     async markets(facts, firstSeen, lastSeen) {
       seen.push({ facts, firstSeen, lastSeen });
       if (seen.length >= marketsMax) await writeMarkets();
@@ -169,6 +199,7 @@ export function openImportWriter(run: Run, preferred: boolean, futureMs: number)
     },
     async finish() {
       await writeRecords();
+      await writeBooks();
       await writeMarkets();
     },
   };

@@ -1,6 +1,7 @@
 import { type Archive, openArchive, requireCurrentFormat } from '../archive/archive.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { recover } from '../archive/publish.ts';
+import type { RawKeeper } from '../archive/raw-keeper.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { PaceMemory } from '../core/pace.ts';
 import { dayMs } from '../core/window.ts';
@@ -8,8 +9,10 @@ import { requireUpstream } from '../settings/settings.ts';
 import { openIntent } from '../state/intent.ts';
 import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
+import type { ReceivedAnswer } from '../upstream/options.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
+import { endRaw, keepRaw } from './raw-step.ts';
 import { type BookCounts, type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
 
 /** A run under way: what its steps share and what they add up. */
@@ -45,7 +48,7 @@ export async function runJob(
   body: (run: Run) => Promise<void>,
 ): Promise<Summary> {
   const startedAt = context.clock.nowMs();
-  const parts: { archive?: Archive; pace?: SharedPace; client?: Upstream; run?: Run } = {};
+  const parts: { archive?: Archive; pace?: SharedPace; raw?: RawKeeper | null; client?: Upstream; run?: Run } = {};
   let thrown: unknown;
   try {
     if (needs.upstream) requireUpstream(context.settings);
@@ -55,13 +58,15 @@ export async function runJob(
     const { state, layout } = parts.archive;
     parts.run = startedRun(context, job, parts.archive, startedAt, async () => {
       parts.pace ??= openSharedPace(state, layout.private);
-      parts.client ??= await connect(context, parts.pace);
+      parts.raw ??= await keepRaw(parts.run!);
+      parts.client ??= await connect(context, parts.pace, parts.raw?.keep);
       return parts.client;
     });
     await body(parts.run);
   } catch (error) {
     thrown = error;
   }
+  if (parts.run !== undefined) await endRaw(parts.run, parts.raw ?? null);
   const ended = (run: Run | undefined): Summary =>
     summarize({
       ...(run === undefined ? nothing : counted(run, parts.client)),
@@ -184,7 +189,11 @@ export function openConfiguredArchive(
 const minuteMs = 60_000;
 
 /** Opens the client that the settings describe, at the archive's pace. */
-export async function connect(context: Context, pace: PaceMemory): Promise<Upstream> {
+export async function connect(
+  context: Context,
+  pace: PaceMemory,
+  onAnswer?: (answer: ReceivedAnswer) => void,
+): Promise<Upstream> {
   const { baseUrl, apiKey } = requireUpstream(context.settings);
   const { upstream } = context.settings;
   const { openUpstream } = await import('../upstream/client.ts');
@@ -202,7 +211,7 @@ export async function connect(context: Context, pace: PaceMemory): Promise<Upstr
       retryAfterMsMax: upstream.retryAfterSecondsMax * 1000,
       userAgent: `oddslake/${context.version}`,
     },
-    { clock: context.clock, random: context.random, log: context.log, pace, openWire: context.openWire },
+    { clock: context.clock, random: context.random, log: context.log, pace, openWire: context.openWire, onAnswer },
   );
 }
 

@@ -8,11 +8,12 @@ import { isoUtc } from '../core/time.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { nothingLearned } from '../ingest/learned.ts';
-import { pollMarkets } from '../ingest/markets.ts';
+import { type MarketsPoll, pollMarkets } from '../ingest/markets.ts';
 import { planBackfill, planPoll, type SymbolPlan } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
 import { appendMarkets } from '../state/journal.ts';
+import type { State } from '../state/state.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
 import { factsOf, polledSymbols } from './polled-symbols.ts';
@@ -39,11 +40,8 @@ export async function marketsStep(run: Run): Promise<number | null> {
       futureSkewMs: context.settings.poll.futureSkewSeconds * 1000,
     });
     run.reached = true;
-    const { observedAt, markets, rejected } = poll;
-    archive.state.db.transaction(() => {
-      appendMarkets(archive.state, { runId: run.id, observedAt, markets }, rejected);
-      observeMarkets(archive.state.db, markets, observedAt, poll.complete);
-    });
+    const { markets, rejected } = poll;
+    keepPoll(archive.state, run.id, poll);
     run.warnings.push(...poll.shortfalls);
     for (const { view, reason } of poll.failed)
       run.failures.push({ symbol: null, from: null, to: null, reason: `markets of view ${view}: ${reason}` });
@@ -61,6 +59,15 @@ export async function marketsStep(run: Run): Promise<number | null> {
     );
     return null;
   }
+}
+
+/** Journals a poll of the market lists; durable when it returns. */
+export function keepPoll(state: State, runId: string, poll: MarketsPoll): void {
+  const { observedAt, markets, rejected, complete } = poll;
+  state.db.transaction(() => {
+    appendMarkets(state, { runId, observedAt, markets }, rejected);
+    observeMarkets(state.db, markets, observedAt, complete);
+  });
 }
 
 /** Polls ticks up to `end` for the symbols given by name, else those of the config, else those that the lists ask for. */

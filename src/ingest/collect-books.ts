@@ -67,7 +67,8 @@ export async function collectBooks(context: BooksContext, symbols: readonly stri
   let refused: string | null = null;
 
   const take = async (symbol: string, sentAt: number, answer: OrderbookAnswer): Promise<void> => {
-    const record = recordOf(context, symbol, sentAt, answer);
+    const futureMs = context.clock.nowMs() + context.futureSkewMs;
+    const record = { runId: context.runId, ...readBookAnswer(symbol, answer, { sentAt, futureMs }) };
     await context.append(record);
     done.push(symbol);
     snapshots += record.snapshots.length;
@@ -79,7 +80,7 @@ export async function collectBooks(context: BooksContext, symbols: readonly stri
     const answersBefore = line.answers();
     const sentAt = context.clock.nowMs();
     try {
-      const answer = await line.listen(() => context.upstream.orderbook({ symbol }, context.signal));
+      const answer = await line.listen(() => context.upstream.orderbook({ symbol, askedAt: sentAt }, context.signal));
       await take(symbol, sentAt, answer);
     } catch (error) {
       if (context.signal.aborted && error === context.signal.reason) return;
@@ -112,13 +113,16 @@ export function spreadFirst(symbols: readonly string[], count: number): string[]
 }
 
 /** What an answer says, judged; it is set aside whole, as received, where a part of it is not understood. */
-function recordOf(context: BooksContext, symbol: string, sentAt: number, answer: OrderbookAnswer): BookRecord {
-  const futureMs = context.clock.nowMs() + context.futureSkewMs;
+export function readBookAnswer(
+  symbol: string,
+  answer: OrderbookAnswer,
+  { sentAt, futureMs }: { readonly sentAt: number; readonly futureMs: number },
+): Omit<BookRecord, 'runId'> {
   const observedAt = momentOf(answer.generatedAt, sentAt, futureMs);
   const { snapshots, flaws } = readBooks(answer.body, { symbol, answeredAt: observedAt, futureMs });
   const more = flaws.length > 1 ? `, and ${flaws.length - 1} more` : '';
   const kept = snapshots.length > 0 && flaws.length > 0 ? `; ${snapshots.length} of its snapshots kept` : '';
   const rejected = flaws.length === 0 ? [] : [{ reason: `order book: ${flaws[0]}${more}${kept}`, raw: answer.text }];
   const understood = snapshots.length > 0 || flaws.length === 0;
-  return { runId: context.runId, symbol, observedAt, snapshots, rejected, understood };
+  return { symbol, observedAt, snapshots, rejected, understood };
 }

@@ -2,26 +2,14 @@ import type { Clock } from '../core/clock.ts';
 import type { Covered, Origin } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
 import { ranks } from '../core/merge.ts';
+import type { TicksMeaning } from '../core/raw-page.ts';
 import { intersect, union, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Answer, Ask } from './ask.ts';
-import { judge } from './judge.ts';
-import {
-  canProbe,
-  isFull,
-  type Learned,
-  learnCount,
-  learnEdges,
-  learnFromChild,
-  learnWindow,
-  mustWait,
-  probeWindow,
-  requestWindow,
-  sideOfProbe,
-} from './learned.ts';
-import { momentOf } from './moment.ts';
-import { isIdle, isNeedless, readClaims, spanOf, turnOf, turnOfNeedless } from './paging.ts';
+import { hear } from './hear.ts';
+import { canProbe, isFull, type Learned, mustWait, probeWindow, requestWindow, sideOfProbe } from './learned.ts';
+import { isIdle, isNeedless, turnOf, turnOfNeedless } from './paging.ts';
 import { cutToLength, type Heard, instead, isAboutSize, learnSize, withoutOlder } from './refusal.ts';
 
 /** What covering windows needs from outside. */
@@ -163,7 +151,7 @@ async function askFor(
   const { learned, clock, signal } = context;
   const requested = requestWindow(ask, learned);
   const sentAt = clock.nowMs();
-  const query = { symbol, ...requested, limit };
+  const query = { symbol, ...requested, limit, askedAt: sentAt, meaning: meaningOf(context, ask) };
   const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
     if (ask.kind === 'earlier' && error instanceof UpstreamError && error.failure === 'refused') return null;
     if (isAboutSize(error)) return error;
@@ -175,27 +163,19 @@ async function askFor(
     return null;
   }
   const futureMs = clock.nowMs() + context.futureSkewMs;
-  const observedAt = momentOf(page.generatedAt, sentAt, futureMs);
-  learnEdges(learned, requested, page.t);
-  learnCount(learned, page.received);
-  const { ticks, rejected, outside, brought } = judge(page, ask, futureMs);
-  if (outside > 0) learnWindow(learned, requested, page, brought);
+  const { answer, ticks, rejected } = hear(learned, ask, { requested, sentAt, futureMs }, page);
   context.onPage(ticks.t.length);
-  const span = spanOf(ticks);
-  const claims = readClaims(ask, page, span, observedAt, learned);
-  const answer = {
-    count: page.received,
-    span,
-    brought,
-    observedAt,
-    asked: { from: ask.from, to: ask.to },
-    requested,
-    ...claims,
-  };
-  learnFromChild(learned, ask, answer, ticks.t);
   if (ask.kind === 'earlier' && !answer.spoke) learned.refusesEarlier = true;
-  const record = { ...recordOf(context, symbol, ask, observedAt), ticks, rejected };
+  const record = { ...recordOf(context, symbol, ask, answer.observedAt), ticks, rejected };
   return { answer, record, gaps: intersect(page.gaps, [ask]) };
+}
+
+/** What the request is for, so that its answer can be read again. */
+function meaningOf({ origin }: CoverContext, { from, to, kind, parent }: Ask): TicksMeaning {
+  const meaning = { origin, asked: { from, to }, kind };
+  if (parent === undefined || parent.span === null) return meaning;
+  const { count, span, observedAt } = parent;
+  return { ...meaning, parent: { count, ...span, observedAt } };
 }
 
 const recordOf = (context: CoverContext, symbol: string, ask: Window, observedAt: number): TickRecord => ({
@@ -235,7 +215,9 @@ async function learnSide(context: CoverContext, symbol: string, { span }: Answer
   if (learned.probe === null) {
     if (learned.probesLeft === 0) return;
     learned.probesLeft--;
-    const query = { symbol, ...probeWindow(span), limit: 1 };
+    const asked = { from: span.first, to: span.last + 1 };
+    const meaning = { origin: context.origin, asked, kind: 'probe' } as const;
+    const query = { symbol, ...probeWindow(span), limit: 1, meaning };
     learned.probe = context.upstream
       .ticks(query, context.signal)
       .then(

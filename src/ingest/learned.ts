@@ -127,7 +127,12 @@ export function mustWait(learned: Learned, count: number): boolean {
  * Learns from the answer that went on where its parent may have been cut off. Ticks that came later than the parent's
  * answer prove nothing, and a few may just have been late: only a page full of new ones tells the side.
  */
-export function learnFromChild(learned: Learned, ask: Ask, answer: Answer, t: Float64Array): void {
+export function learnFromChild(
+  learned: Learned,
+  ask: Pick<Ask, 'kind'> & { readonly parent?: Pick<Answer, 'count' | 'span' | 'observedAt'> },
+  answer: Answer,
+  t: Float64Array,
+): void {
   const { parent } = ask;
   if (parent === undefined || parent.span === null || parent.count !== learned.cap) return;
   const { first, last } = parent.span;

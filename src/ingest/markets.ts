@@ -102,7 +102,7 @@ async function wholeList(context: MarketsContext, view: string): Promise<List> {
     query: MarketsQuery,
   ): Promise<{ query: MarketsQuery; total: number; count: number; open: boolean }> => {
     const sentAt = context.clock.nowMs();
-    const page = await context.upstream.markets(query, context.signal);
+    const page = await context.upstream.markets({ ...query, askedAt: sentAt }, context.signal);
     const futureMs = context.clock.nowMs() + context.futureSkewMs;
     observedAt = Math.max(observedAt, momentOf(page.generatedAt, sentAt, futureMs));
     for (const record of page.markets) {

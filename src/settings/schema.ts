@@ -55,6 +55,10 @@ export const settingsSchema = section({
     settle_minutes: number(60, 0, 10_080),
     candles: someOf(['1h', '1d']),
   }),
+  raw: section({
+    keep_days: whole(7, 0, 3650),
+    bytes_max: whole(2 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
+  }),
   falls: section({
     markets_share_max: number(0.5, 0, 1),
     ticks_share_max: number(0.8, 0, 1),

@@ -1,3 +1,4 @@
+import type { RawQuestion } from '../core/raw-page.ts';
 import { Fault, type Subject, upstreamError } from './fault.ts';
 import { UnreadableAnswer } from './json-answer.ts';
 import { type AnswerHead, judgeStatus, judgeUnreadable } from './judge.ts';
@@ -26,6 +27,9 @@ export interface Question<T> {
   readonly subject: Subject;
   /** With its query. */
   readonly path: string;
+  readonly asked: RawQuestion;
+  /** When it was asked, for whoever keeps the answer; epoch ms. */
+  readonly askedAt: number;
   /** @throws UnreadableAnswer */
   readonly decode: (bytes: Uint8Array) => T;
 }
@@ -56,7 +60,8 @@ export async function ask<T>(key: Key, question: Question<T>, outer?: AbortSigna
   }
 }
 
-async function tryOnce<T>(key: Key, { path, decode }: Question<T>, attempt: number, turn: Turn, signal: AbortSignal) {
+async function tryOnce<T>(key: Key, question: Question<T>, attempt: number, turn: Turn, signal: AbortSignal) {
+  const { path, decode, asked, askedAt } = question;
   key.tally.requests++;
   if (attempt > 0) key.tally.retries++;
   try {
@@ -66,6 +71,11 @@ async function tryOnce<T>(key: Key, { path, decode }: Question<T>, attempt: numb
       checkHead(key, head, attempt);
     });
     key.tally.bytes += answer.bytesReceived;
+    // Before it is decoded: what the decoder refuses is what will be asked for.
+    key.onAnswer?.({
+      ...{ asked, askedAt, receivedAt: key.clock.nowMs(), status: answer.status },
+      body: answer.bytes,
+    });
     try {
       return decode(answer.bytes);
     } catch (error) {

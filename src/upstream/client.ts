@@ -25,23 +25,29 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     waitedMs: Math.round(key.limiter.waitedMs()),
   });
   const key = openKey(options, origin, deps, () => deps.onCounters?.(counters()));
+  const askedAt = (query: { readonly askedAt?: number }): number => query.askedAt ?? deps.clock.nowMs();
   return {
     async ticks(query, signal) {
-      const { symbol, from, to, limit } = query;
+      const { symbol, from, to, limit, meaning = null } = query;
+      const asked = { route: 'ticks', symbol, from, to, limit, meaning } as const;
       const path = target(prefix + paths.ticks, { symbol, from, to, limit });
       const decode = (bytes: Uint8Array) => decodeTickPage(bytes, symbol);
-      return await ask(key, { subject: ticksSubject(query), path, decode }, signal);
+      return await ask(key, { subject: ticksSubject(query), path, decode, asked, askedAt: askedAt(query) }, signal);
     },
     async markets(query, signal) {
       const { view, source, limit } = query;
       const path = target(prefix + paths.markets, { view, source, limit });
-      return await ask(key, { subject: marketsSubject(query), path, decode: decodeMarketsPage }, signal);
+      const asked = { route: 'markets', view: view ?? null, source: source ?? null, limit: limit ?? null } as const;
+      const facts = { subject: marketsSubject(query), path, asked, askedAt: askedAt(query) };
+      return await ask(key, { ...facts, decode: decodeMarketsPage }, signal);
     },
     async orderbook(query, signal) {
       const { symbol } = query;
       const path = target(prefix + paths.orderbook, { symbol });
       const decode = (bytes: Uint8Array) => decodeOrderbook(bytes, symbol);
-      return await ask(key, { subject: orderbookSubject(query), path, decode }, signal);
+      const asked = { route: 'orderbook', symbol } as const;
+      const facts = { subject: orderbookSubject(query), path, asked, askedAt: askedAt(query) };
+      return await ask(key, { ...facts, decode }, signal);
     },
     counters,
     async close() {

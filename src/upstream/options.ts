@@ -1,5 +1,6 @@
 import type { Clock, Random } from '../core/clock.ts';
 import type { PaceMemory } from '../core/pace.ts';
+import type { RawPage } from '../core/raw-page.ts';
 import type { UpstreamCounters } from './upstream.ts';
 import type { OpenWire } from './wire.ts';
 
@@ -57,6 +58,9 @@ export interface UpstreamLog {
   warn(facts: object, message: string): void;
 }
 
+/** An answer of a good status, decompressed. Times are epoch milliseconds; see core/raw-page.ts. */
+export type ReceivedAnswer = Omit<RawPage, 'run' | 'redacted'>;
+
 export interface UpstreamDeps {
   readonly clock: Clock;
   readonly random: Random;
@@ -65,6 +69,8 @@ export interface UpstreamDeps {
   readonly pace?: PaceMemory;
   /** Opens what requests go over; undici's connections where it is not given. */
   readonly openWire?: OpenWire | undefined;
+  /** Given every answer whose body came whole, before anything is made of it. */
+  readonly onAnswer?: ((answer: ReceivedAnswer) => void) | undefined;
   /** Called after every try. */
   readonly onCounters?: (counters: UpstreamCounters) => void;
 }

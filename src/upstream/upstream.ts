@@ -1,3 +1,4 @@
+import type { TicksMeaning } from '../core/raw-page.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
 
@@ -37,17 +38,25 @@ export interface OrderbookAnswer {
   readonly generatedAt: number | null;
 }
 
-export interface OrderbookQuery {
+/** What is kept with the answer as it came, and not sent. */
+interface Noted {
+  /** The moment that an answer which names none is dated by, epoch ms; without one that of the call. */
+  readonly askedAt?: number;
+}
+
+export interface OrderbookQuery extends Noted {
   readonly symbol: string;
 }
 
-export interface TicksQuery extends Window {
+export interface TicksQuery extends Window, Noted {
   readonly symbol: string;
+  /** What it is sent for, kept with the answer as it came. */
+  readonly meaning?: TicksMeaning;
   /** Most ticks wanted; the service may cap below it, silently. */
   readonly limit: number;
 }
 
-export interface MarketsQuery {
+export interface MarketsQuery extends Noted {
   readonly view?: string;
   readonly source?: string;
   readonly limit?: number;

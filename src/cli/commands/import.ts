@@ -32,6 +32,7 @@ export function addImport(shell: Shell): void {
         'csv',
         'ndjson',
         'parquet',
+        'raw',
       ]),
     )
     .option('--tz <zone>', 'the time zone of timestamps that name none, e.g. UTC or America/New_York')
@@ -66,10 +67,12 @@ const notes = `
 Ticks are rows of symbol, t, p: t in epoch milliseconds, or a timestamp; p as the price came. Saved pages are answers of
 the service as they were received (JSON, one a file); they cover what they state, rows only what --covers says. Markets are
 rows with a symbol or canonical_id, or saved answers; fields are found by source.field_paths. What cannot be used is
-set aside in .oddslake/quarantine. Importing a file again changes no tick.`;
+set aside in .oddslake/quarantine. Answers as they came, which every job keeps in .oddslake/raw for raw.keep_days, are read
+again as if they came now: what a fault of this program made of them is made good. Importing a file again changes no tick.`;
 
 const examples = `
   oddslake import --output lake saved-pages/
+  oddslake import --output lake lake/.oddslake/raw
   oddslake import --output lake ticks.parquet --tz UTC --covers 2026-07-11..2026-07-13
   oddslake import --output lake ticks.csv.gz --tz America/New_York --prefer import
   oddslake import --output new-lake ticks.ndjson.zst --set source.name=https://example.org
