@@ -12,6 +12,7 @@ import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { ReceivedAnswer } from '../upstream/options.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
+import { type DriftLine, driftStep, type Shapes, startShapes } from './drift-step.ts';
 import { endRaw, keepRaw } from './raw-step.ts';
 import { type BookCounts, type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
 
@@ -28,6 +29,9 @@ export interface Run {
   readonly files: Map<string, PublishedFile>;
   readonly symbols: { planned: number; done: number; failed: number; retired: number };
   readonly books: { -readonly [name in keyof BookCounts]: BookCounts[name] };
+  /** What the upstream's answers look like, and what of it is not as it was. */
+  readonly shapes: Shapes;
+  readonly drifts: DriftLine[];
   pages: number;
   /** Whether the upstream has answered anything. */
   reached: boolean;
@@ -56,10 +60,16 @@ export async function runJob(
     requireCurrentFormat(parts.archive);
     await finishBroken(parts.archive, context);
     const { state, layout } = parts.archive;
-    parts.run = startedRun(context, job, parts.archive, startedAt, async () => {
+    const shapes = startShapes();
+    parts.run = startedRun(context, job, parts.archive, startedAt, shapes, async () => {
       parts.pace ??= openSharedPace(state, layout.private);
       parts.raw ??= await keepRaw(parts.run!);
-      parts.client ??= await connect(context, parts.pace, parts.raw?.keep);
+      parts.client ??= shapes.watch(
+        await connect(context, parts.pace, (answer) => {
+          parts.raw?.keep(answer);
+          shapes.onAnswer(answer);
+        }),
+      );
       return parts.client;
     });
     await body(parts.run);
@@ -75,6 +85,7 @@ export async function runJob(
     });
   let summary: Summary;
   try {
+    if (parts.run !== undefined) parts.run.drifts.push(...driftStep(parts.run, parts.run.shapes));
     summary = ended(parts.run);
     if (parts.run !== undefined) {
       finishRun(
@@ -119,6 +130,7 @@ function counted(run: Run, client: Upstream | undefined): Counted {
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     books: run.books,
     ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
+    schema_drift: run.drifts,
     files: [...run.files.values()],
   };
 }
@@ -128,6 +140,7 @@ function startedRun(
   job: string,
   archive: Archive,
   startedAt: number,
+  shapes: Shapes,
   upstream: () => Promise<Upstream>,
 ): Run {
   const id = runIdOf(startedAt, context.random());
@@ -143,6 +156,7 @@ function startedRun(
     files: new Map(),
     symbols,
     books: { ...noBooks },
+    ...{ shapes, drifts: [] },
     pages: 0,
     reached: false,
   };

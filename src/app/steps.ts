@@ -42,6 +42,7 @@ export async function marketsStep(run: Run): Promise<number | null> {
     run.reached = true;
     const { markets, rejected } = poll;
     keepPoll(archive.state, run.id, poll);
+    run.shapes.areListsWhole = poll.complete;
     run.warnings.push(...poll.shortfalls);
     for (const { view, reason } of poll.failed)
       run.failures.push({ symbol: null, from: null, to: null, reason: `markets of view ${view}: ${reason}` });

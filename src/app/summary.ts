@@ -1,6 +1,7 @@
 import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
 import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import { Interrupted } from './context.ts';
+import type { DriftLine } from './drift-step.ts';
 
 /** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
 export interface FailureLine {
@@ -55,6 +56,9 @@ export interface Summary {
   readonly warnings_count: number;
   readonly failures: readonly FailureLine[];
   readonly failures_count: number;
+  /** Fields of the upstream's answers that are not what they were. */
+  readonly schema_drift: readonly DriftLine[];
+  readonly schema_drift_count: number;
 }
 
 export interface BookCounts {
@@ -101,8 +105,11 @@ const outcomes: Record<ExitCode, Outcome> = {
 };
 
 /** What a run knows of itself when it ends. */
-export interface RunFacts extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | CountedAway> {
+export interface RunFacts
+  extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'schema_drift' | CountedAway> {
   readonly files: readonly PublishedFile[];
+  /** None where it is not given. */
+  readonly schema_drift?: readonly DriftLine[];
   readonly strict: boolean;
   /** Whether the upstream answered anything in this run. */
   readonly reached: boolean;
@@ -110,12 +117,13 @@ export interface RunFacts extends Omit<Summary, 'outcome' | 'exit_code' | 'publi
   readonly thrown: unknown;
 }
 
-type CountedAway = 'warnings_count' | 'failures_count';
+type CountedAway = 'warnings_count' | 'failures_count' | 'schema_drift_count';
 
 const listMax = 20;
 
 export function summarize(facts: RunFacts): Summary {
   const exitCode = exitCodeOf(facts);
+  const drifts = facts.schema_drift ?? [];
   const dates = [...new Set(facts.files.flatMap((file) => file.date ?? []))].sort();
   const { rows, bytes } = totalsOf(facts.files);
   return {
@@ -143,6 +151,8 @@ export function summarize(facts: RunFacts): Summary {
     warnings_count: facts.warnings.length,
     failures: facts.failures.slice(0, listMax),
     failures_count: facts.failures.length,
+    schema_drift: drifts.slice(0, listMax),
+    schema_drift_count: drifts.length,
   };
 }
 

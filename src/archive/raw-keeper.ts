@@ -80,8 +80,12 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
         const { day } = waiting[0]!;
         const folder = rawFolder(layout, day);
         disk.makeScratch(folder);
-        const name = `${options.runId}-${String(files++).padStart(3, '0')}.raw`;
-        await disk.writeAll(join(folder, name), piecesOf(day));
+        const path = join(folder, `${options.runId}-${String(files++).padStart(3, '0')}.raw`);
+        await disk.writeAll(path, piecesOf(day)).catch((error: unknown) => {
+          // The journal needs the room more.
+          if (isFull(error)) disk.remove(path);
+          throw error;
+        });
         pruneRaw({ disk, layout }, options, null);
       }
     } catch (error) {
@@ -116,6 +120,9 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
     },
   };
 }
+
+const isFull = (error: unknown): boolean =>
+  ['ENOSPC', 'EDQUOT'].includes(((error as Error).cause as NodeJS.ErrnoException | undefined)?.code ?? '');
 
 const bytesOf = (pages: readonly RawPage[]): number => pages.reduce((sum, { body }) => sum + body.length, 0);
 

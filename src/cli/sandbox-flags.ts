@@ -14,6 +14,10 @@ export interface SandboxFlag {
 const asIs = (text: string): string => text;
 const list = (text: string): string[] => text.split(',').filter((name) => name !== '');
 
+/** `route:path=gone`, with commas between; `route:path==name` for another name. */
+const fieldsOf = (text: string): Record<string, string> =>
+  Object.fromEntries(list(text).map((field) => [field.replace(/=.*/s, ''), field.replace(/^[^=]*=?/s, '')]));
+
 const row = (flags: string, text: string, option: keyof SandboxOptions, read: SandboxFlag['read']): SandboxFlag => ({
   flags,
   text,
@@ -72,6 +76,12 @@ export const sandboxFlags: readonly SandboxFlag[] = [
   row('--latency <duration>', 'wait before each answer, e.g. 1s (default: none)', 'latencyMs', parseDuration),
   row('--fault-share <share>', 'share of requests that meet a fault (default: 0)', 'faultShare', Number),
   row('--faults <kinds>', 'which, with commas between (default: all)', 'faults', list),
+  row(
+    '--reshape <fields>',
+    'fields that are not what they were, e.g. markets:markets/*/question=gone,ticks:ticks/*/p=text; null and =name are the others (default: none)',
+    'reshape',
+    fieldsOf,
+  ),
   row('--late-share <share>', 'share of ticks that become visible late (default: 0)', 'lateShare', Number),
   row('--late-delay <duration>', 'by at most so much (default: 10m)', 'lateDelayMsMax', parseDuration),
   row('--revise-share <share>', 'share of ticks whose price changes (default: 0)', 'reviseShare', Number),

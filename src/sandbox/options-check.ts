@@ -85,6 +85,15 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
     holds: (value) => Array.isArray(value) && value.every((kind) => (faultKinds as readonly unknown[]).includes(kind)),
   },
   stallMs: whole(1, timerMsMax),
+  reshape: {
+    expected: 'fields as route:path (routes markets, ticks, orderbook), each with gone, null, text or =name',
+    holds: (value) =>
+      typeof value === 'object' &&
+      value !== null &&
+      Object.entries(value).every(
+        ([field, how]) => /^(markets|ticks|orderbook):./.test(field) && /^(gone|null|text|=.+)$/.test(String(how)),
+      ),
+  },
   faultSymbols: {
     expected: 'symbols, each with 404 or 500',
     holds: (value) =>

@@ -80,6 +80,11 @@ export interface SandboxOptions {
   readonly faults: readonly FaultKind[];
   /** Length of the silence in the faults `stall` and `slow-body`, milliseconds. Default one minute. */
   readonly stallMs: number;
+  /**
+   * Fields of answers that are not what they were, by route and path, as `ticks:count`, `*` being every element: `gone`,
+   * `null`, written as `text`, or under another name (`=name`). Default none.
+   */
+  readonly reshape: Readonly<Record<string, string>>;
   /** Symbols whose ticks and order books are always answered with this status. */
   readonly faultSymbols: Readonly<Record<string, 404 | 500>>;
 }
@@ -135,5 +140,6 @@ export const sandboxDefaults: SandboxOptions = {
   faultShare: 0,
   faults: faultKinds,
   stallMs: 60_000,
+  reshape: {},
   faultSymbols: {},
 };

@@ -7,6 +7,7 @@ import type { Feed } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
 import { paths } from './paths.ts';
 import { rateHeaders, rateLimit, type Verdict } from './rate-limit.ts';
+import { reshaped } from './reshape.ts';
 import { marketsRoute, orderbookRoute, type RouteContext, ticksRoute } from './routes.ts';
 import { type Call, send, sendSlowly } from './send.ts';
 import type { StatsKeeper } from './stats.ts';
@@ -110,7 +111,7 @@ async function answerRoute(call: Call, { path, query, n }: Asked, parts: ServerP
   if (instead !== undefined) return send(call, instead, options.gzip);
   if (fault === 'stall') await sleep(options.stallMs);
   const untruth = fault === 'wrong-symbol' || fault === 'wrong-count' ? fault : undefined;
-  const answer = route.answer(query, { feed, options, nowMs: nowMs(), n, untruth });
+  const answer = reshaped(route.name, route.answer(query, { feed, options, nowMs: nowMs(), n, untruth }), options);
   if (isTorn(fault)) return tear(call, answer, fault, sleep);
   if (fault === 'slow-body') return sendSlowly(call, answer, () => sleep(options.stallMs));
   send(call, fault === 'bad-json' ? garbled(answer) : answer, options.gzip);
