@@ -3,7 +3,7 @@
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test torture lint typecheck format setup clean
+.PHONY: help run test torture mutants lint typecheck format setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -16,6 +16,11 @@ test: setup ## every test; TEST_ARGS='test/core' for some of them
 
 torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one
 	@MINUTES=$(MINUTES) SEED=$(SEED) SEEDS=$(SEEDS) vitest run --config vitest.torture.config.ts $(TEST_ARGS)
+
+mutants: setup ## whether the tests see what is changed in src: LINES=300 SEED=1 draws lines, ONLY=commit the calls taken out
+	@npm --prefix test/mutation ci --silent
+	@node test/mutation/removals.ts
+	@test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs
 
 lint: setup ## format and lint rules
 	@biome check --error-on-warnings
