@@ -1,50 +1,177 @@
-import { cpSync, globSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
-import type { SandboxOptions } from '../../src/sandbox/options.ts';
-import { importInto } from '../e2e/import-lake.ts';
-import { coverageOf, hashes } from '../e2e/lake.ts';
-import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
+import { cpSync, existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import { job as importing } from '../../jobs/import.ts';
+import { job as nightly } from '../../jobs/nightly.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { readRawFile } from '../../src/archive/raw-file.ts';
+import { UsageError } from '../../src/core/errors.ts';
+import { union } from '../../src/core/window.ts';
+import { UnreadableAnswer } from '../../src/upstream/json-answer.ts';
+import { flagsOf, importInto } from '../e2e/import-lake.ts';
+import { coverageOf, hashes, totalTicks } from '../e2e/lake.ts';
+import { dayMs, firstNight, startNights } from './nights.ts';
+import { briefly, calmNights, folder, polled, rawFiles, rawOf } from './raw-nights.ts';
 
-/** A folder for another archive, or for raw pages put away. */
-function folder(): string {
-  const path = mkdtempSync(join(tmpdir(), 'oddslake-raw-'));
-  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
-  return path;
-}
-
-const rawOf = (output: string): string => join(output, '.oddslake/raw');
-const kept = (output: string): string[] => globSync('**/*.raw', { cwd: rawOf(output) }).sort();
-
-/** What both archives hold of what was polled. */
-const polled = (output: string) => ({
-  files: hashes(output, 'ticks', 'markets', 'orderbooks', 'conflicts'),
-  coverage: coverageOf(output),
+/** Whether the decoder refuses what it should take: the only thing here that is not as it is. */
+const decoder = vi.hoisted(() => ({ isFaulty: false }));
+vi.mock('../../src/upstream/decode.ts', async (original) => {
+  const real = await original<typeof import('../../src/upstream/decode.ts')>();
+  return {
+    ...real,
+    decodeTickPage(...args: Parameters<typeof real.decodeTickPage>) {
+      if (decoder.isFaulty) throw new UnreadableAnswer('a page that a fault takes for rubbish');
+      return real.decodeTickPage(...args);
+    },
+  };
 });
 
-async function someNights(options: Partial<SandboxOptions>, ...set: string[]): Promise<Nights> {
-  const nights = await startNights({ markets: 10, ticksPerDay: 150, ...options });
-  for (let n = 0; n < 3; n++) {
-    const summary = await nights.night(firstNight + n * dayMs, 'orderbooks.all_live=true', ...set);
-    expect(summary.warnings).toEqual([]);
-    expect(summary.failures).toEqual([]);
-  }
-  return nights;
-}
+/** What is covered of a symbol, whenever it was fetched. */
+const spans = (output: string, symbol: string): string =>
+  JSON.stringify(union(coverageOf(output).filter((row) => row.symbol === symbol)).map(({ from, to }) => [from, to]));
 
-test.each<[string, Partial<SandboxOptions>, string[]]>([
-  ['whole pages', {}, []],
-  ['pages that are cut off, the earliest ticks kept', { cap: 60 }, []],
-  ['pages that are cut off, the latest ticks kept', { cap: 60, truncate: 'latest' }, ['upstream.concurrency=1']],
-  ['late and revised ticks, and repeats', { lateShare: 0.1, reviseShare: 0.1, repeatShare: 0.2, cap: 70 }, []],
-  ['faults', { faultShare: 0.2, faults: ['500', 'bad-json', 'html', 'wrong-symbol', 'reset-body'] }, []],
-  ['edges told otherwise', { toInclusive: true, fromInclusive: false, echoWindow: 'none', cap: 80 }, []],
-])('nights read again from their raw pages give the same archive: %s', async (_, options, set) => {
-  const nights = await someNights(options, ...set);
+test('nights read again from their answers give the same archive, and once more into their own no other', async () => {
+  const nights = await calmNights(2, { cap: 30, lateShare: 0.1, reviseShare: 0.1 });
+  expect(rawFiles(nights.output).length).toBe(2);
   const again = folder();
   const summary = await importInto(again, [rawOf(nights.output)]);
-  expect(summary).toMatchObject({ exit_code: 0, failures: [], ticks: { quarantined: 0 } });
+  expect(summary).toMatchObject({ exit_code: 0, warnings: [], failures: [], ticks: { quarantined: 0 } });
+  expect(polled(again)).toEqual(polled(nights.output));
+  const before = hashes(nights.output, 'ticks', 'coverage', 'conflicts', 'orderbooks', 'candles_1h');
+  const own = await nights.contextAt(firstNight + dayMs + 60_000);
+  const known = await importing.run(own, flagsOf(rawFiles(nights.output)));
+  expect(known).toMatchObject({ exit_code: 0, warnings: [], ticks: { accepted: 0 } });
+  expect(hashes(nights.output, 'ticks', 'coverage', 'conflicts', 'orderbooks', 'candles_1h')).toEqual(before);
+  // Of the datasets only what is asked for.
+  const lists = folder();
+  expect((await importInto(lists, [rawOf(nights.output)], { dataset: 'markets' })).ticks.fetched).toBe(0);
+  expect(hashes(lists, 'markets')).toEqual(hashes(nights.output, 'markets'));
+  expect(coverageOf(lists)).toEqual([]);
+});
+
+test('what a faulty decoder refused is taken from what was kept, once it is mended', async () => {
+  const options = { seed: 4, markets: 6, ticksPerDay: 100 };
+  const [hit, spared] = [await startNights(options), await startNights(options)];
+  decoder.isFaulty = true;
+  const night = await hit.night(firstNight, briefly, 'upstream.retry_attempts_max=2').finally(() => {
+    decoder.isFaulty = false;
+  });
+  expect(night).toMatchObject({ exit_code: 4, ticks: { fetched: 0 } });
+  expect(totalTicks(hit.output)).toBe(0);
+  expect((await spared.night(firstNight, briefly)).exit_code).toBe(0);
+  const mended = await importing.run(await hit.contextAt(firstNight + 1000), flagsOf([rawOf(hit.output)]));
+  expect(mended).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  expect(hashes(hit.output, 'ticks')).toEqual(hashes(spared.output, 'ticks'));
+  // Nothing shows that the fullest answer of the run was whole: about its ends the next night asks.
+  const symbols = new Set(coverageOf(hit.output).map(({ symbol }) => symbol));
+  const short = [...symbols].filter((symbol) => spans(hit.output, symbol) !== spans(spared.output, symbol));
+  expect([symbols.size > 3, short.length]).toEqual([true, 1]);
+  for (const nights of [hit, spared]) expect(await nights.night(firstNight + dayMs)).toMatchObject({ exit_code: 0 });
+  expect(hashes(hit.output, 'ticks')).toEqual(hashes(spared.output, 'ticks'));
+  const [start] = JSON.parse(spans(hit.output, short[0]!)) as [[number, number]];
+  for (const symbol of symbols) {
+    const wanted = JSON.parse(spans(spared.output, symbol)) as [[number, number]];
+    if (symbol === short[0]) wanted[0][0] = start[0];
+    expect(JSON.parse(spans(hit.output, symbol))).toEqual(wanted);
+  }
+});
+
+test('answers that nobody could decode are told of, and the others taken', async () => {
+  const faults = ['bad-json', 'html', 'wrong-symbol'] as const;
+  const nights = await calmNights(1, { faultShare: 0.3, faults });
+  const again = folder();
+  const summary = await importInto(again, rawFiles(nights.output));
+  expect(summary).toMatchObject({ exit_code: 0, failures: [] });
+  expect(summary.warnings.join('\n')).toMatch(
+    /\d+ answers? w.* set aside: it cannot be decoded, being (broken JSON|ticks of another)/,
+  );
   expect(polled(again)).toEqual(polled(nights.output));
 });
-void [cpSync, kept, hourMs];
+
+test('damaged, torn and foreign files: what is whole is taken, what is not is told, nothing else is touched', async () => {
+  const nights = await calmNights(2, {});
+  const files = folder();
+  for (const path of rawFiles(nights.output)) cpSync(path, join(files, basename(path)));
+  const [first, second] = rawFiles(nights.output).map((path) => join(files, basename(path)));
+  const bytes = readFileSync(first!);
+  truncateSync(second!, readFileSync(second!).length - 7);
+  // Into the midst: all after the next piece is there again.
+  const middle = bytes.length >> 1;
+  writeFileSync(first!, bytes.with(middle, bytes[middle]! ^ 1));
+  writeFileSync(join(files, 'x-000.raw'), 'rubbish');
+  writeFileSync(join(files, 'y-000.raw'), '');
+  const output = folder();
+  const summary = await importInto(output, [files]);
+  expect(summary.exit_code).toBe(4);
+  expect(summary.failures.map(({ reason }) => reason.replace(/^.*\//, ''))).toEqual([
+    expect.stringMatching(/^\S+-000\.raw: \d+ of its bytes are damaged; the rest of it was taken in$/),
+    'x-000.raw: it holds no answers of the service',
+  ]);
+  expect(summary.warnings[0]).toMatch(
+    /ends amid an answer, as one that was cut off does: its last \d+ bytes were left out\.$/,
+  );
+  const whole = new Map(Object.entries(polled(nights.output).coverage));
+  expect(totalTicks(output)).toBeGreaterThan(0);
+  expect(coverageOf(output).length).toBeLessThan(whole.size);
+  // Rubbish alone writes nothing.
+  const empty = folder();
+  writeFileSync(join(files, 'rubbish.bin'), 'rubbish');
+  const rubbish = await importInto(empty, [join(files, 'rubbish.bin')], { format: 'raw' });
+  expect(rubbish).toMatchObject({ exit_code: 4, generation: 0, ticks: { fetched: 0 } });
+  await expect(importInto(empty, [join(files, 'rubbish.bin')])).rejects.toThrow(UsageError);
+  await expect(importInto(empty, [rawOf(nights.output)], { preferred: true })).rejects.toThrow(/--prefer is for other/);
+  const covers = { from: firstNight, to: firstNight + dayMs };
+  await expect(importInto(empty, [rawOf(nights.output)], { covers })).rejects.toThrow(/--covers is for files of rows/);
+});
+
+test('raw.keep_days 0 keeps none and removes what there is; days that are over go', async () => {
+  const nights = await calmNights(1, {});
+  expect(rawFiles(nights.output).length).toBe(1);
+  await nights.night(firstNight + 3 * dayMs, 'raw.keep_days=3');
+  expect(rawFiles(nights.output).length).toBe(2);
+  await nights.night(firstNight + 4 * dayMs, 'raw.keep_days=3');
+  expect(rawFiles(nights.output).map((path) => path.slice(rawOf(nights.output).length + 1).slice(0, 10))).toEqual([
+    '2025-06-04',
+    '2025-06-05',
+  ]);
+  await nights.night(firstNight + 5 * dayMs, 'raw.keep_days=0');
+  expect(existsSync(rawOf(nights.output))).toBe(false);
+});
+
+test('raw.bytes_max bounds what is kept, the oldest going first', async () => {
+  const nights = await calmNights(2, {});
+  const [, second] = rawFiles(nights.output);
+  const bytesMax = readFileSync(second!).length + 10;
+  await nights.night(firstNight + dayMs + 60_000, `raw.bytes_max=${bytesMax}`, 'raw.keep_days=30');
+  const left = rawFiles(nights.output);
+  expect(left.reduce((sum, path) => sum + readFileSync(path).length, 0)).toBeLessThanOrEqual(bytesMax);
+  expect(left).not.toContain(rawFiles(nights.output)[-1]);
+  expect(left.length).toBeGreaterThan(0);
+});
+
+test('a run whose answers cannot be kept says so and is otherwise as any', async () => {
+  const nights = await startNights({ markets: 6, ticksPerDay: 100 });
+  const context = await nights.contextAt(firstNight);
+  const isRaw = (path: string): boolean => path.includes('/.oddslake/raw');
+  const refuse = (path: string): void => {
+    if (isRaw(path)) throw Object.assign(new Error('no room'), { code: 'ENOSPC' });
+  };
+  const disk = { ...systemDisk, makeScratch: (path: string) => refuse(path) };
+  const summary = await nightly.run({ ...context, disk }, { day: null });
+  expect(summary).toMatchObject({ exit_code: 0, failures: [] });
+  expect(summary.warnings).toEqual([expect.stringMatching(/^Answers could not be kept as they came.*no room/)]);
+  expect(totalTicks(nights.output)).toBeGreaterThan(100);
+  rmSync(rawOf(nights.output), { recursive: true, force: true });
+});
+
+test('the key is in none of the answers kept', async () => {
+  const nights = await calmNights(1, {});
+  let pages = 0;
+  for (const path of rawFiles(nights.output)) {
+    for await (const piece of readRawFile(readFileSync(path), 1 << 28)) {
+      expect(JSON.stringify(piece)).not.toContain('sandbox-key');
+      if (piece.kind === 'pages') pages += piece.pages.length;
+    }
+  }
+  expect(pages).toBeGreaterThan(10);
+});

@@ -9,7 +9,8 @@ const shapeOf = (records: readonly unknown[]): Shape => {
   return sample.shape()!;
 };
 
-const times = (count: number, record: (i: number) => unknown): unknown[] => Array.from({ length: count }, (_, i) => record(i));
+const times = (count: number, record: (i: number) => unknown): unknown[] =>
+  Array.from({ length: count }, (_, i) => record(i));
 
 /** What is told of nights one after another. */
 function told(...nights: readonly (readonly unknown[])[]): string[][] {
@@ -33,7 +34,9 @@ describe('what changed from one night to the next', () => {
   });
 
   test('a field that vanishes is told once, and once more when it is back', () => {
-    const without = times(40, (i) => ({ ...market(i), closes_at: undefined })).map((m) => JSON.parse(JSON.stringify(m)));
+    const without = times(40, (i) => ({ ...market(i), closes_at: undefined })).map((m) =>
+      JSON.parse(JSON.stringify(m)),
+    );
     const lines = [['closes_at vanished number → '], [], ['closes_at appeared  → number'], []];
     expect(told(markets, without, without, markets, markets)).toEqual([[], ...lines]);
   });
@@ -54,19 +57,35 @@ describe('what changed from one night to the next', () => {
       [],
       ['closes_at retyped string → number'],
     ]);
-    expect(told(markets, some, some, markets, some)).toEqual([[], ['closes_at retyped number → number,string'], [], [], []]);
+    expect(told(markets, some, some, markets, some)).toEqual([
+      [],
+      ['closes_at retyped number → number,string'],
+      [],
+      [],
+      [],
+    ]);
     expect(told(markets, none, none)).toEqual([[], ['closes_at retyped number → null'], []]);
   });
 
   test('what holds fields becoming another type is one drift, not one of each field in it', () => {
     const flat = times(40, (i) => ({ ...market(i), venues: 'a' }));
     expect(told(markets, flat, flat)).toEqual([[], ['venues retyped array → string'], []]);
-    expect(told(markets, times(40, () => 'text'))[1]).toEqual([' retyped object → string']);
+    expect(
+      told(
+        markets,
+        times(40, () => 'text'),
+      )[1],
+    ).toEqual([' retyped object → string']);
   });
 
   test('a new type that comes slowly is told when it is rare no more', () => {
     const share = (n: number) => times(100, (i) => ({ ...market(i), closes_at: i < n ? 'soon' : i }));
-    expect(told(share(0), share(2), share(5), share(30))).toEqual([[], [], [], ['closes_at retyped number → number,string']]);
+    expect(told(share(0), share(2), share(5), share(30))).toEqual([
+      [],
+      [],
+      [],
+      ['closes_at retyped number → number,string'],
+    ]);
   });
 
   test('optional fields, nulls now and then and few records are no drift', () => {
@@ -83,12 +102,17 @@ describe('what changed from one night to the next', () => {
 
   test('an object whose names are those of its members has no fields to lose', () => {
     const prices = (from: number) =>
-      times(30, (i) => ({ prices: Object.fromEntries(times(20, (k) => [`S${from + i * 20 + (k as number)}`, 1]) as [string, number][]) }));
+      times(30, (i) => ({
+        prices: Object.fromEntries(times(20, (k) => [`S${from + i * 20 + (k as number)}`, 1]) as [string, number][]),
+      }));
     expect(told(prices(0), prices(5000), prices(9000))).toEqual([[], [], []]);
   });
 });
 
-const record = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd'), fc.oneof(fc.integer(), fc.constant(null), fc.string()));
+const record = fc.dictionary(
+  fc.constantFrom('a', 'b', 'c', 'd'),
+  fc.oneof(fc.integer(), fc.constant(null), fc.string()),
+);
 const night = fc.array(record, { maxLength: 30 });
 
 test('whatever a night looks like, the same again is no drift, and each drift is of a field that is there or was', () => {
@@ -121,11 +145,19 @@ test('a field that nearly all had is missed whatever else a night brings; one th
 });
 
 test('a sentence names a few fields and counts the others', () => {
-  const drift = (field: string, rest: Partial<Drift> = {}): Drift => ({ field, change: 'vanished', before: ['number'], now: [], ...rest });
-  expect(driftText('ticks', [drift('a'), drift('b', { change: 'appeared', before: [], now: ['string', 'null'] })])).toBe(
-    "The service's answers changed their shape (ticks): a is gone, b is new (string or null).",
-  );
+  const drift = (field: string, rest: Partial<Drift> = {}): Drift => ({
+    field,
+    change: 'vanished',
+    before: ['number'],
+    now: [],
+    ...rest,
+  });
+  expect(
+    driftText('ticks', [drift('a'), drift('b', { change: 'appeared', before: [], now: ['string', 'null'] })]),
+  ).toBe("The service's answers changed their shape (ticks): a is gone, b is new (string or null).");
   const many = times(8, (i) => drift(`f${i}`, { change: 'retyped', now: ['string'] })) as Drift[];
   expect(driftText('markets', many)).toMatch(/f4 was number and is string, and 3 fields more\.$/);
-  expect(driftText('markets', [drift('', { change: 'retyped', before: ['object'], now: ['string'] })])).toContain('a whole record was object');
+  expect(driftText('markets', [drift('', { change: 'retyped', before: ['object'], now: ['string'] })])).toContain(
+    'a whole record was object',
+  );
 });

@@ -28,7 +28,8 @@ test('names that look like paths are kept apart from paths', () => {
 });
 
 test('an object with too many names is a map; too many fields over all are none to speak of', () => {
-  const wide = (from: number, count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${from + i}`, { z: 1 }]));
+  const wide = (from: number, count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, i) => [`k${from + i}`, { z: 1 }]));
   expect(pathsOf({ fine: 1, map: wide(0, 60) }, { fine: 1, map: wide(60, 60) })).toEqual(['', 'fine', 'map']);
   const sample = startShape();
   sample.add(wide(0, 60));
