@@ -66,7 +66,7 @@ export const summaryFields = [
   ...['throttled_ms', 'pages', 'ticks.fetched', 'ticks.accepted', 'ticks.duplicates', 'ticks.conflicts'],
   ...['ticks.quarantined', 'recovered', 'symbols.planned', 'symbols.done', 'symbols.failed', 'symbols.retired'],
   ...['published.files', 'published.rows', 'published.bytes', 'published.dates', 'generation', 'watermark', 'gaps'],
-  ...['warnings', 'failures'],
+  ...['warnings', 'failures', 'schema_drift'],
 ] as const;
 
 const time = 'Timestamp<MILLISECOND, UTC>';

@@ -283,6 +283,8 @@ export const proofs: Proofs = {
       booksNightly,
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
     ],
+    'raw.keep_days': ['app/raw.test.ts', 'raw.keep_days 0 keeps none and removes what there is; days that are over go'],
+    'raw.bytes_max': ['app/raw.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
     'falls.markets_share_max': [
       'app/falls.test.ts',
       'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
@@ -359,6 +361,10 @@ export const proofs: Proofs = {
     recovered: [
       'archive/publish.test.ts',
       'counts what a run that is over had journaled as recovered, for the run that publishes it',
+    ],
+    schema_drift: [
+      'app/drift.test.ts',
+      'a field that is gone, renamed or of another type is told of once, in warnings and summary, and again when it is back',
     ],
     warnings: ['app/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
     failures: ['app/summary.test.ts', 'a summary cuts its lists at 20 and says how long they were'],
