@@ -99,6 +99,8 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
 
   return {
     keep(answer) {
+      // The run is over: what still arrives is nobody's.
+      if (closing) return;
       const bytes = answer.body.length;
       if (broken !== undefined || (waitingBytes > 0 && waitingBytes + bytes > waitingBytesMax)) {
         lost++;

@@ -78,7 +78,7 @@ export const sandboxFlags: readonly SandboxFlag[] = [
   row('--faults <kinds>', 'which, with commas between (default: all)', 'faults', list),
   row(
     '--reshape <fields>',
-    'fields that are not what they were, e.g. markets:markets/*/question=gone,ticks:ticks/*/p=text; null and =name are the others (default: none)',
+    'fields that are not what they were, e.g. markets:markets/*/question=gone,ticks:ticks/*/p=text; null and =name are the others (default: no field)',
     'reshape',
     fieldsOf,
   ),

@@ -100,7 +100,7 @@ function readQuestion(asked: Fields): RawQuestion {
   if (route === 'markets' && isTextOrNull(view) && isTextOrNull(source) && (limit === null || isWhole(limit)))
     return { route, view, source, limit };
   if (route === 'orderbook' && typeof symbol === 'string') return { route, symbol };
-  if (route === 'ticks' && typeof symbol === 'string' && isWhole(from) && isWhole(to) && isWhole(limit))
+  if (route === 'ticks' && typeof symbol === 'string' && isTime(from) && isTime(to) && isWhole(limit))
     return { route, symbol, from, to, limit, meaning: meaning === null ? null : readMeaning(fieldsOf(meaning)) };
   throw new SyntaxError('a question that is not known');
 }
@@ -112,7 +112,7 @@ function readMeaning({ origin, asked, kind, parent }: Fields): TicksMeaning {
   const { from, to } = fieldsOf(asked);
   const told =
     parent === undefined ? [] : ['count', 'first', 'last', 'observedAt'].map((name) => fieldsOf(parent)[name]);
-  if (!origins.includes(origin) || !kinds.includes(kind) || ![from, to, ...told].every(isWhole))
+  if (!origins.includes(origin) || !kinds.includes(kind) || ![from, to, ...told].every(isTime))
     throw new SyntaxError('a meaning that is not known');
   const known = { origin, asked: { from, to }, kind } as TicksMeaning;
   return parent === undefined ? known : { ...known, parent: parent as NonNullable<TicksMeaning['parent']> };
@@ -124,4 +124,6 @@ function fieldsOf(value: unknown): Fields {
 }
 
 const isWhole = (value: unknown): value is number => Number.isSafeInteger(value);
+/** Windows come of settings, too, in which a minute may be cut into any parts. */
+const isTime = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
 const isTextOrNull = (value: unknown): value is string | null => value === null || typeof value === 'string';

@@ -13,6 +13,7 @@ test('every default that help names is the one that holds', () => {
       ['none', 0],
     ] as const),
     ['all', sandboxDefaults.faults],
+    ['no field', sandboxDefaults.reshape],
   ]);
   const named = sandboxFlags.filter(({ text }) => text.includes('(default: '));
   expect(named).toHaveLength(sandboxFlags.length - 2);

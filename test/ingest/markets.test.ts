@@ -29,7 +29,8 @@ interface Polled extends MarketsPoll {
 async function poll(service: Service, options: Partial<MarketsContext> = {}): Promise<Polled> {
   const asked: MarketsQuery[] = [];
   const upstream = {
-    markets: async (query: MarketsQuery) => {
+    markets: async ({ askedAt, ...query }: MarketsQuery) => {
+      expect(askedAt).toBe(nowMs);
       asked.push(query);
       return service(query);
     },
