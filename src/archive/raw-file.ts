@@ -1,5 +1,5 @@
 import { promisify } from 'node:util';
-import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
+import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress } from 'node:zlib';
 import { decodeRawPages, encodeRawPages, type RawPage } from '../core/raw-page.ts';
 
 // A file of raw pages is a row of pieces. Each is a skippable frame of zstd (RFC 8878, 3.1.2) that says how long the
@@ -11,15 +11,19 @@ const payloadBytes = mark.length + 8;
 /** Before each frame. */
 const headBytes = 8 + payloadBytes;
 
-/** Fast rather than small: level 3 takes a quarter more time for nothing. */
-const options = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: 1 << 16 };
+/** Fast rather than small: level 3 takes more time for nothing. Larger chunks cost small answers more than they bring. */
+const options = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: 1 << 14 };
+
+/** Up to here, compressing takes this thread less than having it done by another. */
+const smallBytesMax = 8192;
 
 const compress: (bytes: Uint8Array, how: typeof options) => Promise<Buffer> = promisify(zstdCompress);
 const decompress: (bytes: Uint8Array, how: { maxOutputLength: number }) => Promise<Buffer> = promisify(zstdDecompress);
 
-/** The piece of some answers; it is compressed on a thread of Node's pool. */
+/** The piece of some answers; unless they are small it is compressed on a thread of Node's pool. */
 export async function packRawPages(pages: readonly RawPage[]): Promise<Uint8Array[]> {
-  const frame = await compress(encodeRawPages(pages), options);
+  const plain = encodeRawPages(pages);
+  const frame = plain.length <= smallBytesMax ? zstdCompressSync(plain, options) : await compress(plain, options);
   const head = Buffer.alloc(headBytes);
   head.writeUInt32LE(skippableMagic, 0);
   head.writeUInt32LE(payloadBytes, 4);
