@@ -30,6 +30,8 @@ test.each([
   [{ order: 'up' }, /^--order "up": expected one of ascending, newest-first, shuffled$/],
   [{ lateDelay: '5' }, /^--late-delay "5": expected a whole number with a unit/],
   [{ faults: '500,nix' }, /^--faults "500,nix": expected a list of/],
+  [{ reshape: 'ticks:count' }, /^--reshape "ticks:count": expected fields as route:path/],
+  [{ reshape: 'nowhere:count=gone' }, /expected fields as route:path/],
 ])('a bad value is told with its flag: %j', (given, sentence) => {
   expect(() => sandboxOptionsOf(given, expectedOf)).toThrow(sentence);
 });
@@ -38,5 +40,11 @@ test('flags that take no value turn their option over', () => {
   expect(sandboxOptionsOf({ fromExclusive: true, toInclusive: true }, expectedOf)).toEqual({
     fromInclusive: false,
     toInclusive: true,
+  });
+});
+
+test('fields that are to look otherwise are read with what becomes of them', () => {
+  expect(sandboxOptionsOf({ reshape: 'markets:markets/*/question=gone,ticks:count==n' }, expectedOf)).toEqual({
+    reshape: { 'markets:markets/*/question': 'gone', 'ticks:count': '=n' },
   });
 });
