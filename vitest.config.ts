@@ -1,10 +1,10 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     // These search, and take their time: see vitest.torture.config.ts.
-    exclude: ['test/faults/**'],
+    exclude: [...configDefaults.exclude, 'test/faults/**'],
     maxWorkers: 2,
     testTimeout: 20_000,
     hookTimeout: 20_000,
