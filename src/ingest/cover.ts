@@ -123,6 +123,13 @@ async function work(
     learnSize(learned, ask, limit);
     const { answer, record, gaps } = asked;
     for (const gap of gaps) lost.push(named(gap));
+    if (answer.count > 0 && answer.brought === null) {
+      await context.append(record);
+      lost.push({ from: ask.from, to: ask.to, reason: noneUsable(answer.count, record.rejected[0]!.reason) });
+      continue;
+    }
+    const lag = lagOf(ask, answer);
+    if (lag !== null) lost.push(lag);
     const full = isFull(learned, answer.count);
     if (full && (ask.kind === 'whole' || ask.kind === 'earlier') && waits(learned, answer.count)) {
       await context.append(record);
@@ -263,6 +270,22 @@ const unanswered =
       ? 'the service does not heed the window asked for'
       : 'the service does not answer for this window',
   });
+
+/** Elements that tell no moment or no price: what happened in the window is as unknown as before. */
+const noneUsable = (count: number, reason: string): string =>
+  `none of ${count} tick${count === 1 ? '' : 's'} can be used: ${reason}`;
+
+/** An answer this much older than what was asked for comes from a service that has stood still, in ms. */
+const lagMsMin = 3_600_000;
+
+/** What of a window an answer is too old to speak for, where that is more than clocks and caches explain. */
+const lagOf = (ask: Ask, { observedAt }: Answer): Lost | null =>
+  ask.kind === 'whole' && ask.to - observedAt >= lagMsMin
+    ? { from: Math.max(ask.from, observedAt), to: ask.to, reason: staleReason }
+    : null;
+
+/** Why a window is lost that lies after the moment at which the answer for it was generated. */
+export const staleReason = 'the service answers as of an earlier moment';
 
 /** Why a window is lost that an answer names as a gap. */
 export const lacksReason = 'the service says that it lacks this window';
