@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import type { Covered, Origin } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
 import { ranks } from '../core/merge.ts';
+import type { Rejected } from '../core/tick.ts';
 import { intersect, union, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -123,9 +124,9 @@ async function work(
     learnSize(learned, ask, limit);
     const { answer, record, gaps } = asked;
     for (const gap of gaps) lost.push(named(gap));
-    if (answer.count > 0 && answer.brought === null) {
+    if (record.rejected.length > 0 && answer.brought === null) {
       await context.append(record);
-      lost.push({ from: ask.from, to: ask.to, reason: noneUsable(answer.count, record.rejected[0]!.reason) });
+      lost.push({ from: ask.from, to: ask.to, reason: noneUsable(record.rejected) });
       continue;
     }
     const lag = lagOf(ask, answer);
@@ -272,8 +273,8 @@ const unanswered =
   });
 
 /** Elements that tell no moment or no price: what happened in the window is as unknown as before. */
-const noneUsable = (count: number, reason: string): string =>
-  `none of ${count} tick${count === 1 ? '' : 's'} can be used: ${reason}`;
+const noneUsable = (rejected: readonly Rejected[]): string =>
+  `none of ${rejected.length} tick${rejected.length === 1 ? '' : 's'} can be used: ${rejected[0]!.reason}`;
 
 /** An answer this much older than what was asked for comes from a service that has stood still, in ms. */
 const lagMsMin = 3_600_000;

@@ -12,8 +12,8 @@ export interface Misbehaviour {
   /** What becomes of it, for people. */
   readonly happens: string;
   readonly ticks: NonNullable<Script['ticks']>;
-  /** Teaches the whole run something of the service, or ends it: such a row has a night of its own. */
-  readonly alone?: true;
+  /** Every symbol is served so: such a row has a night of its own. */
+  readonly isAlone?: true;
   /** Settings of its night; for rows alone. */
   readonly set?: readonly string[];
   /** The reason of each failure of the symbol; without it there is none. */
@@ -27,9 +27,9 @@ export interface Misbehaviour {
   /** A warning of the run about it. */
   readonly warns?: RegExp;
   /** Of the truth since the night before, what is published after it; all of it where it is not given. */
-  readonly keeps?: (truth: Ticks) => Ticks;
+  readonly keeps?: 'a part' | ((truth: Ticks) => Ticks);
   /** Up to where the time since the night before is covered; up to the night where it is not given. */
-  readonly covers?: 'nothing' | ((nightMs: number) => number);
+  readonly covers?: 'nothing' | 'a part' | ((nightMs: number) => number);
   /** Requests of the symbol: more than one, as it is asked again. */
   readonly isRetried?: true;
   /** What brings the truth once the upstream is in order; the next night where it is not given. */
@@ -134,12 +134,14 @@ const partly: readonly Misbehaviour[] = [
       ['half milliseconds', ({ t, p }) => ({ t: t + 0.5, p }), 't is not a whole number of milliseconds'],
       ['times a week ahead', ({ t, p }) => ({ t: t + 168 * hourMs, p }), 't is in the future'],
     ] as const satisfies readonly (readonly [string, (tick: Tick) => unknown, string])[]
-  ).map(([what, change, reason]): Misbehaviour => ({
-    does: `${what}, among others`,
-    happens: 'Those are set aside as received, with a warning; the others are kept and the window is covered.',
-    ticks: someThird(change),
-    ...{ setAside: [reason], warns: /unusable ticks were set aside/, keeps: withoutThirds, heals: 'forced backfill' },
-  })),
+  ).map(
+    ([what, change, reason]): Misbehaviour => ({
+      does: `${what}, among others`,
+      happens: 'Those are set aside as received, with a warning; the others are kept and the window is covered.',
+      ticks: someThird(change),
+      ...{ setAside: [reason], warns: /unusable ticks were set aside/, keeps: withoutThirds, heals: 'forced backfill' },
+    }),
+  ),
   {
     does: 'prices of 1e400, among others',
     happens: 'Those are set aside as received, with a warning; the others are kept and the window is covered.',
@@ -184,8 +186,16 @@ const harmless: readonly Misbehaviour[] = [
       return { ...honest, ticks, count: ticks.length };
     },
   },
-  { does: 'no symbol is named', happens: 'Taken for what was asked.', ticks: (honest) => ({ ...honest, symbol: undefined }) },
-  { does: 'no count', happens: 'Nothing to compare with: taken.', ticks: (honest) => ({ ...honest, count: undefined }) },
+  {
+    does: 'no symbol is named',
+    happens: 'Taken for what was asked.',
+    ticks: (honest) => ({ ...honest, symbol: undefined }),
+  },
+  {
+    does: 'no count',
+    happens: 'Nothing to compare with: taken.',
+    ticks: (honest) => ({ ...honest, count: undefined }),
+  },
   {
     does: 'the count is a text',
     happens: 'Counts as not stated: taken.',
@@ -194,7 +204,12 @@ const harmless: readonly Misbehaviour[] = [
   {
     does: 'new fields everywhere',
     happens: 'Left aside: kept are t and p.',
-    ticks: (honest) => ({ v: 2, ...honest, ticks: honest.ticks.map((tick) => ({ id: 'x', ...tick, size: [1] })), next: null }),
+    ticks: (honest) => ({
+      v: 2,
+      ...honest,
+      ticks: honest.ticks.map((tick) => ({ id: 'x', ...tick, size: [1] })),
+      next: null,
+    }),
   },
   {
     does: 'no window is stated',
@@ -258,7 +273,11 @@ const unreadable: readonly Misbehaviour[] = [
   ...(
     [
       ['another symbol is echoed', (honest) => ({ ...honest, symbol: 'OTHER' }), /ticks of another symbol, "OTHER"/],
-      ['the count is one too many', (honest) => ({ ...honest, count: honest.count + 1 }), /a count of \d+ over \d+ ticks/],
+      [
+        'the count is one too many',
+        (honest) => ({ ...honest, count: honest.count + 1 }),
+        /a count of \d+ over \d+ ticks/,
+      ],
       ['an empty page with a count', (honest) => ({ ...honest, ticks: [], count: 5 }), /a count of 5 over 0 ticks/],
       ['prices of NaN', (honest) => texts(honest, '"p":', '"p":NaN,"q":'), /broken JSON/],
       ['an answer cut in half', (honest) => JSON.stringify(honest).slice(0, 300), /broken JSON/],
@@ -269,21 +288,43 @@ const unreadable: readonly Misbehaviour[] = [
       ['an object without ticks', ({ ticks: _, ...rest }) => rest, /no ticks array/],
       ['ticks as an object', (honest) => ({ ...honest, ticks: { ...honest.ticks } }), /no ticks array/],
       ['ticks as a text', (honest) => ({ ...honest, ticks: JSON.stringify(honest.ticks) }), /no ticks array/],
-      ['bytes that are no UTF-8', (honest) => sends(Buffer.from(`${JSON.stringify(honest)}\xff`, 'latin1')), /text that is not UTF-8/],
+      [
+        'bytes that are no UTF-8',
+        (honest) => sends(Buffer.from(`${JSON.stringify(honest)}\xff`, 'latin1')),
+        /text that is not UTF-8/,
+      ],
       ['no content', () => headers(204, {}, ''), /answered 204 with an empty body/],
-      ['half a body of a stated length', (honest) => half(honest, true), /connection closed before the answer was whole|another length/],
+      [
+        'half a body of a stated length',
+        (honest) => half(honest, true),
+        /connection closed before the answer was whole|another length/,
+      ],
       ['half a body that ends with the connection', (honest) => half(honest, false), /broken JSON/],
-      ['a body that is no gzip though it says so', (honest) => headers(200, { 'content-encoding': 'gzip' }, JSON.stringify(honest)), /a broken gzip body/],
-      ['a coding nobody knows', (honest) => headers(200, { 'content-encoding': 'lzma' }, JSON.stringify(honest)), /an unknown content coding/],
-      ['what is no HTTP', () => (response) => void response.socket!.end('220 mail.example ESMTP\r\n'), /no HTTP in the answer/],
+      [
+        'a body that is no gzip though it says so',
+        (honest) => headers(200, { 'content-encoding': 'gzip' }, JSON.stringify(honest)),
+        /a broken gzip body/,
+      ],
+      [
+        'a coding nobody knows',
+        (honest) => headers(200, { 'content-encoding': 'lzma' }, JSON.stringify(honest)),
+        /an unknown content coding/,
+      ],
+      [
+        'what is no HTTP',
+        () => (response) => void response.socket!.end('220 mail.example ESMTP\r\n'),
+        /no HTTP in the answer/,
+      ],
       ['a reset', () => (response) => void response.socket!.resetAndDestroy(), /connection reset|connection closed/],
     ] as const satisfies readonly (readonly [string, (honest: TicksBody) => Reply, RegExp])[]
-  ).map(([what, reply, reason]): Misbehaviour => ({
-    does: `${what}, always`,
-    happens: 'Tried again, then the symbol fails; nothing is kept or covered.',
-    ticks: reply,
-    ...{ fails: reason, isRetried: true, keeps: nothing, covers: 'nothing' },
-  })),
+  ).map(
+    ([what, reply, reason]): Misbehaviour => ({
+      does: `${what}, always`,
+      happens: 'Tried again, then the symbol fails; nothing is kept or covered.',
+      ticks: reply,
+      ...{ fails: reason, isRetried: true, keeps: nothing, covers: 'nothing' },
+    }),
+  ),
   {
     does: 'a redirect to another service',
     happens: 'Not followed, the key goes nowhere; the symbol fails at once.',
@@ -294,7 +335,13 @@ const unreadable: readonly Misbehaviour[] = [
   {
     does: 'an answer for another window than was asked for',
     happens: 'Nothing is covered; the symbol fails.',
-    ticks: (honest) => ({ ...honest, ticks: [], count: 0, from: honest.from - 1000 * hourMs, to: honest.from - 999 * hourMs }),
+    ticks: (honest) => ({
+      ...honest,
+      ticks: [],
+      count: 0,
+      from: honest.from - 1000 * hourMs,
+      to: honest.from - 999 * hourMs,
+    }),
     ...{ fails: /does not answer for this window/, isAnswered: true, keeps: nothing, covers: 'nothing' },
   },
   {
@@ -334,57 +381,71 @@ const passing: readonly Misbehaviour[] = (
     ['NaN', (honest) => texts(honest, '"p":', '"p":NaN,"q":')],
     ['a reset', () => (response) => void response.socket!.resetAndDestroy()],
   ] as const satisfies readonly (readonly [string, (honest: TicksBody) => Reply])[]
-).map(([what, reply]): Misbehaviour => ({
-  does: `${what}, twice, then the right answer`,
-  happens: 'Tried again; nothing is told but the count of retries.',
-  ticks: atFirst(2, reply),
-  isRetried: true,
-}));
+).map(
+  ([what, reply]): Misbehaviour => ({
+    does: `${what}, twice, then the right answer`,
+    happens: 'Tried again; nothing is told but the count of retries.',
+    ticks: atFirst(2, reply),
+    isRetried: true,
+  }),
+);
 
-/** What teaches the run something of the service, for all symbols: each has a night of its own. */
+/** Every symbol of the service is served so. */
 const paging: readonly Misbehaviour[] = [
   {
     does: 'a page that is always full of one moment, that at which it begins',
-    happens: 'Asked on only for so long, then the rest of the window fails; kept is what was answered.',
-    ticks: (honest, asked) => {
-      const t = asked.from + 1;
-      return { ...honest, ticks: Array.from({ length: capMax }, () => ({ t, p: 0.5 })), count: capMax, to: t };
+    happens: 'Asked on twenty times a symbol; what is left of the window fails, what was answered is kept.',
+    ticks: (honest, asked, _, truth) => {
+      const ticks = Array.from({ length: capMax }, () => truth(asked.from, asked.to)[0]!);
+      return { ...honest, ticks, count: capMax, to: ticks[0]!.t };
     },
-    alone: true,
-    fails: /x/,
+    ...{ isAlone: true, fails: /does not answer for this window/, isAnswered: true },
+    ...{ keeps: 'a part', covers: 'a part' },
   },
   {
-    does: 'a page that ends where it began, and states no more',
-    happens: '?',
-    ticks: (honest) => ({ ...honest, ticks: honest.ticks.slice(0, 1), count: Math.min(1, honest.count), to: honest.from }),
-    alone: true,
-    fails: /x/,
+    does: 'a page that states no more than the moment at which it begins',
+    happens: 'Given up at once: what is left of the window fails, what was answered is kept.',
+    ticks: (honest) => ({ ...honest, ticks: honest.ticks.slice(0, 1), count: 1, to: honest.from }),
+    ...{ isAlone: true, fails: /does not answer for this window/, isAnswered: true },
+    keeps: (truth) => truth.slice(0, 1),
+    covers: 'nothing',
   },
   {
-    does: 'always the same last page, whatever window is asked for',
-    happens: '?',
+    does: 'the same last fifty ticks, whatever window is asked for',
+    happens: 'Covered is only what they span, as the window is not heeded; the rest fails.',
     ticks: (honest, _, __, truth) => {
       const ticks = truth(0, Number.POSITIVE_INFINITY).slice(-50);
       return { ...honest, ticks, count: ticks.length };
     },
-    alone: true,
-    fails: /x/,
+    ...{ isAlone: true, fails: /does not heed the window asked for/, isAnswered: true },
+    ...{ keeps: (truth) => truth.slice(-50), covers: 'a part' },
   },
   {
-    does: 'a full page of the last ticks, whatever window is asked for',
-    happens: '?',
+    does: 'the last ticks, whatever window is asked for',
+    happens: 'Covered is only what they span, as the window is not heeded; the rest fails, the next night asks again.',
     ticks: (honest, _, __, truth) => {
       const ticks = truth(0, Number.POSITIVE_INFINITY).slice(-capMax);
       return { ...honest, ticks, count: ticks.length };
     },
-    alone: true,
-    fails: /x/,
+    ...{ isAlone: true, fails: /does not heed the window asked for/, isAnswered: true, covers: 'a part' },
   },
   {
     does: 'pages of seven, newest first, without a word that there is more',
     happens: 'Asked on until nothing is left out; the truth is kept.',
-    ticks: (honest) => ({ ...honest, ticks: honest.ticks.slice(-7).toReversed(), count: Math.min(7, honest.count) }),
-    alone: true,
+    ticks: (honest, asked, _, truth) => {
+      const ticks = truth(asked.from, asked.to).slice(-7).toReversed();
+      return { ...honest, ticks, count: ticks.length, to: asked.to };
+    },
+    ...{ isAlone: true, isRetried: true },
+  },
+  {
+    does: 'pages of twenty of the earliest, unsorted, the window as asked for',
+    happens: 'Asked on until nothing is left out; the truth is kept.',
+    ticks: (honest, asked, _, truth) => {
+      const ticks = truth(asked.from, asked.to).slice(0, 20);
+      return { ...honest, ticks: ticks.toSorted((a, b) => (a.t % 97) - (b.t % 97)), count: ticks.length, to: asked.to };
+    },
+    ...{ isAlone: true, isRetried: true },
   },
 ];
 

@@ -79,7 +79,7 @@ function honestTicks(symbol: string, fromMs: number, to: number): Tick[] {
   for (const char of symbol) offset = (offset * 31 + char.codePointAt(0)!) % step;
   const out: Tick[] = [];
   for (let t = Math.ceil((from - offset) / step) * step + offset; t < to; t += step) {
-    out.push({ t, p: ((t / step + offset) % 97 | 0) / 100 });
+    out.push({ t, p: (((t / step + offset) % 97) | 0) / 100 });
   }
   return out;
 }
@@ -90,7 +90,10 @@ export async function startScripted(nowMs: number, symbols: readonly string[]): 
     const url = new URL(request.url!, 'http://box');
     service.requests.push(request.url!);
     const reply = url.pathname.endsWith('/markets') ? marketsReply(url.searchParams) : ticksReply(url.searchParams);
-    if (typeof reply === 'function') return reply(response, request);
+    if (typeof reply === 'function') {
+      reply(response, request);
+      return;
+    }
     const text = typeof reply === 'string' ? reply : JSON.stringify(reply);
     response.setHeader('content-type', 'application/json').end(text);
   };

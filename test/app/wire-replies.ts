@@ -18,5 +18,6 @@ export function half(value: unknown, stated: boolean): Reply {
   const length = stated ? `content-length: ${body.length}\r\n` : '';
   const head = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${length}connection: close\r\n\r\n`;
   // To the socket itself: ServerResponse would mend what is to be broken.
-  return (response) => void response.socket!.end(Buffer.concat([Buffer.from(head), body.subarray(0, body.length >> 1)]));
+  return (response) =>
+    void response.socket!.end(Buffer.concat([Buffer.from(head), body.subarray(0, body.length >> 1)]));
 }
