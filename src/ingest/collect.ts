@@ -1,14 +1,7 @@
 import { UpstreamError } from '../core/errors.ts';
 import { intersect, subtract, type Window } from '../core/window.ts';
-import {
-  type CoverContext,
-  type CoverOutcome,
-  cover,
-  lacksReason,
-  settle,
-  staleReason,
-  type Waiting,
-} from './cover.ts';
+import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from './cover.ts';
+import { lacksReason, staleReason } from './lacking.ts';
 import { openLine } from './line.ts';
 import { inParallel } from './parallel.ts';
 import type { SymbolPlan } from './plan.ts';

@@ -2,12 +2,12 @@ import type { Clock } from '../core/clock.ts';
 import type { Covered, Origin } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
 import { ranks } from '../core/merge.ts';
-import type { Rejected } from '../core/tick.ts';
 import { intersect, union, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Answer, Ask } from './ask.ts';
 import { judge } from './judge.ts';
+import { joinLost, type Lost, lagOf, named, noneUsable, saysNothing, unanswered } from './lacking.ts';
 import {
   canProbe,
   isFull,
@@ -53,8 +53,6 @@ export interface CoverOutcome {
   /** Windows that the service does not bring, with the reason. */
   readonly lost: readonly Lost[];
 }
-
-type Lost = Window & { readonly reason: string };
 
 /** Answers that may bring hardly anything, with none between them that does, before a window is given up. */
 const idleAnswersMax = 20;
@@ -124,7 +122,7 @@ async function work(
     learnSize(learned, ask, limit);
     const { answer, record, gaps } = asked;
     for (const gap of gaps) lost.push(named(gap));
-    if (record.rejected.length > 0 && answer.brought === null) {
+    if (saysNothing(record.rejected, answer.brought)) {
       await context.append(record);
       lost.push({ from: ask.from, to: ask.to, reason: noneUsable(record.rejected) });
       continue;
@@ -262,42 +260,7 @@ async function learnSide(context: CoverContext, symbol: string, { span }: Answer
   await learned.probe;
 }
 
-const unanswered =
-  (learned: Learned) =>
-  (w: Window): Lost => ({
-    from: w.from,
-    to: w.to,
-    reason: learned.windowIgnored
-      ? 'the service does not heed the window asked for'
-      : 'the service does not answer for this window',
-  });
-
-/** Elements that tell no moment or no price: what happened in the window is as unknown as before. */
-const noneUsable = (rejected: readonly Rejected[]): string =>
-  `none of ${rejected.length} tick${rejected.length === 1 ? '' : 's'} can be used: ${rejected[0]!.reason}`;
-
-/** An answer this much older than what was asked for comes from a service that has stood still, in ms. */
-const lagMsMin = 3_600_000;
-
-/** What of a window an answer is too old to speak for, where that is more than clocks and caches explain. */
-const lagOf = (ask: Ask, { observedAt }: Answer): Lost | null =>
-  ask.kind === 'whole' && ask.to - observedAt >= lagMsMin
-    ? { from: Math.max(ask.from, observedAt), to: ask.to, reason: staleReason }
-    : null;
-
-/** Why a window is lost that lies after the moment at which the answer for it was generated. */
-export const staleReason = 'the service answers as of an earlier moment';
-
-/** Why a window is lost that an answer names as a gap. */
-export const lacksReason = 'the service says that it lacks this window';
-
-const named = (w: Window): Lost => ({ ...w, reason: lacksReason });
-
 const joined = (outcomes: readonly CoverOutcome[]): CoverOutcome => ({
   waiting: outcomes.flatMap((outcome) => outcome.waiting),
   lost: joinLost(outcomes.flatMap((outcome) => outcome.lost)),
 });
-
-/** Joins what was lost piecemeal. */
-const joinLost = (lost: readonly Lost[]): Lost[] =>
-  [...Map.groupBy(lost, (w) => w.reason)].flatMap(([reason, list]) => union(list).map((w) => ({ ...w, reason })));

@@ -6,6 +6,7 @@ import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from '../ups
 import type { DecodedTickPage } from '../upstream/upstream.ts';
 import { cutRaw } from './import-rows.ts';
 import { type Judged, judge } from './judge.ts';
+import { saysNothing } from './lacking.ts';
 import { momentOf } from './moment.ts';
 
 /** Times are epoch milliseconds. */
@@ -56,11 +57,9 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
     return { kind: 'set aside', rejected: { reason, raw: cutRaw(Buffer.from(bytes).toString('utf8')) } };
   }
   const observedAt = momentOf(page.generatedAt, times.writtenAt, times.futureMs);
-  return {
-    ...{ kind: 'ticks', symbol: page.symbol, observedAt },
-    judged: judge(page, all, times.futureMs),
-    covered: coveredBy(page, observedAt),
-  };
+  const judged = judge(page, all, times.futureMs);
+  const covered = saysNothing(judged.rejected, judged.brought) ? [] : coveredBy(page, observedAt);
+  return { kind: 'ticks', symbol: page.symbol, observedAt, judged, covered };
 }
 
 function marketsIn(page: Record<string, unknown>, { writtenAt, futureMs }: PageTimes): SavedPage {
