@@ -1,3 +1,4 @@
+import { isName } from '../core/name.ts';
 import type { Rejected } from '../core/tick.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { subtract, type Window } from '../core/window.ts';
@@ -52,7 +53,7 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
     if (Array.isArray(object.ticks) || !Array.isArray(object.markets)) throw error;
     return marketsIn(object, times);
   }
-  if (page.symbol === null || page.symbol === '' || !page.symbol.isWellFormed()) {
+  if (page.symbol === null || !isName(page.symbol)) {
     const reason = 'the page names no symbol: which market its ticks are of is not known';
     return { kind: 'set aside', rejected: { reason, raw: cutRaw(Buffer.from(bytes).toString('utf8')) } };
   }

@@ -97,16 +97,24 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
     markets: (honest) => ({ ...honest, markets: [null, ...honest.markets, [1], 'x'], count: 6, total: 6 }),
     ...{ warns: /^3 market records were set aside: market is not an object/, setAside: ['market is not an object'] },
   },
-  {
-    does: 'a symbol with half a surrogate pair',
-    happens: 'The record is set aside, with a warning; the others are kept.',
-    markets: (honest) => {
-      const odd = { ...honest.markets[0]!, canonical_id: 'odd', symbol: 'A\ud800' };
-      return { ...honest, markets: [...honest.markets, odd], count: 4, total: 4 };
-    },
-    warns: /^1 market records were set aside: canonical_id or symbol is not well-formed Unicode/,
-    setAside: ['canonical_id or symbol is not well-formed Unicode'],
-  },
+  ...(
+    [
+      ['half a surrogate pair', 'A\ud800'],
+      ['a NUL', 'A\0B'],
+      ['a byte order mark in front', '\ufeffA'],
+    ] as const
+  ).map(
+    ([what, symbol]): MarketsMisbehaviour => ({
+      does: `a symbol with ${what}`,
+      happens: 'The record is set aside, with a warning; the others are kept.',
+      markets: (honest) => {
+        const odd = { ...honest.markets[0]!, canonical_id: 'odd', symbol };
+        return { ...honest, markets: [...honest.markets, odd], count: 4, total: 4 };
+      },
+      warns: /^1 market records were set aside: canonical_id or symbol is not well-formed Unicode, or has/,
+      setAside: ['canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark'],
+    }),
+  ),
   {
     does: 'every record twice',
     happens: 'Each counts once; nothing is told.',
