@@ -181,7 +181,7 @@ async function askFor(
     return null;
   }
   const futureMs = clock.nowMs() + context.futureSkewMs;
-  const observedAt = momentOf(page.generatedAt, sentAt, futureMs);
+  const observedAt = momentOf(page.generatedAt, sentAt, futureMs, page.servedAt);
   learnEdges(learned, requested, page.t);
   learnCount(learned, page.received);
   const { ticks, rejected, outside, brought } = judge(page, ask, futureMs);

@@ -27,7 +27,7 @@ export interface Question<T> {
   /** With its query. */
   readonly path: string;
   /** @throws UnreadableAnswer */
-  readonly decode: (bytes: Uint8Array) => T;
+  readonly decode: (bytes: Uint8Array, head: AnswerHead) => T;
 }
 
 /**
@@ -67,7 +67,7 @@ async function tryOnce<T>(key: Key, { path, decode }: Question<T>, attempt: numb
     });
     key.tally.bytes += answer.bytesReceived;
     try {
-      return decode(answer.bytes);
+      return decode(answer.bytes, answer);
     } catch (error) {
       throw error instanceof UnreadableAnswer ? judgeUnreadable(error, answer, answer.bytes) : error;
     }

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { dayFloor, dayMs } from '../../src/core/window.ts';
 
 // A market data service on loopback with a known truth that says and does what a script makes of its honest answers.
 
@@ -58,6 +59,8 @@ export interface ScriptedService {
   /** Symbols that the lists do not name. */
   unlisted: readonly string[];
   script: Script;
+  /** Whether the head of an answer says when it was made. */
+  sendsDate: boolean;
   /** Requests since it was last looked at, as their path and query came. */
   requests: string[];
   /** Honest ticks of a symbol in a window, as they are now. */
@@ -71,17 +74,18 @@ const worldMs = Date.UTC(2025, 4, 27);
 /** Ticks of one answer, whatever is asked for. */
 export const capMax = 500;
 
-/** A price every seven minutes, each symbol at its own second. */
+/** A price every seven minutes, each symbol at its own second, and around every UTC midnight. */
 function honestTicks(symbol: string, fromMs: number, to: number): Tick[] {
   const from = Math.max(fromMs, worldMs);
   const step = 7 * minuteMs;
   let offset = 0;
   for (const char of symbol) offset = (offset * 31 + char.codePointAt(0)!) % step;
-  const out: Tick[] = [];
-  for (let t = Math.ceil((from - offset) / step) * step + offset; t < to; t += step) {
-    out.push({ t, p: (((t / step + offset) % 97) | 0) / 100 });
+  const times = new Set<number>();
+  for (let t = Math.ceil((from - offset) / step) * step + offset; t < to; t += step) times.add(t);
+  for (let midnight = dayFloor(from); midnight <= to; midnight += dayMs) {
+    for (const t of [midnight - 1, midnight, midnight + 1]) if (from <= t && t < to) times.add(t);
   }
-  return out;
+  return [...times].sort((a, b) => a - b).map((t) => ({ t, p: ((Math.floor(t / step) + offset) % 97) / 100 }));
 }
 
 export async function startScripted(nowMs: number, symbols: readonly string[]): Promise<ScriptedService> {
@@ -89,6 +93,9 @@ export async function startScripted(nowMs: number, symbols: readonly string[]): 
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const url = new URL(request.url!, 'http://box');
     service.requests.push(request.url!);
+    // By its own clock, as everything it says.
+    response.sendDate = false;
+    if (service.sendsDate) response.setHeader('date', new Date(service.nowMs).toUTCString());
     const reply = url.pathname.endsWith('/markets') ? marketsReply(url.searchParams) : ticksReply(url.searchParams);
     if (typeof reply === 'function') {
       reply(response, request);
@@ -128,7 +135,7 @@ export async function startScripted(nowMs: number, symbols: readonly string[]): 
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const service: ScriptedService = {
     ...{ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, nowMs, symbols, unlisted: [] },
-    ...{ script: {}, requests: [] },
+    ...{ script: {}, requests: [], sendsDate: true },
     truth: (symbol, from, to) => honestTicks(symbol, from, Math.min(to, service.nowMs)),
     stop() {
       server.closeAllConnections();
