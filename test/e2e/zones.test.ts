@@ -1,9 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { quarantined } from '../app/one-process.ts';
 import { put, writtenAt } from './import-lake.ts';
 import { access, coverageOf, dayMs, folder, jobArgs, run, sandbox, ticksOf, untruths } from './lake.ts';
+
+// Many runs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 // The nights in which New York changes its clocks, as seen from there and from the first zone of the world to see a day.
 
@@ -13,9 +16,7 @@ const nights = [Date.UTC(2025, 2, 9), Date.UTC(2025, 10, 2)];
 const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
 
 describe.each(zones)('where TZ is %s', (zone) => {
-  test('the nights in which clocks are changed are days of 24 hours in UTC, like any other', {
-    timeout: 60_000,
-  }, async () => {
+  test('the nights in which clocks are changed are days of 24 hours in UTC, like any other', async () => {
     const box = await sandbox({
       seed: 3,
       markets: 3,
