@@ -39,7 +39,7 @@ async function costs(keeps: boolean, looks: boolean): Promise<{ main: number; al
   for (let n = 0; n < pages; n++) {
     const body = bodies[n % bodies.length]!;
     const asked = { route: 'ticks', symbol: 'KXBTC', from: 0, to: 1, limit: ticks, meaning: null } as const;
-    const answer = { asked, askedAt: startedAt, receivedAt: startedAt, status: 200, body };
+    const answer = { asked, askedAt: startedAt, receivedAt: startedAt, servedAt: null, status: 200, body };
     if (keeps) keeper.keep(answer);
     if (looks) shapes.onAnswer(answer);
     // As between two answers of the service.

@@ -5,7 +5,7 @@ import { isWanted } from '../ingest/plan.ts';
 import { coverageOf } from '../state/coverage.ts';
 import type { Database } from '../state/database.ts';
 import { allSymbols, oneSymbol } from '../state/symbols.ts';
-import { lingerRules, type Run } from './run.ts';
+import { lingerRules, type Run, skewMs } from './run.ts';
 
 export interface PolledSymbol {
   readonly facts: SymbolFacts;
@@ -24,7 +24,7 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
   const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
-    const coverage = coverageOf(db, facts.symbol);
+    const coverage = coverageOf(db, facts.symbol, nowMs + skewMs(context));
     const due = chosen.length > 0 || isDue(facts, nowMs);
     if (!due || (named.length === 0 && !isWanted({ ...facts, retiredAt: null }, coverage, nowMs, rules))) continue;
     out.push({ facts, coverage });

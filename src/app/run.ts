@@ -4,6 +4,7 @@ import { recover } from '../archive/publish.ts';
 import type { RawKeeper } from '../archive/raw-keeper.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { PaceMemory } from '../core/pace.ts';
+import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { dayMs } from '../core/window.ts';
 import { requireUpstream } from '../settings/settings.ts';
 import { openIntent } from '../state/intent.ts';
@@ -55,6 +56,7 @@ export async function runJob(
   const parts: { archive?: Archive; pace?: SharedPace; raw?: RawKeeper | null; client?: Upstream; run?: Run } = {};
   let thrown: unknown;
   try {
+    requirePossibleTime(startedAt);
     if (needs.upstream) requireUpstream(context.settings);
     parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true);
     requireCurrentFormat(parts.archive);
@@ -162,6 +164,16 @@ function startedRun(
   };
 }
 
+/** A clock that was never set, as after a flat battery, would date everything wrong. */
+function requirePossibleTime(nowMs: number): void {
+  if (nowMs >= timeMin && nowMs < timeEnd) return;
+  const shown = Math.abs(nowMs) < 8.64e15 ? isoUtc(nowMs) : String(nowMs);
+  throw new OddslakeError(
+    exitCodes.unexpected,
+    `The clock of this machine says ${shown}, which cannot be: set it, and run again.`,
+  );
+}
+
 /** Sorts by time; the rest tells runs of one moment apart. */
 const runIdOf = (startedAt: number, random: number): string =>
   `${new Date(startedAt).toISOString().replace(/[-:]|\.\d+/g, '')}-${Math.floor(random * 36 ** 6)
@@ -234,6 +246,9 @@ export const lingerRules = ({ settings }: Context): { lingerMs: number; settleMs
   lingerMs: settings.source.lingerDays * dayMs,
   settleMs: settings.archive.settleMinutes * minuteMs,
 });
+
+/** How far ahead of ours the service's clock may be, in ms. */
+export const skewMs = ({ settings }: Pick<Context, 'settings'>): number => settings.poll.futureSkewSeconds * 1000;
 
 /** Symbols that the config names, or null where the market lists decide. */
 export const namedSymbols = ({ settings }: Context): ReadonlySet<string> | null =>

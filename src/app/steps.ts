@@ -17,7 +17,7 @@ import type { State } from '../state/state.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
 import { factsOf, polledSymbols } from './polled-symbols.ts';
-import { lingerRules, namedSymbols, type Run } from './run.ts';
+import { lingerRules, namedSymbols, type Run, skewMs } from './run.ts';
 
 const minuteMs = 60_000;
 
@@ -116,7 +116,7 @@ export function backfillPlans(
   const plans = symbols
     .map((facts) => {
       const rules = { ...how, lifeMarginMs, named: isNamed(facts.symbol) };
-      return planBackfill(facts, coverageOf(db, facts.symbol), window, rules);
+      return planBackfill(facts, coverageOf(db, facts.symbol, nowMs + skewMs(context)), window, rules);
     })
     .filter((plan) => plan.windows.length > 0);
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };

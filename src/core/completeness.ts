@@ -64,7 +64,9 @@ export function completeness(question: Question): { days: Map<number, DayState>;
       if (!holds(final, alive)) state.complete = false;
     }
   }
-  return { days: new Map(days.map(({ day, ...state }) => [day, state])), watermark };
+  // A run whose clock was ahead may have claimed what is still to come.
+  const reached = watermark === null ? null : Math.min(watermark, nowMs);
+  return { days: new Map(days.map(({ day, ...state }) => [day, state])), watermark: reached };
 }
 
 /** Whether one of the sorted, disjoint windows holds all of `w`; by bisection, since there are many days to ask for. */

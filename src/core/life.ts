@@ -44,9 +44,12 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
 /** How long a symbol that was given up on is left alone before it is tried once more, in ms. */
 const retryRetiredMs = 7 * dayMs;
 
-/** Whether a symbol may be asked for: it was never given up on, or so long ago that it is worth another try. */
+/**
+ * Whether a symbol may be asked for: it was never given up on, or so long ago that it is worth another try. One given up
+ * on days from now was so by a clock that was wrong.
+ */
 export const isDue = ({ retiredAt }: SymbolFacts, nowMs: number): boolean =>
-  retiredAt === null || nowMs - retiredAt >= retryRetiredMs;
+  retiredAt === null || nowMs - retiredAt >= retryRetiredMs || nowMs < retiredAt - dayMs;
 
 /** Where a symbol's cursor starts from: its first polled moment, or the beginning of its life. */
 export const cursorOf = (facts: SymbolFacts, coverage: readonly Window[]): number =>

@@ -1,4 +1,5 @@
 import type { MarketFacts } from './market.ts';
+import { isName } from './name.ts';
 import { timeEnd, timeMin } from './time.ts';
 
 /** Where a market record's symbols and facts are looked for: `a/b` goes into objects, `*` over every member. */
@@ -35,9 +36,8 @@ export function readMarket(
   const canonicalId = market.canonical_id;
   if (typeof canonicalId !== 'string' || canonicalId === '') return { reason: 'canonical_id is not a string' };
   const symbols = symbolsOf(market, paths.symbolPaths);
-  // Half a surrogate pair would be stored as U+FFFD, and asked for as another symbol.
-  if (![canonicalId, ...symbols.keys()].every((name) => name.isWellFormed()))
-    return { reason: 'canonical_id or symbol is not well-formed Unicode' };
+  if (![canonicalId, ...symbols.keys()].every(isName))
+    return { reason: 'canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark' };
   if (symbols.size === 0) symbols.set(canonicalId, { value: canonicalId, stars: [], path: 'canonical_id' });
   return [...symbols].map(([symbol, found]) => factsOf(market, canonicalId, symbol, found, views, paths));
 }

@@ -43,6 +43,8 @@ export interface RawHead {
   /** When whoever asked turned to the client: what an answer that does not say when it was generated is dated by. */
   readonly askedAt: number;
   readonly receivedAt: number;
+  /** When it left the service, by its Date header; null where it has none. */
+  readonly servedAt: number | null;
   readonly status: number;
   /** Whether the key stood in the body, and was taken out. */
   readonly redacted: boolean;
@@ -89,9 +91,10 @@ type Fields = Readonly<Record<string, unknown>>;
 
 function readHead(value: unknown): RawHead & { readonly bytes: number } {
   const head = fieldsOf(value);
-  const { run, askedAt, receivedAt, status, redacted, bytes } = head;
+  const { run, askedAt, receivedAt, servedAt, status, redacted, bytes } = head;
   const whole = [askedAt, receivedAt, status, bytes].every((n) => Number.isSafeInteger(n) && (n as number) >= 0);
-  if (typeof run !== 'string' || typeof redacted !== 'boolean' || !whole) throw new SyntaxError('a head with flaws');
+  if (typeof run !== 'string' || typeof redacted !== 'boolean' || !whole || !(servedAt === null || isWhole(servedAt)))
+    throw new SyntaxError('a head with flaws');
   return { ...(head as unknown as RawHead & { bytes: number }), asked: readQuestion(fieldsOf(head.asked)) };
 }
 

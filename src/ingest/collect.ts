@@ -1,6 +1,7 @@
 import { UpstreamError } from '../core/errors.ts';
 import { intersect, subtract, type Window } from '../core/window.ts';
-import { type CoverContext, type CoverOutcome, cover, lacksReason, settle, type Waiting } from './cover.ts';
+import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from './cover.ts';
+import { lacksReason, staleReason } from './lacking.ts';
 import { openLine } from './line.ts';
 import { inParallel } from './parallel.ts';
 import type { SymbolPlan } from './plan.ts';
@@ -126,7 +127,9 @@ const isPast = (context: CollectContext, plan: SymbolPlan, lost: Window): boolea
  * backfill asks for its end by name, and all that is lacking counts.
  */
 const isYetToCome = ({ origin }: CollectContext, { windows }: SymbolPlan, lost: Failure): boolean =>
-  origin === 'poll' && lost.reason === lacksReason && lost.to >= windows.at(-1)!.to;
+  origin === 'poll' && yetToCome.includes(lost.reason) && lost.to >= windows.at(-1)!.to;
+
+const yetToCome: readonly string[] = [lacksReason, staleReason];
 
 /** What of a plan is not covered. */
 const remaining = (context: CollectContext, plan: SymbolPlan, reason: string): Failure[] =>

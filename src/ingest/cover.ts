@@ -8,6 +8,7 @@ import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Answer, Ask } from './ask.ts';
 import { hear } from './hear.ts';
+import { joinLost, type Lost, lagOf, named, noneUsable, saysNothing, unanswered } from './lacking.ts';
 import { canProbe, isFull, type Learned, mustWait, probeWindow, requestWindow, sideOfProbe } from './learned.ts';
 import { isIdle, isNeedless, turnOf, turnOfNeedless } from './paging.ts';
 import { cutToLength, type Heard, instead, isAboutSize, learnSize, withoutOlder } from './refusal.ts';
@@ -40,8 +41,6 @@ export interface CoverOutcome {
   /** Windows that the service does not bring, with the reason. */
   readonly lost: readonly Lost[];
 }
-
-type Lost = Window & { readonly reason: string };
 
 /** Answers that may bring hardly anything, with none between them that does, before a window is given up. */
 const idleAnswersMax = 20;
@@ -111,6 +110,13 @@ async function work(
     learnSize(learned, ask, limit);
     const { answer, record, gaps } = asked;
     for (const gap of gaps) lost.push(named(gap));
+    if (saysNothing(record.rejected, answer.brought)) {
+      await context.append(record);
+      lost.push({ from: ask.from, to: ask.to, reason: noneUsable(record.rejected) });
+      continue;
+    }
+    const lag = lagOf(ask, answer);
+    if (lag !== null) lost.push(lag);
     const full = isFull(learned, answer.count);
     if (full && (ask.kind === 'whole' || ask.kind === 'earlier') && waits(learned, answer.count)) {
       await context.append(record);
@@ -236,26 +242,7 @@ async function learnSide(context: CoverContext, symbol: string, { span }: Answer
   await learned.probe;
 }
 
-const unanswered =
-  (learned: Learned) =>
-  (w: Window): Lost => ({
-    from: w.from,
-    to: w.to,
-    reason: learned.windowIgnored
-      ? 'the service does not heed the window asked for'
-      : 'the service does not answer for this window',
-  });
-
-/** Why a window is lost that an answer names as a gap. */
-export const lacksReason = 'the service says that it lacks this window';
-
-const named = (w: Window): Lost => ({ ...w, reason: lacksReason });
-
 const joined = (outcomes: readonly CoverOutcome[]): CoverOutcome => ({
   waiting: outcomes.flatMap((outcome) => outcome.waiting),
   lost: joinLost(outcomes.flatMap((outcome) => outcome.lost)),
 });
-
-/** Joins what was lost piecemeal. */
-const joinLost = (lost: readonly Lost[]): Lost[] =>
-  [...Map.groupBy(lost, (w) => w.reason)].flatMap(([reason, list]) => union(list).map((w) => ({ ...w, reason })));

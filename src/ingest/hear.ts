@@ -21,7 +21,7 @@ export function hear(
   { requested, sentAt, futureMs }: Sent,
   page: TickPage,
 ): { readonly answer: Answer } & Pick<Judged, 'ticks' | 'rejected'> {
-  const observedAt = momentOf(page.generatedAt, sentAt, futureMs);
+  const observedAt = momentOf(page.generatedAt, sentAt, futureMs, page.servedAt);
   learnEdges(learned, requested, page.t);
   learnCount(learned, page.received);
   const { ticks, rejected, outside, brought } = judge(page, ask, futureMs);

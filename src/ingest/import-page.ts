@@ -1,3 +1,4 @@
+import { isName } from '../core/name.ts';
 import type { Rejected } from '../core/tick.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { subtract, type Window } from '../core/window.ts';
@@ -6,6 +7,7 @@ import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from '../ups
 import type { DecodedTickPage } from '../upstream/upstream.ts';
 import { cutRaw } from './import-rows.ts';
 import { type Judged, judge } from './judge.ts';
+import { saysNothing } from './lacking.ts';
 import { momentOf } from './moment.ts';
 
 /** Times are epoch milliseconds. */
@@ -51,16 +53,14 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
     if (Array.isArray(object.ticks) || !Array.isArray(object.markets)) throw error;
     return marketsIn(object, times);
   }
-  if (page.symbol === null || page.symbol === '' || !page.symbol.isWellFormed()) {
+  if (page.symbol === null || !isName(page.symbol)) {
     const reason = 'the page names no symbol: which market its ticks are of is not known';
     return { kind: 'set aside', rejected: { reason, raw: cutRaw(Buffer.from(bytes).toString('utf8')) } };
   }
   const observedAt = momentOf(page.generatedAt, times.writtenAt, times.futureMs);
-  return {
-    ...{ kind: 'ticks', symbol: page.symbol, observedAt },
-    judged: judge(page, all, times.futureMs),
-    covered: coveredBy(page, observedAt),
-  };
+  const judged = judge(page, all, times.futureMs);
+  const covered = saysNothing(judged.rejected, judged.brought) ? [] : coveredBy(page, observedAt);
+  return { kind: 'ticks', symbol: page.symbol, observedAt, judged, covered };
 }
 
 function marketsIn(page: Record<string, unknown>, { writtenAt, futureMs }: PageTimes): SavedPage {

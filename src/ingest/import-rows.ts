@@ -1,3 +1,4 @@
+import { isName } from '../core/name.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import type { Zone } from '../core/zone.ts';
 import { localTime, type ReadTime, readTimeText } from './import-time.ts';
@@ -35,7 +36,7 @@ export interface RowSink {
 export function readRows(rows: RawRows, zone: Zone | null, sink: RowSink): void {
   for (let i = 0; i < rows.symbol.length; i++) {
     const symbol = rows.symbol[i];
-    if (typeof symbol !== 'string' || symbol === '' || !symbol.isWellFormed()) {
+    if (typeof symbol !== 'string' || !isName(symbol)) {
       const known = symbol === null || symbol === undefined || symbol === '';
       sink.reject(null, { reason: known ? 'symbol is missing' : 'symbol is no text', raw: rawOf(rows, i) });
       continue;

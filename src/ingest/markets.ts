@@ -23,7 +23,7 @@ export interface MarketsPoll {
   readonly markets: readonly MarketFacts[];
   readonly rejected: readonly Rejected[];
   readonly observedAt: number;
-  /** Whether every view was had whole: only then does an absence mean that a market is gone. */
+  /** Whether every view was had whole, and most of it could be read: only then does an absence mean that a market is gone. */
   readonly complete: boolean;
   /** Lists that were cut off, one sentence each. */
   readonly shortfalls: readonly string[];
@@ -74,7 +74,7 @@ export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll>
   return {
     markets: [...markets.values()].map(({ facts, views }) => ({ ...facts, views: [...views].sort() })),
     rejected: [...rejected.values()],
-    ...{ observedAt, complete: shortfalls.length + failed.length === 0, shortfalls },
+    ...{ observedAt, complete: shortfalls.length + failed.length === 0 && rejected.size <= markets.size, shortfalls },
     failed: failed.map(({ view, error }) => ({ view, reason: error.reason })),
   };
 }

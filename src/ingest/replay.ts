@@ -9,6 +9,7 @@ import type { TickPage } from '../upstream/upstream.ts';
 import type { Ask } from './ask.ts';
 import { readBookAnswer } from './collect-books.ts';
 import { hear } from './hear.ts';
+import { saysNothing } from './lacking.ts';
 import { type Learned, requestWindow, sideOfProbe } from './learned.ts';
 import { turnOf } from './paging.ts';
 
@@ -29,7 +30,13 @@ export function decodeRawTicks({ body, ...head }: RawPage): RawTicks | undefined
   const { asked } = head;
   if (asked.route !== 'ticks' || asked.meaning === null) return undefined;
   const { symbol, from, to, meaning } = asked;
-  return { head, symbol, requested: { from, to }, meaning, page: decodeTickPage(body, symbol) };
+  return {
+    head,
+    symbol,
+    requested: { from, to },
+    meaning,
+    page: { ...decodeTickPage(body, symbol), servedAt: head.servedAt },
+  };
 }
 
 const sentOf = ({ head, requested }: RawTicks, futureSkewMs: number) => ({
@@ -61,7 +68,8 @@ export function readAgain(
   const ask = askOf(raw);
   const { answer, ticks, rejected } = hear(learned, ask, sentOf(raw, futureSkewMs), page);
   // As if it had been asked with all that is known now: nobody can be asked again.
-  const { claim } = turnOf(learned, ask, { ...answer, requested: requestWindow(ask, learned) });
+  const whole = { ...answer, requested: requestWindow(ask, learned) };
+  const claim = saysNothing(rejected, answer.brought) ? [] : turnOf(learned, ask, whole).claim;
   const { observedAt } = answer;
   return {
     ...{ symbol, asked: meaning.asked, observedAt, origin: meaning.origin, rank: ranks.poll, ticks, rejected },

@@ -17,13 +17,16 @@ const coveredOf = (row: SegmentRow): Covered => ({
   origin: row.origin,
 });
 
-/** Everything asked and answered for one symbol, published or journaled. */
-export const coverageOf = (db: Database, symbol: string): Window[] =>
+/**
+ * Everything asked and answered for one symbol, published or journaled.
+ * @param believedMs answers of a later moment do not count: the clock of the run that had them was ahead
+ */
+export const coverageOf = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
   union(
     db.all<Window & Record<string, number>>(
-      `select t_from as "from", t_to as "to" from segments where symbol = ?1
-       union all select t_from, t_to from journal_cover where symbol = ?1`,
-      symbol,
+      `select t_from as "from", t_to as "to" from segments where symbol = ?1 and fetched_at <= ?2
+       union all select t_from, t_to from journal_cover where symbol = ?1 and fetched_at <= ?2`,
+      ...[symbol, believedMs],
     ),
   );
 

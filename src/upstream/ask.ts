@@ -1,7 +1,7 @@
 import type { RawQuestion } from '../core/raw-page.ts';
 import { Fault, type Subject, upstreamError } from './fault.ts';
 import { UnreadableAnswer } from './json-answer.ts';
-import { type AnswerHead, judgeStatus, judgeUnreadable } from './judge.ts';
+import { type AnswerHead, judgeStatus, judgeUnreadable, servedAt } from './judge.ts';
 import { type Limiter, PausedTooLong, type Turn } from './limiter.ts';
 import type { UpstreamDeps, UpstreamLimits } from './options.ts';
 import { statedRate } from './rate-headers.ts';
@@ -31,7 +31,7 @@ export interface Question<T> {
   /** When it was asked, for whoever keeps the answer; epoch ms. */
   readonly askedAt: number;
   /** @throws UnreadableAnswer */
-  readonly decode: (bytes: Uint8Array) => T;
+  readonly decode: (bytes: Uint8Array, head: AnswerHead) => T;
 }
 
 /**
@@ -73,11 +73,11 @@ async function tryOnce<T>(key: Key, question: Question<T>, attempt: number, turn
     key.tally.bytes += answer.bytesReceived;
     // Before it is decoded: what the decoder refuses is what will be asked for.
     key.onAnswer?.({
-      ...{ asked, askedAt, receivedAt: key.clock.nowMs(), status: answer.status },
+      ...{ asked, askedAt, receivedAt: key.clock.nowMs(), servedAt: servedAt(answer), status: answer.status },
       body: answer.bytes,
     });
     try {
-      return decode(answer.bytes);
+      return decode(answer.bytes, answer);
     } catch (error) {
       throw error instanceof UnreadableAnswer ? judgeUnreadable(error, answer, answer.bytes) : error;
     }

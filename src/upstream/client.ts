@@ -4,6 +4,7 @@ import { ask, type Key } from './ask.ts';
 import { decodeMarketsPage, decodeTickPage } from './decode.ts';
 import { decodeOrderbook } from './decode-orderbook.ts';
 import { Fault } from './fault.ts';
+import { type AnswerHead, servedAt } from './judge.ts';
 import { createLimiter } from './limiter.ts';
 import { type UpstreamDeps, type UpstreamOptions, upstreamLimits } from './options.ts';
 import { createRetryBudget } from './retry.ts';
@@ -31,7 +32,10 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
       const { symbol, from, to, limit, meaning = null } = query;
       const asked = { route: 'ticks', symbol, from, to, limit, meaning } as const;
       const path = target(prefix + paths.ticks, { symbol, from, to, limit });
-      const decode = (bytes: Uint8Array) => decodeTickPage(bytes, symbol);
+      const decode = (bytes: Uint8Array, head: AnswerHead) => ({
+        ...decodeTickPage(bytes, symbol),
+        servedAt: servedAt(head),
+      });
       return await ask(key, { subject: ticksSubject(query), path, decode, asked, askedAt: askedAt(query) }, signal);
     },
     async markets(query, signal) {

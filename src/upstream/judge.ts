@@ -1,6 +1,6 @@
 import { Fault } from './fault.ts';
 import type { UnreadableAnswer } from './json-answer.ts';
-import { retryAfterMs } from './retry-after.ts';
+import { parseHttpDate, retryAfterMs } from './retry-after.ts';
 
 /** Head of an answer; names of headers in lower case. */
 export interface AnswerHead {
@@ -20,6 +20,9 @@ export function header(head: AnswerHead, name: string): string | undefined {
   const value = head.headers[name];
   return Array.isArray(value) ? value[0] : value;
 }
+
+/** When an answer left the service or a cache on the way, by its own clock, in epoch ms; null where it does not say. */
+export const servedAt = (head: AnswerHead): number | null => parseHttpDate(header(head, 'date')?.trim() ?? '') ?? null;
 
 /** Whether the status asks for another try, or for none; undefined for 2xx. `nowMs` is epoch milliseconds. */
 export function judgeStatus(head: AnswerHead, nowMs: number): Fault | undefined {

@@ -13,6 +13,8 @@ export interface TickPage extends TickColumns {
   readonly to: number | null;
   /** When the service generated the answer; null where it does not say. */
   readonly generatedAt: number | null;
+  /** When the answer left the service, by the head of the answer; null or nothing where it does not say. */
+  readonly servedAt?: number | null;
   /** Windows inside [from, to) that the service says it lacks (an extension of the interface). */
   readonly gaps: readonly Window[];
 }

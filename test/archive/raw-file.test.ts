@@ -7,7 +7,7 @@ import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/core/raw
 import { drawFrom } from '../faults/seeds.ts';
 
 const page = (n: number, rest: Partial<RawPage> = {}): RawPage => ({
-  ...{ run: 'run', askedAt: 1000 + n, receivedAt: 2000 + n, status: 200, redacted: false },
+  ...{ run: 'run', askedAt: 1000 + n, receivedAt: 2000 + n, servedAt: null, status: 200, redacted: false },
   asked: { route: 'orderbook', symbol: `S "${n}"\n😀` },
   body: Buffer.from(`{"n":${n}}\n\n`),
   ...rest,

@@ -97,7 +97,7 @@ function modelWatermark({ symbols, coverage, named, nowMs }: Question): number |
       named === null ? isLive(facts, cursor, nowMs, rules) : named.has(facts.symbol) && facts.retiredAt === null;
     return live ? [cursor] : [];
   });
-  return cursors.length === 0 ? null : Math.min(...cursors);
+  return cursors.length === 0 ? null : Math.min(nowMs, ...cursors);
 }
 
 describe('completeness', () => {

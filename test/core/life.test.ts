@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cursorOf, gapsOf, isLive, lifeOf } from '../../src/core/life.ts';
+import { cursorOf, gapsOf, isDue, isLive, lifeOf } from '../../src/core/life.ts';
 import { factsOf } from './facts.ts';
 
 const ever = Number.POSITIVE_INFINITY;
@@ -122,4 +122,12 @@ describe('gaps', () => {
     expect(gapsOf(facts, [], { from: 10, to: 100 }, true)).toEqual([{ from: 10, to: 100 }]);
     expect(gapsOf(facts, [], { from: 10, to: 100 }, false)).toEqual([{ from: 70, to: 100 }]);
   });
+});
+
+test('a symbol that was given up on is tried again after a week, and at once where that lies days ahead', () => {
+  const dayMs = 86_400_000;
+  const due = (nowMs: number): boolean => isDue(factsOf({ retiredAt: 100 * dayMs }), nowMs);
+  expect(isDue(factsOf({ retiredAt: null }), 0)).toBe(true);
+  expect([due(100 * dayMs), due(107 * dayMs - 1), due(107 * dayMs)]).toEqual([false, false, true]);
+  expect([due(99 * dayMs), due(99 * dayMs - 1)]).toEqual([false, true]);
 });

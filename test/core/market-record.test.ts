@@ -172,7 +172,7 @@ test.each([
   [
     'half a surrogate pair',
     { canonical_id: 'M', symbol: 'A\ud800' },
-    'canonical_id or symbol is not well-formed Unicode',
+    'canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark',
   ],
 ])('refuses %s with a reason', (_, record, reason) => {
   expect(readMarket(record, [], paths)).toEqual({ reason });

@@ -60,6 +60,13 @@ describe('a saved page', () => {
     ]);
   });
 
+  test('of which nothing can be used covers nothing: it tells of no quiet day', () => {
+    for (const tick of [{ t: day / 1000, p: 0.5 }, { t: day, p: '0.5' }, [day, 0.5]]) {
+      const page = readSavedPage(bytes({ ...whole, ticks: [tick] }), null, times);
+      expect(page).toMatchObject({ kind: 'ticks', covered: [] });
+    }
+  });
+
   test('without a symbol is set aside', () => {
     for (const symbol of [undefined, null, 7, '']) {
       const page = readSavedPage(bytes({ ...whole, symbol }), null, times);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { covers, dayFloor, dayMs } from '../../src/core/window.ts';
-import { addSegments, segmentsOf } from '../../src/state/coverage.ts';
+import { addSegments, coverageOf, segmentsOf } from '../../src/state/coverage.ts';
 import { dayStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
 
@@ -47,4 +47,14 @@ test('answers of the last days are told apart', () => {
 test('what was not answered late enough to be final is never joined into what was', () => {
   for (let n = 1; n <= 20; n++) night(n, 2 * hourMs);
   expect(segmentsOf(state.db, 'A').length).toBe(20);
+});
+
+test('an answer of a moment that has not been yet covers nothing, and the others do', () => {
+  const [first, second] = [start + dayMs, start + 2 * dayMs];
+  addSegments(state.db, 'A', [{ from: start, to: first, fetchedAt: first, origin: 'poll' }], 0);
+  addSegments(state.db, 'A', [{ from: first, to: second, fetchedAt: second, origin: 'poll' }], 0);
+  expect(coverageOf(state.db, 'A')).toEqual([{ from: start, to: second }]);
+  expect(coverageOf(state.db, 'A', second)).toEqual([{ from: start, to: second }]);
+  expect(coverageOf(state.db, 'A', second - 1)).toEqual([{ from: start, to: first }]);
+  expect(coverageOf(state.db, 'A', first - 1)).toEqual([]);
 });

@@ -1,0 +1,174 @@
+import type { MarketsBody, Reply, Script } from './scripted-service.ts';
+import { headers } from './wire-replies.ts';
+
+/** What an upstream can do wrong with its list of markets. Symbols that are known are polled all the same, in every row. */
+export interface MarketsMisbehaviour {
+  /** What the upstream does. */
+  readonly does: string;
+  /** What becomes of it, for people. */
+  readonly happens: string;
+  readonly markets: NonNullable<Script['markets']>;
+  /** The reason of the failure of the run, which has no symbol; without it there is none. */
+  readonly fails?: RegExp;
+  /** The only warning; none where it is not given. */
+  readonly warns?: RegExp;
+  /** Reasons of what is set aside, in order and each once. */
+  readonly setAside?: readonly string[];
+  /** What each symbol is taken for by then; active where it is not given. */
+  readonly isActive?: false | null;
+  /** A field of `extra` of the first market. */
+  readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+type Market = MarketsBody['markets'][number];
+
+const each =
+  (change: (market: Market) => unknown) =>
+  (honest: MarketsBody): Reply => ({ ...honest, markets: honest.markets.map(change) });
+
+const without =
+  (name: keyof Market) =>
+  ({ ...market }: Market): unknown => {
+    delete (market as Partial<Market>)[name];
+    return market;
+  };
+
+/** Markets that were resolved long ago, so that nobody polls them. */
+const resolved = (count: number): unknown[] =>
+  Array.from({ length: count }, (_, i) => ({
+    ...{
+      canonical_id: `old-${i}`,
+      symbol: `OLD-${i}`,
+      is_active: false,
+      resolved_at: Date.UTC(2025, 0, 1),
+      outcome: 1,
+    },
+    description: 'x'.repeat(2000),
+  }));
+
+export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
+  {
+    does: 'new fields',
+    happens: 'Kept as JSON in the column extra; nothing is told.',
+    markets: each((market) => ({ ...market, tags: ['a'], fee: { maker: 0.01 } })),
+    extra: { tags: ['a'], fee: { maker: 0.01 } },
+  },
+  {
+    does: 'is_active is gone',
+    happens: 'Unknown; the symbols are polled.',
+    ...{ markets: each(without('is_active')), isActive: null },
+  },
+  {
+    does: 'is_active is a text',
+    happens: 'Unknown, the text is kept in extra; the symbols are polled.',
+    markets: each((market) => ({ ...market, is_active: 'true' })),
+    ...{ isActive: null, extra: { is_active: 'true' } },
+  },
+  { does: 'category is gone', happens: 'The last one known stays.', markets: each(without('category')) },
+  {
+    does: 'category is an object',
+    happens: 'Kept in extra; the last one known stays.',
+    markets: each((market) => ({ ...market, category: { main: 'x' } })),
+    extra: { category: { main: 'x' } },
+  },
+  {
+    does: 'closes_at in seconds',
+    happens: 'Not guessed at: kept in extra.',
+    markets: each((market) => ({ ...market, closes_at: 1_750_000_000 })),
+    extra: { closes_at: 1_750_000_000 },
+  },
+  {
+    does: 'canonical_id is gone',
+    happens: 'All records are set aside, with a warning; nobody counts as gone.',
+    markets: each(without('canonical_id')),
+    ...{ warns: /^3 market records were set aside: canonical_id is not a string/ },
+    setAside: ['canonical_id is not a string'],
+  },
+  {
+    does: 'canonical_id is a number',
+    happens: 'All records are set aside, with a warning; nobody counts as gone.',
+    markets: each((market) => ({ ...market, canonical_id: 7 })),
+    ...{ warns: /^3 market records were set aside: canonical_id is not a string/ },
+    setAside: ['canonical_id is not a string'],
+  },
+  {
+    does: 'records that are null, lists and texts among the others',
+    happens: 'Those are set aside, with a warning; the others are kept.',
+    markets: (honest) => ({ ...honest, markets: [null, ...honest.markets, [1], 'x'], count: 6, total: 6 }),
+    ...{ warns: /^3 market records were set aside: market is not an object/, setAside: ['market is not an object'] },
+  },
+  ...(
+    [
+      ['half a surrogate pair', 'A\ud800'],
+      ['a NUL', 'A\0B'],
+      ['a byte order mark in front', '\ufeffA'],
+    ] as const
+  ).map(
+    ([what, symbol]): MarketsMisbehaviour => ({
+      does: `a symbol with ${what}`,
+      happens: 'The record is set aside, with a warning; the others are kept.',
+      markets: (honest) => {
+        const odd = { ...honest.markets[0]!, canonical_id: 'odd', symbol };
+        return { ...honest, markets: [...honest.markets, odd], count: 4, total: 4 };
+      },
+      warns: /^1 market records were set aside: canonical_id or symbol is not well-formed Unicode, or has/,
+      setAside: ['canonical_id or symbol is not well-formed Unicode, or has a NUL or byte order mark'],
+    }),
+  ),
+  {
+    does: 'every record twice',
+    happens: 'Each counts once; nothing is told.',
+    markets: (honest) => ({ ...honest, markets: [...honest.markets, ...honest.markets], count: 6, total: 6 }),
+  },
+  {
+    does: 'a count and a total that are texts',
+    happens: 'Count as not stated; nothing is told.',
+    markets: (honest) => ({ ...honest, count: '3', total: 'three' }),
+  },
+  {
+    does: 'an empty list of a total of three',
+    happens: 'A list cut off, with a warning; nobody counts as gone.',
+    markets: (honest) => ({ ...honest, markets: [], count: 0 }),
+    warns: /^The list of matched markets was cut off: 0 of 3 could be had/,
+  },
+  {
+    does: 'an empty list of a total of none',
+    happens: 'Believed: all are inactive, and polled on for source.linger_days.',
+    markets: (honest) => ({ ...honest, markets: [], count: 0, total: 0 }),
+    isActive: false,
+  },
+  {
+    does: 'markets as an object',
+    happens: 'Tried again, then a failure of the run.',
+    markets: (honest) => ({ ...honest, markets: { ...honest.markets } }),
+    fails: /^markets: .*no markets array/,
+  },
+  {
+    does: 'a web page',
+    happens: 'Tried again, then a failure of the run.',
+    markets: () => headers(200, { 'content-type': 'text/html' }, '<!doctype html>'),
+    fails: /^markets: .*HTML where JSON was due/,
+  },
+  {
+    does: 'a redirect',
+    happens: 'Not followed; a failure of the run.',
+    markets: () => headers(301, { location: 'http://127.0.0.1:1/' }, ''),
+    fails: /^markets: answered 301, a redirect to .* which is not followed/,
+  },
+  {
+    does: 'generated_at in seconds, as a text, or a day ahead',
+    happens: 'No moment; the one the request was sent at counts.',
+    markets: (honest, n) => {
+      const { generated_at } = honest;
+      return { ...honest, generated_at: [generated_at / 1000, `${generated_at}`, generated_at + 86_400_000][n % 3] };
+    },
+  },
+  {
+    does: '10 MB of markets',
+    happens: 'Taken; those that were resolved long ago are not polled.',
+    markets: (honest) => {
+      const markets = [...honest.markets, ...resolved(5000)];
+      return { ...honest, markets, count: markets.length, total: markets.length };
+    },
+  },
+];

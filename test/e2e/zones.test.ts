@@ -1,0 +1,80 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { quarantined } from '../app/one-process.ts';
+import { put, writtenAt } from './import-lake.ts';
+import { access, coverageOf, dayMs, folder, jobArgs, run, sandbox, ticksOf, untruths } from './lake.ts';
+
+// Many runs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
+
+// The nights in which New York changes its clocks, as seen from there and from the first zone of the world to see a day.
+
+const zones = ['America/New_York', 'Pacific/Kiritimati'];
+const nights = [Date.UTC(2025, 2, 9), Date.UTC(2025, 10, 2)];
+
+const day = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
+describe.each(zones)('where TZ is %s', (zone) => {
+  test('the nights in which clocks are changed are days of 24 hours in UTC, like any other', async () => {
+    const box = await sandbox({
+      seed: 3,
+      markets: 3,
+      ticksPerDay: 100,
+      nowMs: Date.UTC(2025, 10, 5),
+      lifeDaysMax: 400,
+    });
+    const output = folder();
+    const env = { ...access(box.url), TZ: zone };
+    for (const night of nights) {
+      const range = ['--from', day(night - dayMs), '--to', day(night + 2 * dayMs), '--all-known'];
+      const ended = await run(jobArgs('backfill', output, ...range), env);
+      expect(ended.code, ended.stderr).toBe(0);
+      const dates = [-1, 0, 1].map((n) => day(night + n * dayMs));
+      expect(ended.summary.published.dates).toEqual(expect.arrayContaining(dates));
+    }
+    expect(untruths(output, box)).toEqual([]);
+    const rows = coverageOf(output);
+    expect(rows.length).toBeGreaterThanOrEqual(6);
+    for (const { from, to } of rows) expect([from % dayMs, to - from]).toEqual([0, dayMs]);
+    const file = join(folder(), 'ticks.csv');
+    const asked = ['--from', day(nights[1]!), '--to', `${day(nights[1]!)}T08:00:00Z`, '--out', file];
+    const exported = await run(['export', '--output', output, ...asked], env);
+    expect(exported.code, exported.stderr).toBe(0);
+    const lines = readFileSync(file, 'utf8').trimEnd().split('\n').slice(1);
+    const wanted = [...ticksOf(output)].flatMap(([symbol, ticks]) =>
+      ticks
+        .filter(({ t }) => nights[1]! <= t && t < nights[1]! + dayMs / 3)
+        .map(({ t, p }) => `${symbol},${new Date(t).toISOString()},${p}`),
+    );
+    expect(lines.length).toBeGreaterThan(10);
+    expect(lines.toSorted()).toEqual(wanted.toSorted());
+  });
+
+  test('a file in the time of New York has the hour that is skipped and the one that comes twice set aside', async () => {
+    const texts = [
+      ...['2025-03-09 01:59:59.999', '2025-03-09 02:00:00', '2025-03-09 02:59:59.999', '2025-03-09 03:00:00'],
+      ...['2025-11-02 00:59:59.999', '2025-11-02 01:00:00', '2025-11-02 01:59:59.999', '2025-11-02 02:00:00'],
+    ];
+    const file = put(folder(), 'a.csv', `symbol,t,p\n${texts.map((t) => `A,${t},0.5\n`).join('')}`, writtenAt);
+    const output = folder();
+    const args = ['import', file, '--tz', 'America/New_York', '--output', output, '--json'];
+    const ended = await run([...args, '--set', 'source.name=box'], { TZ: zone });
+    expect(ended.code, ended.stderr).toBe(0);
+    expect(ended.summary.ticks).toMatchObject({ fetched: 8, accepted: 4, quarantined: 4 });
+    expect(
+      ticksOf(output)
+        .get('A')!
+        .map(({ t }) => new Date(t).toISOString()),
+    ).toEqual([
+      ...['2025-03-09T06:59:59.999Z', '2025-03-09T07:00:00.000Z'],
+      ...['2025-11-02T04:59:59.999Z', '2025-11-02T07:00:00.000Z'],
+    ]);
+    const aside = quarantined(output);
+    expect(aside.map(({ raw }) => texts.find((text) => raw.includes(text)))).toEqual([
+      ...texts.slice(1, 3),
+      ...texts.slice(5, 7),
+    ]);
+    expect(new Set(aside.map(({ reason }) => reason)).size).toBe(2);
+  });
+});

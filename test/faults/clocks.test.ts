@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest';
+import { dayMs } from '../../src/core/window.ts';
+import { expectHonest, expectWhole, hourMs, runIds, world, yearMs } from '../app/clocks.ts';
+import { drawFrom, search, searchMsMax } from './seeds.ts';
+
+const minuteMs = 60_000;
+const jumpsMs = [5000, 10 * minuteMs, hourMs, 6 * hourMs, dayMs, 3 * dayMs, yearMs, 10 * yearMs].flatMap((ms) => [
+  ms,
+  -ms,
+]);
+
+/**
+ * Some nights on a clock that is set back and forward amid runs and between them, of a service that tells its own moment
+ * in its answers or in their heads; then one with the right clock.
+ */
+async function nights(seed: number): Promise<void> {
+  const draw = drawFrom(seed);
+  const lake = await world(Date.UTC(2025, 5, 3) + draw.below(dayMs));
+  try {
+    const { box, hand, night } = lake;
+    expect(await night()).toMatchObject({ exit_code: 0 });
+    let runs = 1;
+    for (let n = 1 + draw.below(3); n > 0; n--) {
+      box.nowMs += draw.one([minuteMs, hourMs, 20 * hourMs, dayMs]);
+      hand.offMs = draw.chance(0.5) ? draw.one(jumpsMs) : 0;
+      const isStated = draw.chance(0.5);
+      const at = new Map(Array.from({ length: draw.below(3) }, () => [draw.below(8), draw.one([0, ...jumpsMs])]));
+      let answers = 0;
+      box.script = {
+        ticks(honest) {
+          hand.offMs = at.get(answers++) ?? hand.offMs;
+          box.nowMs += draw.below(1000);
+          return { ...honest, generated_at: isStated ? box.nowMs : undefined };
+        },
+      };
+      const summary = await night();
+      expect([0, 4], JSON.stringify(summary)).toContain(summary.exit_code);
+      expectHonest(lake, 61_000);
+      runs++;
+    }
+    box.script = {};
+    hand.offMs = 0;
+    box.nowMs += 2 * minuteMs;
+    expect(await night()).toMatchObject({ exit_code: 0, failures: [] });
+    expectHonest(lake);
+    expectWhole(lake);
+    expect(new Set(runIds(lake.output)).size).toBe(runs + 1);
+  } finally {
+    await lake.end();
+  }
+}
+
+test('whatever the clock does, nothing is lost and nothing claimed, and the right one makes it whole', {
+  timeout: searchMsMax,
+}, async () => {
+  await search({ name: 'clocks', least: 20, share: 0.05 }, nights);
+});

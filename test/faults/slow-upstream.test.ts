@@ -1,0 +1,75 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { job as nightly } from '../../jobs/nightly.ts';
+import { archiveFolder, contextOf } from '../app/one-process.ts';
+import { type Reply, type Script, startScripted } from '../app/scripted-service.ts';
+import { bomb, endless } from '../app/wire-replies.ts';
+import { addsUp, coverageOf, ticksOf } from '../e2e/lake.ts';
+
+// What takes its time or its room: answers that are as large as an answer may be by default, and those that never end.
+
+const hourMs = 3_600_000;
+const start = Date.UTC(2025, 5, 3, 3, 17);
+const symbols = ['GOOD-1', 'GOOD-2', 'BAD'];
+const memoryBytesMax = 700 * 1024 * 1024;
+
+/** A byte now and then, for as long as somebody listens. */
+const trickle: Reply = (response) => {
+  response.writeHead(200, { 'content-type': 'application/json' });
+  const timer = setInterval(() => response.write(' '), 50);
+  response.on('close', () => clearInterval(timer));
+};
+
+/** Nothing at all, for as long as somebody waits. */
+const silence: Reply = () => {};
+
+const megabytes = 1024 * 1024;
+
+test.each<[string, Reply, readonly string[], RegExp]>([
+  ['a gzip bomb of a gigabyte', bomb(1024 * megabytes), [], /more than 67108864 bytes/],
+  ['a body without end', endless, [], /more than 67108864 bytes/],
+  ['a body that trickles', trickle, ['upstream.request_deadline_seconds=2'], /no whole answer within 2 s/],
+  ['silence', silence, ['upstream.request_deadline_seconds=2'], /no whole answer within 2 s/],
+])('%s costs its symbol and no other, and no more memory than an answer may take', async (_, reply, set, reason) => {
+  const box = await startScripted(start, symbols);
+  const { output, remove } = archiveFolder();
+  onTestFinished(async () => {
+    await box.stop();
+    remove();
+  });
+  const night = async (script: Script, settings: readonly string[]) => {
+    box.script = script;
+    const context = await contextOf(output, box.url, () => box.nowMs, ['source.first_lookback_days=1', ...settings]);
+    return nightly.run(context, { day: null });
+  };
+  expect(await night({}, [])).toMatchObject({ exit_code: 0 });
+  box.nowMs += 20 * hourMs;
+  const before = process.memoryUsage.rss();
+  let most = 0;
+  const timer = setInterval(() => {
+    most = Math.max(most, process.memoryUsage.rss());
+  }, 10);
+  const bad = await night({ ticks: (honest, { symbol }) => (symbol === 'BAD' ? reply : honest) }, [
+    ...set,
+    'upstream.retry_attempts_max=3',
+  ]);
+  clearInterval(timer);
+  expect(bad).toMatchObject({ exit_code: 4, error: null, symbols: { planned: 3, done: 2, failed: 1 } });
+  expect(addsUp(bad)).toBe(true);
+  expect(bad.failures).toEqual([{ symbol: 'BAD', from: start, to: box.nowMs, reason: expect.stringMatching(reason) }]);
+  expect(most - before).toBeLessThan(memoryBytesMax);
+  for (const symbol of symbols.slice(0, 2)) {
+    expect(ticksOf(output).get(symbol)).toEqual(box.truth(symbol, start - 24 * hourMs, box.nowMs));
+  }
+  expect(
+    Math.max(
+      ...coverageOf(output)
+        .filter((row) => row.symbol === 'BAD')
+        .map(({ to }) => to),
+    ),
+  ).toBe(start);
+  box.nowMs += hourMs;
+  expect(await night({}, [])).toMatchObject({ exit_code: 0, failures: [] });
+  for (const symbol of symbols) {
+    expect(ticksOf(output).get(symbol)).toEqual(box.truth(symbol, start - 24 * hourMs, box.nowMs));
+  }
+});

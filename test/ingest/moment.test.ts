@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { lagOf, saysNothing } from '../../src/ingest/lacking.ts';
+import { momentOf } from '../../src/ingest/moment.ts';
+
+const sentAt = Date.UTC(2026, 6, 1, 12);
+const futureMs = sentAt + 300_000;
+const hourMs = 3_600_000;
+
+test.each<[string, number | null, number | null, number]>([
+  ['what the answer says', sentAt - hourMs, sentAt, sentAt - hourMs],
+  ['what the answer says, some minutes ahead', sentAt + 300_000, null, sentAt + 300_000],
+  ['when it was asked for, where the answer names a later time', sentAt + 300_001, null, sentAt],
+  ['when it was asked for, where the answer names seconds', sentAt / 1000, null, sentAt],
+  ['when it was asked for, where nothing is said', null, null, sentAt],
+  ['when it was asked for, where its head says about the same', null, sentAt - 60_000, sentAt],
+  ['when it was asked for, where its head is ahead', null, sentAt + hourMs, sentAt],
+  ['when it was asked for, where its head says what cannot be', null, 0, sentAt],
+  ['what its head says, where our clock is ahead of it', null, sentAt - hourMs, sentAt - hourMs],
+])('the moment of an answer is %s', (_, generatedAt, servedAt, wanted) => {
+  expect(momentOf(generatedAt, sentAt, futureMs, servedAt)).toBe(wanted);
+});
+
+test('an answer is behind where it is an hour older than the end of what was asked, and then only of what came after it', () => {
+  const ask = { from: sentAt - 2 * hourMs, to: sentAt, kind: 'whole' } as const;
+  expect(lagOf(ask, { observedAt: sentAt - hourMs + 1 })).toBe(null);
+  expect(lagOf(ask, { observedAt: sentAt - hourMs })).toMatchObject({ from: sentAt - hourMs, to: sentAt });
+  expect(lagOf(ask, { observedAt: sentAt - 9 * hourMs })).toMatchObject({ from: ask.from, to: sentAt });
+  expect(lagOf({ ...ask, kind: 'high' }, { observedAt: sentAt - 9 * hourMs })).toBe(null);
+});
+
+test('an answer says nothing where none of what it brought can be used; one without anything says that there was nothing', () => {
+  const rejected = [{ reason: 'p is missing', raw: '{}' }];
+  expect(saysNothing(rejected, null)).toBe(true);
+  expect(saysNothing(rejected, { first: 1, last: 1 })).toBe(false);
+  expect(saysNothing([], null)).toBe(false);
+});
