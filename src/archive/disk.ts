@@ -153,6 +153,13 @@ function explain<T>(doing: string, path: string, work: () => T): T {
         { cause: error },
       );
     }
+    if (code === 'EIO') {
+      throw new OddslakeError(
+        exitCodes.unexpected,
+        `The disk failed: could not ${doing} ${path}. Check the disk and run again; nothing that was accepted is lost.`,
+        { cause: error },
+      );
+    }
     if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
       throw new OddslakeError(
         exitCodes.unexpected,

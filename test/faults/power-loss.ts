@@ -39,6 +39,7 @@ export interface PowerCalls extends FileCalls {
 }
 
 export interface PowerModel {
+  readonly root: string;
   readonly calls: PowerCalls;
   /**
    * Makes the new folder `into` what a power cut now would leave of the root. Databases are not in it: they sync
@@ -151,6 +152,7 @@ export function powerModel(root: string, over: FileCalls = systemCalls): PowerMo
     },
   };
   return {
+    root,
     calls,
     cut: (into, loss, draw = () => 0) => makeTree(into, top, surviving(loss, draw)),
     hasUnsynced: () => unsynced(top),
