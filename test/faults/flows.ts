@@ -43,7 +43,7 @@ export interface Flow {
 
 const symbols = ['AAA', 'Ünï 🚀'];
 const ticksOf = (symbol: string, from: number, p: number) =>
-  Array.from({ length: 30 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
+  Array.from({ length: 18 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
 
 async function inArchive(place: string, work: (archive: Archive) => void | Promise<void>): Promise<void> {
   const root = archiveOf(place);
@@ -159,16 +159,20 @@ export const flows: readonly Flow[] = [
   },
   {
     name: 'snapshot',
-    prepare: published,
+    async prepare(place) {
+      await published(place);
+      mkdirSync(join(place, 'beside'));
+    },
     run: (parts) =>
       over(parts, (archive, context) =>
         takeSnapshot(archive, snapshotOf(parts.place), { id: 'x', signal: context.signal }),
       ),
     again: (parts) =>
       over(parts, async (archive) => {
-        // One that is there is whole, and refused as a target.
-        const isThere = systemDisk.isFolder(snapshotOf(parts.place)) && readdirSync(snapshotOf(parts.place)).length > 0;
-        if (!isThere) await takeSnapshot(archive, snapshotOf(parts.place), { id: 'y' });
+        // One that is there is whole, and refused as a target: whoever keeps it sees to its name.
+        const isThere = readdirSync(join(parts.place, 'beside')).includes('snapshot');
+        if (isThere) parts.disk.syncFolder(join(parts.place, 'beside'));
+        else await takeSnapshot(archive, snapshotOf(parts.place), { id: 'y' });
       }),
   },
   {
@@ -200,7 +204,7 @@ export const flows: readonly Flow[] = [
       mkdirSync(join(place, 'input'));
       for (const symbol of symbols) {
         const ticks = ticksOf(symbol, day0 + hourMs / 2, 30).map(([t, p]) => ({ t, p }));
-        const page = { symbol, count: ticks.length, from: day0, to: day0 + 70 * hourMs, generated_at: now, ticks };
+        const page = { symbol, count: ticks.length, from: day0, to: day0 + 40 * hourMs, generated_at: now, ticks };
         const path = join(place, `input/${symbol.length}.json`);
         writeFileSync(path, JSON.stringify(page));
         utimesSync(path, now / 1000, now / 1000);

@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
 import type { Disk } from '../../src/archive/disk.ts';
+import type { FileCalls } from '../../src/archive/file-calls.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
@@ -73,12 +74,12 @@ export const hashOf = (path: string): string =>
 export const deadPid = spawnSync('true').pid;
 
 /** Makes what this process left under its number the leavings of one that is gone. */
-export function disownFiles(path: string): void {
+export function disownFiles(path: string, rename: FileCalls['rename'] = renameSync): void {
   for (const name of readdirSync(path)) {
     const at = join(path, name);
     const other = name.replace(new RegExp(`(^|-)${process.pid}-`), `$1${deadPid}-`);
-    if (other !== name) renameSync(at, join(path, other));
-    if (lstatSync(join(path, other)).isDirectory()) disownFiles(join(path, other));
+    if (other !== name) rename(at, join(path, other));
+    if (lstatSync(join(path, other)).isDirectory()) disownFiles(join(path, other), rename);
   }
 }
 

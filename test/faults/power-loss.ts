@@ -1,4 +1,4 @@
-import { linkSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, sep } from 'node:path';
 import { type FileCalls, systemCalls } from '../../src/archive/file-calls.ts';
 
@@ -84,8 +84,12 @@ export function powerModel(root: string, over: FileCalls = systemCalls): PowerMo
     }
   }
 
-  /** One that came into being by other calls is adopted as it is, nothing of it durable. */
-  const moved = (path: string): Node => find(path) ?? { ...newFile(), pieces: [readFileSync(path)] };
+  /** A file that came into being by other calls is adopted as it is, nothing of it durable; a folder is nobody's. */
+  function adopted(path: string): Node | null {
+    const node = find(path);
+    if (node !== undefined) return node;
+    return lstatSync(path).isFile() ? { ...newFile(), pieces: [readFileSync(path)] } : null;
+  }
 
   const calls: PowerCalls = {
     create(path) {
@@ -128,13 +132,13 @@ export function powerModel(root: string, over: FileCalls = systemCalls): PowerMo
       over.close(file);
     },
     rename(from, to) {
-      const node = moved(from);
+      const node = adopted(from);
       over.rename(from, to);
       // Two names of one file: the system does nothing.
-      if (find(to) !== node) change([to, node], [from, null]);
+      if (node !== null && find(to) !== node) change([to, node], [from, null]);
     },
     link(from, to) {
-      const node = moved(from);
+      const node = adopted(from);
       over.link(from, to);
       change([to, node]);
     },
