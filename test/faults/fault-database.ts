@@ -81,7 +81,9 @@ export function copyState(fromPrivate: string, toPrivate: string): void {
 
 /** Makes whatever this process began in a state the work of one that is gone, as it is after a crash. */
 export function disown(root: string, deadPid: number): void {
-  const db = new DatabaseSync(stateFile(join(root, '.oddslake')));
+  const path = stateFile(join(root, '.oddslake'));
+  if (!existsSync(path)) return;
+  const db = new DatabaseSync(path);
   if (db.prepare("select 1 from sqlite_master where name = 'runs'").get() !== undefined)
     db.prepare('update runs set pid = ? where pid = ?').run(deadPid, process.pid);
   db.close();

@@ -132,7 +132,7 @@ async function over(parts: Parts, work: (archive: Archive, context: Context) => 
 
 const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
 
-/** Every flow that changes an archive or makes something of it. A new one is one line more. */
+/** Every flow that changes an archive or makes something of it: a new one stands here, and is swept. */
 export const flows: readonly Flow[] = [
   { name: 'first poll', prepare: async () => {}, run: poll(false), again: poll(true) },
   { name: 'poll', prepare: published, run: poll(false), again: poll(true) },
