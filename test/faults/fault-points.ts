@@ -14,9 +14,10 @@ export const faultKinds = [
   'crash after',
   // The call fails, once; nothing of it was done.
   'EIO',
+  // It fails, and so does every later call that takes space.
   'ENOSPC',
-  // And every later call that takes space.
-  'ENOSPC from then on',
+  // The one alone: somebody else freed some.
+  'ENOSPC once',
   // A write that takes half of its bytes, and says so.
   'short write',
   // A write that takes half of its bytes, in which the process dies.
@@ -85,7 +86,7 @@ export function startFaults(planned: Planned | null = null, onCrash: () => void 
       if (kind === 'crash after') work();
       else if (kind === 'torn write') half!();
       else {
-        isFull = kind === 'ENOSPC from then on';
+        isFull = kind === 'ENOSPC';
         throw failure('ENOSPC');
       }
       return die(name);

@@ -43,7 +43,7 @@ export interface Flow {
 
 const symbols = ['AAA', 'Ünï 🚀'];
 const ticksOf = (symbol: string, from: number, p: number) =>
-  Array.from({ length: 18 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
+  Array.from({ length: 10 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
 
 async function inArchive(place: string, work: (archive: Archive) => void | Promise<void>): Promise<void> {
   const root = archiveOf(place);
@@ -70,12 +70,12 @@ const published = (place: string, candles: readonly CandleInterval[] = ['1h']): 
     await publishNow(archive, now, 'first', { candles });
   });
 
-/** And a journal of everything there is, which changes both its days and adds one. */
+/** And a journal of everything there is, which changes its day and adds one. */
 async function journaled(place: string): Promise<void> {
   await published(place);
   await inArchive(place, (archive) => {
     const again = symbols.flatMap((symbol) => [
-      answer(symbol, ticksOf(symbol, day0 + hourMs, 20), { runId: 'second', observedAt: now + 1 }),
+      answer(symbol, ticksOf(symbol, day0 + 10 * hourMs, 20), { runId: 'second', observedAt: now + 1 }),
       answer(symbol, ticksOf(symbol, day0, 11), { runId: 'second', observedAt: now + 2 }),
     ]);
     append(archive, ...again);
@@ -91,7 +91,7 @@ async function journaled(place: string): Promise<void> {
 }
 
 const openWire = sandboxWire(
-  { markets: 2, ticksPerDay: 8, lifeDaysMax: 5, epochMs: now - 40 * 24 * hourMs, nowMs: now },
+  { markets: 1, ticksPerDay: 8, lifeDaysMax: 5, epochMs: now - 40 * 24 * hourMs, nowMs: now },
   now,
 );
 
@@ -204,7 +204,7 @@ export const flows: readonly Flow[] = [
       mkdirSync(join(place, 'input'));
       for (const symbol of symbols) {
         const ticks = ticksOf(symbol, day0 + hourMs / 2, 30).map(([t, p]) => ({ t, p }));
-        const page = { symbol, count: ticks.length, from: day0, to: day0 + 40 * hourMs, generated_at: now, ticks };
+        const page = { symbol, count: ticks.length, from: day0, to: day0 + 20 * hourMs, generated_at: now, ticks };
         const path = join(place, `input/${symbol.length}.json`);
         writeFileSync(path, JSON.stringify(page));
         utimesSync(path, now / 1000, now / 1000);

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
@@ -70,8 +69,8 @@ export function filesBelow(root: string, below = ''): string[] {
 export const hashOf = (path: string): string =>
   path.endsWith('/') ? '' : createHash('sha256').update(readFileSync(path)).digest('hex');
 
-/** The number of a process that is gone. */
-export const deadPid = spawnSync('true').pid;
+/** No process has this number: systems count no further than to 2^22. */
+export const deadPid = 2 ** 22 + 1;
 
 /** Makes what this process left under its number the leavings of one that is gone. */
 export function disownFiles(path: string, rename: FileCalls['rename'] = renameSync): void {
@@ -143,7 +142,7 @@ function settingsWith(candles: string): Promise<Settings> {
   const settings = loadSettings({
     env: { ODDSLAKE_BASE_URL: 'https://box.test', ODDSLAKE_API_KEY: 'sandbox-key' },
     ...{ cwd: tmpdir(), output: join(tmpdir(), 'unused') },
-    set: [...pace, 'archive.parts=2', `archive.candles=${candles}`],
+    set: [...pace, 'source.first_lookback_days=1', 'archive.parts=2', `archive.candles=${candles}`],
   });
   loaded.set(candles, settings);
   return settings;

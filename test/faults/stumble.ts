@@ -26,9 +26,10 @@ export async function stumble(story: Story, draw: Draw): Promise<void> {
   const turns = 1 + draw.below(faultsMax);
   for (let turn = 1; turn <= turns; turn++) {
     const planned = { at: 1 + draw.below(story.calls.length), kind: draw.one(faultKinds) };
-    const { kept, ended, struck, isDead } = await runInto(story, place, planned, power, turn);
+    const left = await runInto(story, place, planned, power, turn);
+    const { kept, struck, isDead } = left;
     told.push(`${planned.kind} at ${planned.at} (${struck ?? 'none'})`);
-    if (!isDead) expectSaid(ended, told.join(', '));
+    expectSaid(left, planned.kind, told.join(', '));
     if (isDead && draw.chance(0.7)) {
       const loss = draw.one(['vanished', 'names', 'some'] as const);
       told.push(`power cut: ${loss}`);

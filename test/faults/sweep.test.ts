@@ -10,12 +10,12 @@ const ground = startGround();
 afterAll(() => ground.clear());
 
 describe('after any one fault, at any call that changes something, one more run makes the archive whole', () => {
-  test.each(flows)('$name', async (flow) => {
+  test.each(flows)('$name', { timeout: searchMsMax }, async (flow) => {
     const story = await tellStory(flow, ground);
-    const { faults, reopened, harmless } = await sweep(story);
+    const { faults, reopened } = await sweep(story);
     console.log(`${flow.name}: ${story.calls.length} points, ${faults} faults, ${reopened} different leavings`);
-    if (harmless.size > 0) console.log(`${flow.name}, of no matter: ${[...harmless].join(', ')}`);
-    expect(faults).toBeGreaterThan(3 * story.calls.length);
+    // To every call at least a crash and an error.
+    expect(faults).toBeGreaterThanOrEqual(2 * story.calls.length);
   });
 });
 
