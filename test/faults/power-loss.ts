@@ -169,18 +169,28 @@ const newFile = (): FileNode => ({ pieces: [], synced: new Uint8Array(), isSynce
 
 const bytesOf = ({ pieces }: FileNode): Uint8Array => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces));
 
-function scanned(path: string): FolderNode {
+/** `known`: files by their inodes, since one may have several names. */
+function scanned(path: string, known = new Map<number, FileNode>()): FolderNode {
   const names = new Map<string, Node>();
   for (const entry of readdirSync(path, { withFileTypes: true })) {
     const at = join(path, entry.name);
-    if (entry.isDirectory()) names.set(entry.name, scanned(at));
+    if (entry.isDirectory()) names.set(entry.name, scanned(at, known));
     else if (!isForeign(entry.name)) {
-      const bytes = readFileSync(at);
-      names.set(entry.name, { pieces: [bytes], synced: bytes, isSynced: true, hasFailed: false });
+      const { ino } = lstatSync(at);
+      const node = known.get(ino) ?? durableFile(readFileSync(at));
+      known.set(ino, node);
+      names.set(entry.name, node);
     }
   }
   return { names, synced: new Map(names), pending: [] };
 }
+
+const durableFile = (bytes: Uint8Array): FileNode => ({
+  pieces: [bytes],
+  synced: bytes,
+  isSynced: true,
+  hasFailed: false,
+});
 
 function unsynced(node: Node): boolean {
   if (!isFolder(node)) return !node.isSynced;
