@@ -51,8 +51,21 @@ export function diskOver(calls: FileCalls): Disk {
   function writeWhole(file: number, piece: Uint8Array): void {
     for (let at = 0; at < piece.length; ) at += calls.write(file, piece.subarray(at));
   }
+  /** An empty one may be what a killed process made and did not sync: nothing is put into one before its name is durable. */
+  function syncEmpty(path: string): void {
+    if (readdirSync(path).length > 0) return;
+    try {
+      syncFolder(dirname(path));
+    } catch (error) {
+      // Where we may not even look, we have made nothing.
+      if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error;
+    }
+  }
   function makeFolder(path: string): void {
-    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) return;
+    if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+      syncEmpty(path);
+      return;
+    }
     makeFolder(dirname(path));
     try {
       calls.makeFolder(path);
@@ -150,6 +163,13 @@ function explain<T>(doing: string, path: string, work: () => T): T {
       throw new OddslakeError(
         exitCodes.unexpected,
         `The disk is full: could not ${doing} ${path}. Free some space and run again; nothing that was accepted is lost.`,
+        { cause: error },
+      );
+    }
+    if (code === 'EIO') {
+      throw new OddslakeError(
+        exitCodes.unexpected,
+        `The disk failed: could not ${doing} ${path}. Check the disk and run again; nothing that was accepted is lost.`,
         { cause: error },
       );
     }

@@ -41,14 +41,17 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
   const draft = draftOf(target, options.id);
   // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
   const pinned = pin(archive, datasetNames, `${options.id}-snapshot`);
+  let made = draft;
   try {
     const copied = await fill(archive, pinned, draft, options);
     moveIntoPlace(disk, draft, target);
+    made = target;
+    disk.syncFolder(dirname(target));
     const files = allFiles(pinned.manifest);
     const { bytes } = totalsOf(files);
     return { folder: target, generation: pinned.manifest.generation, files: files.length, bytes, copied };
   } catch (error) {
-    disk.remove(draft);
+    disk.remove(made);
     throw error;
   } finally {
     pinned.release();
@@ -136,5 +139,4 @@ function moveIntoPlace(disk: Disk, draft: string, target: string): void {
       throw new UsageError(`${target} was filled by somebody else meanwhile.`, { cause: error });
     throw error;
   }
-  disk.syncFolder(dirname(target));
 }

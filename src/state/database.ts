@@ -19,10 +19,17 @@ export interface Database {
 
 export type OpenDatabase = (path: string, busyMsMax: number) => Database;
 
-/** Opens a database in WAL mode with full sync; `busyMsMax` bounds the wait for another process's short write. */
-export function openDatabase(path: string, busyMsMax: number): Database {
+/**
+ * Opens a database in WAL mode with full sync; `busyMsMax` bounds the wait for another process's short write.
+ * @param connect makes the connection; node:sqlite's own where it is not given
+ */
+export function openDatabase(
+  path: string,
+  busyMsMax: number,
+  connect: (path: string) => DatabaseSync = (at) => new DatabaseSync(at),
+): Database {
   const db = explain(path, () => {
-    const opened = new DatabaseSync(path);
+    const opened = connect(path);
     opened.exec(`pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = full;`);
     return opened;
   });
@@ -73,6 +80,7 @@ export function openDatabase(path: string, busyMsMax: number): Database {
 const fullCode = 13;
 const busyCode = 5;
 const readOnlyCode = 8;
+const ioCode = 10;
 const cannotOpenCode = 14;
 const corruptCodes = new Set([11, 26]);
 
@@ -92,6 +100,13 @@ function explain<T>(path: string, work: () => T): T {
       throw new OddslakeError(exitCodes.busy, `Another process holds ${path} for too long. Try again later.`, {
         cause: error,
       });
+    }
+    if (code === ioCode) {
+      throw new OddslakeError(
+        exitCodes.unexpected,
+        `The disk failed: ${path} could not be read or written (${(error as Error).message}). Check the disk and run again; what was accepted before is kept.`,
+        { cause: error },
+      );
     }
     if (code === readOnlyCode || code === cannotOpenCode) {
       throw new OddslakeError(

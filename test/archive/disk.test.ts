@@ -1,0 +1,76 @@
+import { existsSync, mkdirSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { diskOver } from '../../src/archive/disk.ts';
+import { takeSnapshot } from '../../src/archive/snapshot.ts';
+import { openDatabase } from '../../src/state/database.ts';
+import { faultDatabase } from '../faults/fault-database.ts';
+import { faultCalls } from '../faults/fault-disk.ts';
+import { startFaults } from '../faults/fault-points.ts';
+import { powerModel } from '../faults/power-loss.ts';
+import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
+
+describe('a folder', () => {
+  test('that a killed process made and did not sync is durable before anything is put into it', () => {
+    const root = scratchFolder();
+    const power = powerModel(root);
+    power.calls.makeFolder(join(root, 'day'));
+    const disk = diskOver(power.calls);
+    disk.makeFolder(join(root, 'day'));
+    disk.write(join(root, 'day/part'), Buffer.from('ticks'));
+    disk.syncFolder(join(root, 'day'));
+    const after = join(scratchFolder(), 'after');
+    power.cut(after, 'vanished');
+    expect(existsSync(join(after, 'day/part'))).toBe(true);
+  });
+
+  test('with something in it is not synced again', () => {
+    const root = scratchFolder();
+    mkdirSync(join(root, 'day/part'), { recursive: true });
+    const faults = startFaults();
+    const disk = diskOver(faultCalls(faults, powerModel(root).calls));
+    disk.makeFolder(join(root, 'day'));
+    expect(faults.calls).toEqual([]);
+    disk.makeFolder(join(root, 'day/part'));
+    expect(faults.calls).toEqual(['fsync day']);
+  });
+});
+
+describe('a disk that fails', () => {
+  test.each([
+    ['EIO', /^The disk failed: could not write .*file\. Check the disk and run again; nothing .* is lost\.$/],
+    ['ENOSPC', /^The disk is full: could not write .*file\. Free some space and run again; nothing .* is lost\.$/],
+  ] as const)('with %s is told as such', (kind, sentence) => {
+    const root = scratchFolder();
+    const disk = diskOver(faultCalls(startFaults({ at: 2, kind }), powerModel(root).calls));
+    const write = () => disk.write(join(root, 'file'), Buffer.from('ticks'));
+    expect(write).toThrow(expect.objectContaining({ exitCode: 1, message: expect.stringMatching(sentence) }));
+  });
+
+  test('below the state database is told as such', () => {
+    const path = join(scratchFolder(), 'state.sqlite');
+    openDatabase(path, 1000).close();
+    const db = faultDatabase(startFaults({ at: 3, kind: 'EIO' }))(path, 1000);
+    const message = expect.stringMatching(/^The disk failed: .*state\.sqlite could not be read or written \(disk I\/O/);
+    expect(() => db.script('create table t (x)')).toThrow(expect.objectContaining({ exitCode: 1, message }));
+    db.close();
+  });
+
+  test('at the very end of a snapshot leaves nothing of it', async () => {
+    const archive = opened();
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    await publishNow(archive);
+    const beside = scratchFolder();
+    const counted = startFaults();
+    const calls = powerModel(beside).calls;
+    const take = (faults: typeof counted, name: string) =>
+      takeSnapshot({ ...archive, disk: diskOver(faultCalls(faults, calls)) }, join(beside, name), { id: name });
+    // The first one makes folders that the next ones find.
+    await take(startFaults(), 'first');
+    await take(counted, 'whole');
+    const at = counted.calls.lastIndexOf(`fsync ${basename(beside)}`) + 1;
+    await expect(take(startFaults({ at, kind: 'EIO' }), 'broken')).rejects.toThrow('The disk failed');
+    expect(existsSync(join(beside, 'whole/manifest.json'))).toBe(true);
+    expect(existsSync(join(beside, 'broken'))).toBe(false);
+  });
+});

@@ -1,0 +1,90 @@
+import { copyFileSync, existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
+import { type OpenDatabase, openDatabase } from '../../src/state/database.ts';
+import { stateFile } from '../../src/state/state.ts';
+import type { Faults } from './fault-points.ts';
+
+const errcodes = { ENOSPC: 13, EIO: 778 } as const;
+const words = { ENOSPC: 'database or disk is full', EIO: 'disk I/O error' } as const;
+
+/** As node:sqlite throws it. */
+const sqliteError = (code: keyof typeof errcodes): Error =>
+  Object.assign(new Error(words[code]), {
+    code: 'ERR_SQLITE_ERROR',
+    errcode: errcodes[code],
+    errstr: words[code],
+  });
+
+/**
+ * The state database over connections that a fault strikes: what it begins, commits, runs and sets up are points, one
+ * for one. `onChange` is told of the connection whenever something has become durable.
+ */
+export function faultDatabase(faults: Faults, onChange: (db: DatabaseSync) => void = () => {}): OpenDatabase {
+  class Connection extends DatabaseSync {
+    readonly #strike = <T>(name: string, work: () => T): T =>
+      faults.point({
+        name,
+        work: () => {
+          const result = work();
+          if (!this.isTransaction) onChange(this);
+          return result;
+        },
+        takesSpace: true,
+        failure: (code) => {
+          // SQLite rolls back by itself what it can no longer write.
+          if (code === 'EIO' && this.isTransaction) super.exec('rollback');
+          return sqliteError(code);
+        },
+      });
+
+    override exec(sql: string): void {
+      // Nothing of either can fail that is not on the disk already.
+      if (sql === 'begin') super.exec(sql);
+      else if (sql === 'rollback') {
+        if (!faults.isDead) super.exec(sql);
+      } else this.#strike(nameOf(sql), () => super.exec(sql));
+    }
+
+    override prepare(sql: string): StatementSync {
+      const statement = super.prepare(sql);
+      const run = statement.run.bind(statement);
+      statement.run = ((...values: SQLInputValue[]) => this.#strike(nameOf(sql), () => run(...values))) as typeof run;
+      return statement;
+    }
+
+    override close(): void {
+      // Whatever a transaction had not committed stays so.
+      if (this.isOpen) super.close();
+    }
+  }
+  return (path, busyMsMax) =>
+    openDatabase(path, busyMsMax, (at) => faults.point({ ...opening, work: () => new Connection(at) }));
+}
+
+const opening = { name: 'sql open', takesSpace: true, failure: sqliteError };
+
+const nameOf = (sql: string): string => `sql ${sql.trim().split(/\s+/).slice(0, 3).join(' ')}`;
+
+const endings = ['', '-wal', '-journal'];
+
+/** Copies the state database of an archive's private folder as a kill or a power cut at this moment would leave it. */
+export function copyState(fromPrivate: string, toPrivate: string): void {
+  for (const ending of endings) {
+    const at = stateFile(fromPrivate) + ending;
+    if (existsSync(at)) copyFileSync(at, stateFile(toPrivate) + ending);
+    else rmSync(stateFile(toPrivate) + ending, { force: true });
+  }
+  // It is made anew from the log; one of another moment would lie.
+  rmSync(`${stateFile(toPrivate)}-shm`, { force: true });
+}
+
+/** Makes whatever this process began in a state the work of one that is gone, as it is after a crash. */
+export function disown(root: string, deadPid: number): void {
+  const path = stateFile(join(root, '.oddslake'));
+  if (!existsSync(path)) return;
+  const db = new DatabaseSync(path);
+  if (db.prepare("select 1 from sqlite_master where name = 'runs'").get() !== undefined)
+    db.prepare('update runs set pid = ? where pid = ?').run(deadPid, process.pid);
+  db.close();
+}

@@ -1,0 +1,220 @@
+import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { job as importJob } from '../../jobs/import.ts';
+import { job as publishJob } from '../../jobs/publish.ts';
+import { booksStep } from '../../src/app/books-step.ts';
+import type { Context } from '../../src/app/context.ts';
+import { lingerRules, namedSymbols, openConfiguredArchive, runJob } from '../../src/app/run.ts';
+import { marketsStep, publishStep, ticksStep } from '../../src/app/steps.ts';
+import { exitCodeOfError, sentence } from '../../src/app/summary.ts';
+import { type Archive, openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { requireWritable } from '../../src/archive/export-file.ts';
+import { publish } from '../../src/archive/publish.ts';
+import { takeSnapshot } from '../../src/archive/snapshot.ts';
+import { sideOf } from '../../src/core/book.ts';
+import type { CandleInterval } from '../../src/core/candles.ts';
+import { writeExport } from '../../src/reading/export.ts';
+import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { appendBooks } from '../../src/state/journal-books.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
+import { turnedBack } from '../archive/older.ts';
+import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
+import { archiveOf, contextIn, type Parts, privateOf } from './place.ts';
+import { sandboxWire } from './sandbox-wire.ts';
+
+/** How a command ended. */
+export interface Ended {
+  readonly exitCode: number;
+  /** The sentence of what ended it early; null where nothing did. */
+  readonly error: string | null;
+}
+
+/** Something that is done to an archive, from its first change to its last. */
+export interface Flow {
+  readonly name: string;
+  /** Makes what is there before; the folder is there and empty. */
+  prepare(place: string): Promise<void>;
+  run(parts: Parts): Promise<Ended>;
+  /** What is done after a fault, as the next command; the same again where it is not given. */
+  again?(parts: Parts): Promise<Ended>;
+}
+
+const symbols = ['AAA', 'Ünï 🚀'];
+const ticksOf = (symbol: string, from: number, p: number) =>
+  Array.from({ length: 10 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
+
+async function inArchive(place: string, work: (archive: Archive) => void | Promise<void>): Promise<void> {
+  const root = archiveOf(place);
+  const given = {
+    root,
+    create: true,
+    upstream: 'https://box.test',
+    parts: 2,
+    writer: 'oddslake test',
+    settleMs: hourMs,
+  };
+  const archive = openArchive(given, systemDisk);
+  try {
+    await work(archive);
+  } finally {
+    archive.close();
+  }
+}
+
+/** One published generation. */
+const published = (place: string, candles: readonly CandleInterval[] = ['1h']): Promise<void> =>
+  inArchive(place, async (archive) => {
+    append(archive, ...symbols.map((symbol) => answer(symbol, ticksOf(symbol, day0, 10), { runId: 'first' })));
+    await publishNow(archive, now, 'first', { candles });
+  });
+
+/** And a journal of everything there is, which changes its day and adds one. */
+async function journaled(place: string): Promise<void> {
+  await published(place);
+  await inArchive(place, (archive) => {
+    const again = symbols.flatMap((symbol) => [
+      answer(symbol, ticksOf(symbol, day0 + 10 * hourMs, 20), { runId: 'second', observedAt: now + 1 }),
+      answer(symbol, ticksOf(symbol, day0, 11), { runId: 'second', observedAt: now + 2 }),
+    ]);
+    append(archive, ...again);
+    const markets = symbols.map((symbol) => market(symbol));
+    archive.state.db.transaction(() => {
+      appendMarkets(archive.state, { runId: 'second', observedAt: now, markets }, [{ reason: 'no id', raw: '{}' }]);
+      observeMarkets(archive.state.db, markets, now, true);
+    });
+    const book = { t: day0, bids: sideOf([{ price: 0.4, quantity: 1 }], 'highest'), asks: sideOf([], 'lowest') };
+    const told = { runId: 'second', observedAt: day0, snapshots: [book], rejected: [], understood: true };
+    appendBooks(archive.state, [{ symbol: 'AAA', ...told }]);
+  });
+}
+
+const openWire = sandboxWire(
+  { markets: 1, ticksPerDay: 8, lifeDaysMax: 5, epochMs: now - 40 * 24 * hourMs, nowMs: now },
+  now,
+);
+
+/** A poll of everything as far as the journal; with `publishes` the whole of it. */
+const poll =
+  (publishes: boolean) =>
+  async (parts: Parts): Promise<Ended> => {
+    const context = await contextIn({ ...parts, openWire });
+    const { exit_code: exitCode, error } = await runJob(context, 'nightly', { upstream: true }, async (run) => {
+      await marketsStep(run);
+      await ticksStep(run, now, []);
+      await booksStep(run, []);
+      if (publishes) await publishStep(run);
+    });
+    return { exitCode, error };
+  };
+
+const publishing = async (parts: Parts): Promise<Ended> => {
+  const summary = await publishJob.run(await contextIn(parts), undefined);
+  return { exitCode: summary.exit_code, error: summary.error };
+};
+
+/** A command over an open archive, which ends as the launcher ends it. */
+async function over(parts: Parts, work: (archive: Archive, context: Context) => Promise<unknown>): Promise<Ended> {
+  try {
+    const context = await contextIn(parts);
+    const archive = openConfiguredArchive(context, false);
+    try {
+      await work(archive, context);
+    } finally {
+      archive.close();
+    }
+    return { exitCode: 0, error: null };
+  } catch (error) {
+    return { exitCode: exitCodeOfError(error, false), error: sentence(error) };
+  }
+}
+
+const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
+
+/** Every flow that changes an archive or makes something of it: a new one stands here, and is swept. */
+export const flows: readonly Flow[] = [
+  { name: 'first poll', prepare: async () => {}, run: poll(false), again: poll(true) },
+  { name: 'poll', prepare: published, run: poll(false), again: poll(true) },
+  { name: 'publish', prepare: journaled, run: publishing },
+  { name: 'candles', prepare: published, run: (parts) => publishing({ ...parts, candles: '1h,1d' }) },
+  {
+    name: 'export',
+    async prepare(place) {
+      await published(place);
+      mkdirSync(join(place, 'beside'));
+      writeFileSync(join(place, 'beside/ticks.csv'), 'one that was there\n');
+    },
+    run: (parts) =>
+      over(parts, async (archive, context) => {
+        const file = requireWritable(archive.disk, archive.layout.root, join(parts.place, 'beside/ticks.csv'));
+        const asked = { file, format: 'csv', dataset: 'ticks', symbols: [], from: null, to: null } as const;
+        await writeExport(archive, asked, { ...context, progress: () => {} });
+      }),
+  },
+  {
+    name: 'folder of exports',
+    prepare: published,
+    run: (parts) => over(parts, async (archive) => placeOf(archive, () => 0.5)),
+  },
+  {
+    name: 'snapshot',
+    async prepare(place) {
+      await published(place);
+      mkdirSync(join(place, 'beside'));
+    },
+    run: (parts) =>
+      over(parts, (archive, context) =>
+        takeSnapshot(archive, snapshotOf(parts.place), { id: 'x', signal: context.signal }),
+      ),
+    again: (parts) =>
+      over(parts, async (archive) => {
+        // One that is there is whole, and refused as a target: whoever keeps it sees to its name.
+        const isThere = readdirSync(join(parts.place, 'beside')).includes('snapshot');
+        if (isThere) parts.disk.syncFolder(join(parts.place, 'beside'));
+        else await takeSnapshot(archive, snapshotOf(parts.place), { id: 'y' });
+      }),
+  },
+  {
+    name: 'rebuild',
+    async prepare(place) {
+      await published(place);
+      rmSync(privateOf(place), { recursive: true });
+    },
+    run: publishing,
+  },
+  {
+    name: 'upgrade',
+    async prepare(place) {
+      await published(place);
+      turnedBack(archiveOf(place));
+    },
+    run: (parts) =>
+      over(parts, (archive, context) =>
+        publish(archive, {
+          ...{ runId: 'upgrade', clock: context.clock, waitMs: 0, named: namedSymbols(context), upgrades: true },
+          ...{ rules: lingerRules(context), candles: context.settings.archive.candles },
+        }),
+      ),
+  },
+  {
+    name: 'import',
+    async prepare(place) {
+      await published(place);
+      mkdirSync(join(place, 'input'));
+      for (const symbol of symbols) {
+        const ticks = ticksOf(symbol, day0 + hourMs / 2, 30).map(([t, p]) => ({ t, p }));
+        const page = { symbol, count: ticks.length, from: day0, to: day0 + 20 * hourMs, generated_at: now, ticks };
+        const path = join(place, `input/${symbol.length}.json`);
+        writeFileSync(path, JSON.stringify(page));
+        utimesSync(path, now / 1000, now / 1000);
+      }
+    },
+    async run(parts) {
+      const context = await contextIn(parts);
+      const flags = { dataset: null, format: null, zone: null, covers: null, preferred: false };
+      const summary = await importJob.run(context, { paths: [join(parts.place, 'input')], ...flags });
+      return { exitCode: summary.exit_code, error: summary.error };
+    },
+  },
+];

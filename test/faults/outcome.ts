@@ -1,0 +1,98 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { stateFile } from '../../src/state/state.ts';
+import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
+
+// What a place holds in the end, and what it must hold at any moment.
+
+/** What was accepted: the same before a process died and after. */
+export interface Kept {
+  readonly generation: number;
+  readonly journaled: number;
+}
+
+const noneKept: Kept = { generation: 0, journaled: 0 };
+
+export function keptBy(db: DatabaseSync): Kept {
+  if (db.prepare("select 1 from sqlite_master where name = 'journal_ticks'").get() === undefined) return noneKept;
+  const generation = db.prepare("select value from meta where key = 'generation'").get()?.value ?? 0;
+  const journaled = db.prepare('select coalesce(sum(n), 0) as n from journal_ticks').get()!.n;
+  return { generation: Number(generation), journaled: Number(journaled) };
+}
+
+export function keptIn(place: string): Kept {
+  const path = stateFile(privateOf(place));
+  if (!existsSync(path)) return noneKept;
+  const db = new DatabaseSync(path);
+  try {
+    return keptBy(db);
+  } finally {
+    db.close();
+  }
+}
+
+/** sha256 of the Parquet files that a glob would find, by path. */
+export const globbed = (place: string): Map<string, string> =>
+  new Map(
+    existsSync(archiveOf(place))
+      ? filesBelow(archiveOf(place))
+          .filter((path) => !path.startsWith('.oddslake') && path.endsWith('.parquet'))
+          .map((path) => [path, hashOf(join(archiveOf(place), path))])
+      : [],
+  );
+
+/** What of the files at the root may differ: they tell of generations, of which a broken run can make one more. */
+const texts = /(^|\/)(manifest\.json|SHA256SUMS|README\.md|views\.sql)$/;
+
+/** All that must be the same after a fault and one more run as if there had been none. */
+export async function outcomeOf(place: string, runs: readonly string[]): Promise<Record<string, unknown>> {
+  const paths = filesBelow(place).filter(
+    (path) => !path.startsWith('archive/.oddslake/') && !path.startsWith('input/'),
+  );
+  const files = Object.fromEntries(paths.map((path) => [path, texts.test(path) ? '' : hashOf(join(place, path))]));
+  const root = archiveOf(place);
+  const given = { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 0 };
+  const archive = openArchive(given, systemDisk);
+  try {
+    const { db } = archive.state;
+    const counts = db.all<{ run_id: string; fetched: number; sum: number; journaled: number }>(
+      `select run_id, fetched, accepted, duplicates, conflicts,
+         accepted + duplicates + conflicts + quarantined + (select coalesce(sum(n), 0) from journal_ticks k join journal j
+           on j.id = k.record_id where j.run_id = runs.run_id) as sum from runs`,
+    );
+    const rows = archive.manifest().datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
+    return {
+      files,
+      counts: counts.filter((run) => runs.includes(run.run_id)),
+      unbalanced: counts.filter(({ fetched, sum }) => fetched !== sum),
+      symbols: db.all('select symbol, ticks, first_tick, last_tick from symbols'),
+      segments: db.all('select * from segments'),
+      contested: db.all('select * from contested'),
+      quarantine: quarantined(root),
+      findings: (await verify(archive, null)).findings,
+      journaled: keptIn(place).journaled,
+      uncounted: rows - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
+      open: db.all('select generation from intents'),
+    };
+  } finally {
+    archive.close();
+  }
+}
+
+export const runsIn = (place: string): string[] => {
+  if (!existsSync(stateFile(privateOf(place)))) return [];
+  const db = new DatabaseSync(stateFile(privateOf(place)));
+  const runs = db.prepare('select run_id from runs').all();
+  db.close();
+  return runs.map(({ run_id }) => String(run_id));
+};
+
+function quarantined(root: string): string[] {
+  const folder = join(root, '.oddslake/quarantine');
+  if (!existsSync(folder)) return [];
+  return filesBelow(folder).flatMap((path) => readFileSync(join(folder, path), 'utf8').trimEnd().split('\n'));
+}

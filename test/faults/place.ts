@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto';
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Context } from '../../src/app/context.ts';
+import type { Disk } from '../../src/archive/disk.ts';
+import type { FileCalls } from '../../src/archive/file-calls.ts';
+import type { Clock } from '../../src/core/clock.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import type { Settings } from '../../src/settings/settings.ts';
+import type { OpenDatabase } from '../../src/state/database.ts';
+import type { OpenWire } from '../../src/upstream/wire.ts';
+
+// A place is a folder with an archive in it and whatever belongs to the flow beside it: what it reads, what it makes.
+
+export const archiveOf = (place: string): string => join(place, 'archive');
+export const privateOf = (place: string): string => join(place, 'archive/.oddslake');
+
+/** Memory where there is such a folder: a sync costs nothing there. */
+const base = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+export interface Ground {
+  /** A path for a new place; all of them go with `clear`. */
+  fresh(): string;
+  drop(place: string): void;
+  clear(): void;
+}
+
+export function startGround(): Ground {
+  const root = mkdtempSync(join(base, 'oddslake-faults-'));
+  let made = 0;
+  return {
+    fresh: () => join(root, String(++made)),
+    drop: (place) => rmSync(place, { recursive: true, force: true }),
+    clear: () => rmSync(root, { recursive: true, force: true }),
+  };
+}
+
+export function copyTree(from: string, to: string): void {
+  mkdirSync(to);
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [a, b] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.isDirectory()) copyTree(a, b);
+    else copyFileSync(a, b);
+  }
+}
+
+/** Every file below, sorted; folders that are empty with a slash at the end. */
+export function filesBelow(root: string, below = ''): string[] {
+  const names = readdirSync(join(root, below)).sort();
+  if (names.length === 0 && below !== '') return [`${below}/`];
+  return names.flatMap((name) => {
+    const path = below === '' ? name : `${below}/${name}`;
+    return lstatSync(join(root, path)).isDirectory() ? filesBelow(root, path) : [path];
+  });
+}
+
+/** Of a file; none of an empty folder. */
+export const hashOf = (path: string): string =>
+  path.endsWith('/') ? '' : createHash('sha256').update(readFileSync(path)).digest('hex');
+
+/** No process has this number: systems count no further than to 2^22. */
+export const deadPid = 2 ** 22 + 1;
+
+/** Makes what this process left under its number the leavings of one that is gone. */
+export function disownFiles(path: string, rename: FileCalls['rename'] = renameSync): void {
+  for (const name of readdirSync(path)) {
+    const at = join(path, name);
+    const other = name.replace(new RegExp(`(^|-)${process.pid}-`), `$1${deadPid}-`);
+    if (other !== name) rename(at, join(path, other));
+    if (lstatSync(join(path, other)).isDirectory()) disownFiles(join(path, other), rename);
+  }
+}
+
+/** A wall clock that stands. Waits of less than a second are over at once, longer ones last until they are aborted. */
+export function standingClock(nowMs: number): Clock {
+  let monotonicMs = 0;
+  return {
+    nowMs: () => nowMs,
+    monotonicMs: () => monotonicMs,
+    async sleep(ms, signal) {
+      if (ms >= 1000) {
+        await new Promise((_, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason), { once: true });
+        });
+      }
+      monotonicMs += ms;
+      await new Promise((resolve) => setImmediate(resolve));
+      signal?.throwIfAborted();
+    },
+  };
+}
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const loaded = new Map<string, Promise<Settings>>();
+
+export interface Parts {
+  readonly place: string;
+  readonly disk: Disk;
+  readonly openDatabase: OpenDatabase | undefined;
+  readonly nowMs: number;
+  readonly openWire?: OpenWire;
+  /** Tells the runs of one place apart. */
+  readonly turn: number;
+  /** `archive.candles`. */
+  readonly candles?: string;
+}
+
+/** What a command sees that runs in this place. */
+export async function contextIn({
+  place,
+  disk,
+  openDatabase,
+  nowMs,
+  openWire,
+  turn,
+  candles,
+}: Parts): Promise<Context> {
+  const settings = await settingsWith(candles ?? '1h');
+  return {
+    settings: { ...settings, archive: { ...settings.archive, output: archiveOf(place) } },
+    ...{ clock: standingClock(nowMs), log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
+    ...{ strict: false, mayCreate: true, disk, openDatabase, openWire, random: () => (turn % 1000) / 1000 },
+    startDisplay: async () => ({ update: () => {}, stop: () => {} }),
+  };
+}
+
+function settingsWith(candles: string): Promise<Settings> {
+  const known = loaded.get(candles);
+  if (known !== undefined) return known;
+  const pace = ['upstream.requests_per_second=1000', 'upstream.concurrency=1'];
+  const settings = loadSettings({
+    env: { ODDSLAKE_BASE_URL: 'https://box.test', ODDSLAKE_API_KEY: 'sandbox-key' },
+    ...{ cwd: tmpdir(), output: join(tmpdir(), 'unused') },
+    set: [...pace, 'source.first_lookback_days=1', 'archive.parts=2', `archive.candles=${candles}`],
+  });
+  loaded.set(candles, settings);
+  return settings;
+}

@@ -1,0 +1,31 @@
+import { afterAll, describe, expect, test } from 'vitest';
+import { flows } from './flows.ts';
+import { startGround } from './place.ts';
+import { drawFrom, search, searchMsMax } from './seeds.ts';
+import { type Story, tellStory } from './story.ts';
+import { stumble } from './stumble.ts';
+import { sweep } from './sweep.ts';
+
+const ground = startGround();
+afterAll(() => ground.clear());
+
+describe('after any one fault, at any call that changes something, one more run makes the archive whole', () => {
+  test.each(flows)('$name', { timeout: searchMsMax }, async (flow) => {
+    const story = await tellStory(flow, ground);
+    const { faults, reopened } = await sweep(story);
+    console.log(`${flow.name}: ${story.calls.length} points, ${faults} faults, ${reopened} different leavings`);
+    // To every call at least a crash and an error.
+    expect(faults).toBeGreaterThanOrEqual(2 * story.calls.length);
+  });
+});
+
+test('after faults in a row, one more run makes the archive whole', { timeout: searchMsMax }, async () => {
+  const stories = new Map<string, Story>();
+  await search({ name: 'faults in a row', least: 100, share: 0.1 }, async (seed) => {
+    const draw = drawFrom(seed);
+    const flow = draw.one(flows);
+    const story = stories.get(flow.name) ?? (await tellStory(flow, ground));
+    stories.set(flow.name, story);
+    await stumble(story, draw);
+  });
+});

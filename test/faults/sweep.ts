@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { type FaultKind, faultKinds } from './fault-points.ts';
+import { copyTree, filesBelow, hashOf, privateOf } from './place.ts';
+import { type PowerModel, powerModel } from './power-loss.ts';
+import {
+  cutPower,
+  expectDone,
+  expectKept,
+  expectSaid,
+  expectWhole,
+  type KeptAt,
+  pretendGone,
+  runAgain,
+  runInto,
+  type Story,
+} from './story.ts';
+
+export interface Swept {
+  /** Faults that came to pass. */
+  readonly faults: number;
+  /** Different leavings of them that were opened anew. */
+  readonly reopened: number;
+}
+
+/** Lets every kind of fault strike every call of a flow, and looks at what each leaves. */
+export async function sweep(story: Story): Promise<Swept> {
+  const seen = new Set<string>();
+  let faults = 0;
+  const points = story.calls.length;
+  for (let at = 1; at <= points; at++) {
+    for (const kind of faultKinds) {
+      // Dying after a call is dying before the next.
+      if (kind === 'crash after' && at < points) continue;
+      // Left to the faults in a row: it is what EIO does, said in other words.
+      if (kind === 'ENOSPC once') continue;
+      if (await strike(story, at, kind, seen)) faults++;
+    }
+  }
+  return { faults, reopened: seen.size };
+}
+
+/** False where this fault does not fit this call. */
+async function strike(story: Story, at: number, kind: FaultKind, seen: Set<string>): Promise<boolean> {
+  const place = story.ground.fresh();
+  copyTree(story.before, place);
+  const power = powerModel(place);
+  const left = await runInto(story, place, { at, kind }, power);
+  const { kept, struck, isDead } = left;
+  const label = `${story.flow.name}: ${kind} at ${at} (${struck})`;
+  try {
+    if (struck === null) return false;
+    if (isDead) {
+      for (const loss of ['vanished', 'names', 'some'] as const) {
+        const after = cutPower(story, power, loss, at);
+        await lookAfter(story, seen, powerModel(after), kept, `${label}, power cut: ${loss}`);
+        story.ground.drop(after);
+      }
+    }
+    expectSaid(left, kind, label);
+    await lookAfter(story, seen, power, kept, label);
+    return true;
+  } finally {
+    story.ground.drop(place);
+  }
+}
+
+/** What must hold of a place as it was left, after the next command, and when then the power is cut. */
+async function lookAfter(
+  story: Story,
+  seen: Set<string>,
+  power: PowerModel,
+  kept: KeptAt,
+  label: string,
+): Promise<void> {
+  const key = leavings(story, power, kept);
+  if (seen.has(key)) return;
+  seen.add(key);
+  const place = power.root;
+  expectKept(story, place, kept, label);
+  pretendGone(place, power);
+  await expectDone(runAgain(story.flow, place, power), label);
+  await expectWhole(story, place, label);
+  const durable = cutPower(story, power, 'vanished');
+  expect(filesFor(durable), `${label}, then once more and a power cut`).toEqual(filesFor(place));
+  expect(existsSync(privateOf(durable)), label).toBe(true);
+  story.ground.drop(durable);
+}
+
+/** sha256 by path of what must not be lost, other than databases. */
+const filesFor = (place: string): Record<string, string> =>
+  Object.fromEntries(
+    filesBelow(place)
+      .filter((path) => !path.startsWith('archive/.oddslake/') || path.startsWith('archive/.oddslake/quarantine/'))
+      .map((path) => [path, hashOf(join(place, path))]),
+  );
+
+/** The same for what is the same to whoever opens it, now or after a power cut. */
+function leavings({ ground }: Story, power: PowerModel, kept: KeptAt): string {
+  const hash = createHash('sha256').update(JSON.stringify(kept));
+  const add = (root: string): void => {
+    for (const path of filesBelow(root)) {
+      // What is in the state follows from how often it has changed.
+      if (!path.includes('.sqlite')) hash.update(`${path} ${hashOf(join(root, path))}\n`);
+    }
+  };
+  add(power.root);
+  const durable = ground.fresh();
+  power.cut(durable, 'vanished');
+  hash.update('durable\n');
+  add(durable);
+  ground.drop(durable);
+  return hash.digest('hex');
+}
