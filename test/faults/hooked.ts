@@ -1,0 +1,65 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { access, type Ended, fixedNow, jobArgs, type Running, start } from '../e2e/lake.ts';
+import type { CallKind, KillHow, KillReport } from './kill-hook.ts';
+
+// The real program in processes of its own, with the hook in it that can kill it, and a clock that stands where the
+// sandbox's does.
+
+const hook = new URL('./kill-hook.ts', import.meta.url).href;
+/** So far behind the machine's clock the program's is: by it, the tests began when the sandbox's time is. */
+const clockBackMs = Date.now() - fixedNow;
+
+export const hookedNow = (): number => Date.now() - clockBackMs;
+
+/** A folder that goes with the test, in memory where the system has such a place: what SIGKILL leaves is the same. */
+export function scratch(): string {
+  const path = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'oddslake-faults-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+export interface Kill {
+  readonly of: CallKind;
+  readonly at: number;
+  readonly how: KillHow;
+}
+
+/** Flags by which one small archive is like the other, and every run makes its requests in the same order. */
+const settled = ['upstream.concurrency=1', 'source.first_lookback_days=2'].flatMap((set) => ['--set', set]);
+
+/** The arguments of a job on an archive. */
+export const hookedJob = (name: string, archive: string, ...flags: string[]): string[] =>
+  jobArgs(name, archive, ...settled, ...flags);
+
+export function startHooked(
+  args: readonly string[],
+  url: string,
+  more: Readonly<Record<string, string>> = {},
+): Running {
+  return start(args, {
+    ...access(url),
+    NODE_OPTIONS: `--import=${hook}`,
+    CLOCK_BACK: String(clockBackMs),
+    ...more,
+  });
+}
+
+/** Runs the program, killed at this call or left alone. `report`: a file for what the hook has to say. */
+export async function runHooked(
+  args: readonly string[],
+  url: string,
+  report: string,
+  kill?: Kill,
+): Promise<Ended & KillReport> {
+  rmSync(report, { force: true });
+  const ended = await startHooked(args, url, {
+    KILL_REPORT: report,
+    ...(kill !== undefined && { KILL_OF: kill.of, KILL_AT: String(kill.at), KILL_HOW: kill.how }),
+  }).ended;
+  const told = JSON.parse(readFileSync(report, 'utf8')) as KillReport;
+  // Not spread: the summary is read when it is asked for, and a process that was killed has none.
+  return Object.assign(ended, told);
+}
