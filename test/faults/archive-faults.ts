@@ -16,7 +16,7 @@ const rootNames = new Set([
   ...['ticks', 'symbols', 'markets', 'orderbooks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'],
 ]);
 
-const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
+export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
 /** What a reader who globs has to complain of, at any moment: a key twice, a part that is none, a file that is nobody's. */
 export function globFaults(archive: string): string[] {

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { access, type Ended, fixedNow, jobArgs, type Running, start } from '../e2e/lake.ts';
-import type { CallKind, KillHow, KillReport } from './kill-hook.ts';
+import { access, type Ended, fixedNow, jobArgs, type Running, start, until } from '../e2e/lake.ts';
+import type { CallKind, HaltHow, HaltReport } from './kill-hook.ts';
 
 // The real program in processes of its own, with the hook in it that can kill it, and a clock that stands where the
 // sandbox's does.
@@ -21,10 +21,10 @@ export function scratch(): string {
   return path;
 }
 
-export interface Kill {
+export interface Halt {
   readonly of: CallKind;
   readonly at: number;
-  readonly how: KillHow;
+  readonly how: HaltHow;
 }
 
 /** Flags by which one small archive is like the other, and every run makes its requests in the same order. */
@@ -52,14 +52,31 @@ export async function runHooked(
   args: readonly string[],
   url: string,
   report: string,
-  kill?: Kill,
-): Promise<Ended & KillReport> {
+  kill?: Halt,
+): Promise<Ended & HaltReport> {
   rmSync(report, { force: true });
-  const ended = await startHooked(args, url, {
-    KILL_REPORT: report,
-    ...(kill !== undefined && { KILL_OF: kill.of, KILL_AT: String(kill.at), KILL_HOW: kill.how }),
-  }).ended;
-  const told = JSON.parse(readFileSync(report, 'utf8')) as KillReport;
+  const ended = await startHooked(args, url, { HALT_REPORT: report, ...(kill && haltAt(kill)) }).ended;
   // Not spread: the summary is read when it is asked for, and a process that was killed has none.
-  return Object.assign(ended, told);
+  return Object.assign(ended, reportIn(report));
 }
+
+const haltAt = ({ of, at, how }: Halt): Record<string, string> => ({
+  ...{ HALT_OF: of, HALT_AT: String(at), HALT_HOW: how },
+});
+
+const reportIn = (path: string): HaltReport => JSON.parse(readFileSync(path, 'utf8')) as HaltReport;
+
+/** Starts the program and waits until it is stopped at this call, or over. */
+export async function startStopped(
+  args: readonly string[],
+  url: string,
+  report: string,
+  stop: Halt,
+): Promise<Running & HaltReport> {
+  rmSync(report, { force: true });
+  const running = startHooked(args, url, { HALT_REPORT: report, HALT_SIGNAL: 'SIGSTOP', ...haltAt(stop) });
+  await until(() => existsSync(report) || isOver(running), 60_000);
+  return { ...running, ...reportIn(report) };
+}
+
+export const isOver = ({ child }: Running): boolean => child.exitCode !== null || child.signalCode !== null;

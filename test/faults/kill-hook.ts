@@ -4,53 +4,66 @@ import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { isMainThread } from 'node:worker_threads';
 
 // Loaded into the real program by `node --import`, which knows nothing of it: it counts the calls by which files and
-// databases change, and at one of them ends the process with SIGKILL. The environment says at which:
-//   KILL_OF      which calls count: `file`, `state`, `rate`, `lock`; several with commas; all of them by default
-//   KILL_AT      the number of the call, from 1; 0 kills never
-//   KILL_HOW     `before` it, `after` it, or `half` way through a write (of any other call: before)
-//   KILL_REPORT  file for what it died at, or the counts of a process that ended by itself
+// databases change, and at one of them ends or stops the process. The environment says at which:
+//   HALT_OF      which calls count: `file`, `state`, `rate`, `lock`; several with commas; all of them by default
+//   HALT_AT      the number of the call, from 1; 0: none
+//   HALT_HOW     `before` it, `after` it, or `half` way through a write (of any other call: before)
+//   HALT_SIGNAL  SIGKILL by default; after SIGSTOP it goes on where it was once it gets SIGCONT
+//   HALT_REPORT  file for where it was halted, or the counts of a process that was not
+//   CALL_PAUSE   milliseconds to wait before every `file` call, so that others get in between
 //   CLOCK_BACK   milliseconds by which the program's clock is behind the machine's
 
 export type CallKind = 'file' | 'state' | 'rate' | 'lock';
-export type KillHow = 'before' | 'after' | 'half';
+export type HaltHow = 'before' | 'after' | 'half';
 
-export interface KillReport {
+export interface HaltReport {
   readonly counts: Readonly<Record<CallKind, number>>;
-  /** What it died at; null where it ended by itself. */
-  readonly died: string | null;
+  /** The call that it was halted at; null where it ended by itself. */
+  readonly halted: string | null;
 }
 
-const { KILL_OF = 'file,state,rate,lock', KILL_AT = '0', KILL_HOW = 'before', KILL_REPORT, CLOCK_BACK } = process.env;
-const counted = new Set(KILL_OF.split(','));
-const at = Number(KILL_AT);
+const { HALT_OF = 'file,state,rate,lock', HALT_AT = '0', HALT_HOW = 'before', HALT_REPORT } = process.env;
+const { HALT_SIGNAL = 'SIGKILL', CALL_PAUSE = '0', CLOCK_BACK } = process.env;
+const counted = new Set(HALT_OF.split(','));
+const at = Number(HALT_AT);
+const pauseMs = Number(CALL_PAUSE);
 const counts: Record<CallKind, number> = { file: 0, state: 0, rate: 0, lock: 0 };
 const usual = { ...fs };
 let n = 0;
 
-function report(died: string | null): void {
-  if (KILL_REPORT === undefined) return;
-  usual.writeFileSync(KILL_REPORT, JSON.stringify({ counts, died } satisfies KillReport));
+const wait = (ms: number): void => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+
+/** Whoever waits for the report finds it whole. */
+function report(halted: string | null): void {
+  if (HALT_REPORT === undefined) return;
+  usual.writeFileSync(`${HALT_REPORT}.next`, JSON.stringify({ counts, halted } satisfies HaltReport));
+  usual.renameSync(`${HALT_REPORT}.next`, HALT_REPORT);
 }
 
-function die(where: string): void {
+function halt(where: string): void {
   report(where);
-  process.kill(process.pid, 'SIGKILL');
-  // It comes when the system gives the process its turn: nothing more is to happen before.
-  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000);
+  process.kill(process.pid, HALT_SIGNAL);
+  // SIGKILL comes when the system gives the process its turn: nothing more is to happen before.
+  while (HALT_SIGNAL === 'SIGKILL') wait(1000);
 }
 
-/** Makes a call, unless it is the one to die at. */
-function call<T>(kind: CallKind, name: string, told: () => string, make: () => T, half?: () => void): T {
+/** Makes a call, and halts at it where it is the one. `half` makes its first half and gives back what makes the rest. */
+function call<T>(kind: CallKind, name: string, told: () => string, make: () => T, half?: () => () => T): T {
   counts[kind]++;
+  if (kind === 'file' && pauseMs > 0) wait(pauseMs);
   if (!counted.has(kind) || ++n !== at) return make();
   const where = (how: string): string => `${how} ${kind} call ${n}: ${name} ${told()}`;
-  if (KILL_HOW === 'half' && half !== undefined) {
-    half();
-    die(where('half way through'));
+  if (HALT_HOW === 'half' && half !== undefined) {
+    const rest = half();
+    halt(where('half way through'));
+    return rest();
   }
-  if (KILL_HOW !== 'after') die(where('before'));
+  if (HALT_HOW !== 'after') {
+    halt(where('before'));
+    return make();
+  }
   const result = make();
-  die(where('after'));
+  halt(where('after'));
   return result;
 }
 
@@ -83,7 +96,10 @@ function wrapFiles(): void {
     const make = () => usually.apply(self, args);
     // Standard output and error are nobody's archive.
     if (file <= 2 || !(bytes instanceof Uint8Array)) return make();
-    const half = () => void usual.writeSync(file, bytes.subarray(0, Math.floor(bytes.length / 2)));
+    const half = () => {
+      const written = usual.writeSync(file, bytes.subarray(0, Math.floor(bytes.length / 2)));
+      return () => written + usual.writeSync(file, bytes.subarray(written));
+    };
     return call('file', 'writeSync', () => `${bytes.length} bytes`, make, half);
   });
   syncBuiltinESMExports();
