@@ -18,22 +18,30 @@ const rootNames = new Set([
 
 export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-/** What a reader who globs has to complain of, at any moment: a key twice, a part that is none, a file that is nobody's. */
-export function globFaults(archive: string): string[] {
-  if (!existsSync(archive)) return [];
-  const strangers = [
+/** What a reader who globs sees at any moment: how many ticks, and what he has to complain of. */
+export interface Globbed {
+  readonly ticks: number;
+  readonly faults: readonly string[];
+}
+
+/** Looks for a key that is there twice, a part that is none, a file that is nobody's. */
+export function globbed(archive: string): Globbed {
+  if (!existsSync(archive)) return { ticks: 0, faults: [] };
+  const faults = [
     ...readdirSync(archive).filter((name) => !rootNames.has(name)),
     ...globSync('[!.]*/**/*', { cwd: archive, withFileTypes: true }).flatMap((entry) =>
       entry.isFile() && !/^part-\d\d\.parquet$/.test(entry.name) ? [join(entry.parentPath, entry.name)] : [],
     ),
   ].map((name) => `${name} is left behind`);
   try {
-    ticksOf(archive);
-    return strangers;
+    const ticks = [...ticksOf(archive).values()].reduce((sum, rows) => sum + rows.length, 0);
+    return { ticks, faults };
   } catch (error) {
-    return [...strangers, (error as Error).message];
+    return { ticks: 0, faults: [...faults, (error as Error).message] };
   }
 }
+
+export const globFaults = (archive: string): readonly string[] => globbed(archive).faults;
 
 /** Files that are not as the tree's own manifest says, and those that it does not name. */
 export function treeFaults(root: string): string[] {
@@ -102,10 +110,12 @@ export async function verified(archive: string): Promise<string[]> {
 /** The bytes that are to be the same whatever happened on the way, and which days are complete. */
 export const contentsOf = (archive: string): Contents => ({
   files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks'),
+  ticks: totalTicks(archive),
   days: manifestOf(archive).days,
 });
 
 export interface Contents {
   readonly files: Readonly<Record<string, string>>;
+  readonly ticks: number;
   readonly days: unknown;
 }

@@ -1,0 +1,251 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { takeWriteLock } from '../../src/state/lock.ts';
+import { systemClock } from '../../src/system.ts';
+import { access, type Ended, manifestOf, type Running, run, totalTicks, until } from '../e2e/lake.ts';
+import { type Contents, contentsOf, globFaults, verified } from './archive-faults.ts';
+import { begin, faultsOf, type Ground } from './ground.ts';
+import { hookedJob, isOver, startHooked, startStopped } from './hooked.ts';
+import { type Base, type Flow, flows, must, type Place } from './kill-flows.ts';
+import { type Generation, globUntil, type Reader, readers } from './race-readers.ts';
+import type { Draw } from './seeds.ts';
+
+// Several processes of the program started at once on one archive.
+
+export interface Race {
+  readonly name: string;
+  /** How often it is run, against the others. */
+  readonly weight: number;
+  run(ground: Ground, place: Place, draw: Draw): Promise<void>;
+}
+
+const flowOf = (name: string): Flow => flows.find((flow) => flow.name === name)!;
+const flow = (base: Base, ...args: [string, ...string[]]): Flow => ({
+  ...{ name: `${args[0]}, ${base}`, base },
+  args: ({ archive }) => hookedJob(args[0], archive, ...args.slice(1)),
+});
+
+const nightly = flowOf('next nightly');
+const backfill = flowOf('backfill');
+const importing = flowOf('import');
+const publish = flow('a day', 'publish');
+
+/** Milliseconds that a process waits before each of its calls on files, so that the others get in between. */
+const pauses = [0, 1, 3];
+
+/** `draw`: each pauses before its calls, by so much as it gives. */
+const startAll = ({ box }: Ground, place: Place, of: readonly Flow[], flags: readonly string[] = [], draw?: Draw) =>
+  of.map((one) => startHooked([...one.args(place), ...flags], box.url, { CALL_PAUSE: String(draw?.one(pauses) ?? 0) }));
+
+async function allDone(of: readonly Running[], codes: readonly number[] = [0]): Promise<Ended[]> {
+  const ended = await Promise.all(of.map((one) => one.ended));
+  for (const one of ended) must(one, codes);
+  return ended;
+}
+
+/** What is to be once everybody is through: all that was collected is published, once, and nothing else is there. */
+async function settledAs(ground: Ground, place: Place, of: readonly Flow[]): Promise<void> {
+  expect(await verified(place.archive)).toEqual([]);
+  expect(faultsOf(ground, place, of[0]!.base)).toEqual([]);
+  expect(contentsOf(place.archive)).toEqual(contentsIn((await ground.calm(of)).outcome));
+}
+
+const contentsIn = ({ files, ticks, days }: Contents): Contents => ({ files, ticks, days });
+
+/** Starts readers, at once; what they saw is judged when they have all ended. */
+function look(place: Place, of: readonly Reader[], known: readonly Generation[] | null) {
+  const running = of.map((reader, i) => ({ reader, id: String(i), ended: run(reader.args(place, String(i))) }));
+  return async (): Promise<number[]> => {
+    const generations: number[] = [];
+    for (const { reader, id, ended } of running) {
+      must(await ended, [0]);
+      const { generation, faults } = reader.judge(await ended, place, id, known);
+      expect(faults, reader.name).toEqual([]);
+      if (generation !== null) generations.push(generation);
+    }
+    return generations;
+  };
+}
+
+/** A number of different ones. */
+function some<T>(draw: Draw, of: readonly T[], n: number): T[] {
+  const left = [...of];
+  return Array.from({ length: n }, () => left.splice(draw.below(left.length), 1)[0]!);
+}
+
+const busy = /^Another run is writing this archive and .* s of waiting are over/;
+
+/** Four writers, and readers as soon as one of them publishes. */
+const writers: Race = {
+  ...{ name: 'writers', weight: 6 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'a day');
+    const of = [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])];
+    const running = startAll(ground, place, some(draw, of, 4), [], draw);
+    const globbing = globUntil(place.archive, () => running.every(isOver));
+    await until(() => existsSync(join(place.archive, '.oddslake', 'staging')) || running.every(isOver), 60_000);
+    const seen = look(place, some(draw, readers, 1), null);
+    await allDone(running);
+    await seen();
+    expect(await globbing).toEqual([]);
+    await settledAs(ground, place, [nightly, backfill, importing]);
+  },
+};
+
+const firsts = [
+  flow('new', 'nightly', '--date', '2025-06-14'),
+  flow('new', 'backfill', '--from', '2025-06-12', '--to', '2025-06-14', '--all-known'),
+  flow('new', 'markets'),
+] as const;
+
+/** The first starts of an archive. */
+const first: Race = {
+  ...{ name: 'first starts', weight: 3 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'new');
+    const running = startAll(ground, place, some(draw, [...firsts, firsts[0]], 4), [], draw);
+    const globbing = globUntil(place.archive, () => running.every(isOver));
+    await allDone(running);
+    expect(await globbing).toEqual([]);
+    await settledAs(ground, place, firsts);
+  },
+};
+
+/** `init` of one archive, by two configs of their own and two of one name: that one is written by one of them. */
+const inits: Race = {
+  ...{ name: 'inits', weight: 1 },
+  async run(ground, place) {
+    begin(ground, place, 'new');
+    const names = ['a.yaml', 'b.yaml', 'c.yaml', 'c.yaml'];
+    const ended = await Promise.all(
+      names.map((name) =>
+        run(['init', join(place.out, name), '--output', place.archive, '--name', 'box'], access(ground.box.url)),
+      ),
+    );
+    expect(ended.map(({ code }) => code).sort(), ended.map(({ stderr }) => stderr).join('')).toEqual([0, 0, 0, 2]);
+    const all = startAll(ground, place, firsts);
+    await allDone(all);
+    await settledAs(ground, place, firsts);
+  },
+};
+
+const publishing = flowOf('publish');
+const exporting = flowOf('export');
+
+/** A publish that is stopped at one of its calls, and those who come then. */
+const stopped: Race = {
+  ...{ name: 'stopped publish', weight: 8 },
+  async run(ground, place, draw) {
+    begin(ground, place, publishing.base);
+    const calm = await ground.calm([publishing]);
+    const known = await generations(ground);
+    const at = 1 + draw.below(calm.counts.get(publishing)!.file);
+    const stop = { of: 'file', at, how: draw.one(['before', 'after', 'half'] as const) } as const;
+    const running = await startStopped(publishing.args(place), ground.box.url, `${place.out}.json`, stop);
+    expect(running.halted).not.toBeNull();
+    // One call takes the lock, and the next gives it back.
+    const holds = running.counts.lock === 1;
+    const impatient = startAll(ground, place, [publish, importing], ['--wait', '0']);
+    try {
+      const seen = await look(place, some(draw, readers, 3), known)();
+      expect(new Set(seen).size, `generations ${seen}`).toBe(1);
+      if (holds) for (const { summary } of await allDone(impatient, [5])) expect(summary.error).toMatch(busy);
+      else await allDone(impatient, [0, 5]);
+      expect(globFaults(place.archive)).toEqual([]);
+      expect(isOver(running), `at ${running.halted}`).toBe(false);
+    } finally {
+      await Promise.all(impatient.map((one) => one.ended));
+      const waiting = startAll(ground, place, [publish, importing, publish]);
+      running.child.kill(draw.chance(0.5) ? 'SIGKILL' : 'SIGCONT');
+      const { code, signal } = await running.ended;
+      expect(signal ?? code).toBe(signal === null ? 0 : 'SIGKILL');
+      await allDone(waiting);
+    }
+    await settledAs(ground, place, [publishing, importing]);
+  },
+};
+
+/** The two generations of an archive whose journal is published. */
+async function generations(ground: Ground): Promise<Generation[]> {
+  const [before, after] = await Promise.all([ground.calm([exporting]), ground.calm([publishing, exporting])]);
+  return [
+    {
+      generation: 1,
+      ticks: totalTicks(ground.bases['a day']),
+      exported: before.outcome.exported!,
+      files: before.outcome.files,
+    },
+    { generation: 2, ticks: after.outcome.ticks, exported: after.outcome.exported!, files: after.outcome.files },
+  ];
+}
+
+/** Writers that may not wait for long, while somebody has the lock. */
+const impatient: Race = {
+  ...{ name: 'short waits', weight: 2 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'a day');
+    const lock = await takeWriteLock(join(place.archive, '.oddslake', 'lock.sqlite'), 0, systemClock);
+    let ended: Ended[];
+    try {
+      ended = await allDone(
+        startAll(ground, place, [nightly, backfill, importing, publish], ['--wait', draw.one(['0', '0.3'])]),
+        [5],
+      );
+      expect(manifestOf(place.archive).generation).toBe(1);
+    } finally {
+      lock.release();
+    }
+    for (const { summary } of ended) expect(summary.error).toMatch(busy);
+    const fetched = ended.reduce((sum, { summary }) => sum + summary.ticks.fetched, 0);
+    const [last] = await allDone(startAll(ground, place, [publish]));
+    expect(last!.summary.recovered).toBe(fetched);
+    await settledAs(ground, place, [nightly, backfill, importing]);
+  },
+};
+
+const upgrade = flowOf('upgrade');
+
+/** An older archive is brought up once, whoever asks. */
+const upgrades: Race = {
+  ...{ name: 'upgrades', weight: 2 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'older');
+    const asked = { args: (of: Place) => [...upgrade.args(of), '--json'], name: '', base: upgrade.base };
+    const running = startAll(ground, place, [asked, asked, asked], [], draw);
+    const seen = look(place, [readers[0]!], null);
+    const formats = (await allDone(running)).map(
+      ({ stdout }) => (JSON.parse(stdout) as { from_format: number }).from_format,
+    );
+    await seen();
+    expect(formats.filter((format) => format === 1).length, `formats ${formats}`).toBeGreaterThan(0);
+    expect(manifestOf(place.archive).generation).toBe(2);
+    await settledAs(ground, place, [upgrade]);
+  },
+};
+
+const rebuilt = flowOf('nightly on a lost state');
+
+/** The first runs after the state was lost: one of them rebuilds it. */
+const losses: Race = {
+  ...{ name: 'a lost state', weight: 2 },
+  async run(ground, place, draw) {
+    begin(ground, place, rebuilt.base);
+    const running = startAll(ground, place, [rebuilt, rebuilt, publish], [], draw);
+    const seen = look(place, some(draw, readers, 1), null);
+    await allDone(running);
+    await seen();
+    await settledAs(ground, place, [rebuilt]);
+  },
+};
+
+const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses];
+
+export function drawRace(draw: Draw): Race {
+  let left = draw() * races.reduce((sum, { weight }) => sum + weight, 0);
+  for (const race of races) {
+    left -= race.weight;
+    if (left < 0) return race;
+  }
+  return writers;
+}
