@@ -1,13 +1,13 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
-import { isMainThread } from 'node:worker_threads';
+import { isMainThread, Worker } from 'node:worker_threads';
 
 // Loaded into the real program by `node --import`, which knows nothing of it: it counts the calls by which files and
 // databases change, and at one of them ends or stops the process. The environment says at which:
 //   HALT_OF      which calls count: `file`, `state`, `rate`, `lock`; several with commas; all of them by default
 //   HALT_AT      the number of the call, from 1; 0: none
-//   HALT_HOW     `before` it, `after` it, or `half` way through a write (of any other call: before)
+//   HALT_HOW     `before` it, `after` it, or `half` way through a write or a call of SQLite (of any other: before)
 //   HALT_SIGNAL  SIGKILL by default; after SIGSTOP it goes on where it was once it gets SIGCONT
 //   HALT_REPORT  file for where it was halted, or the counts of a process that was not
 //   CALL_PAUSE   milliseconds to wait before every `file` call, so that others get in between
@@ -47,6 +47,23 @@ function halt(where: string): void {
   while (HALT_SIGNAL === 'SIGKILL') wait(1000);
 }
 
+/** Kills from another thread while this one makes a call: some ten microseconds after its start, the same for each number. */
+function killDuring(where: string, make: () => unknown): never {
+  report(where);
+  const ready = new Int32Array(new SharedArrayBuffer(4));
+  const source = `
+    const { workerData: { ready, pid, us } } = require('node:worker_threads');
+    Atomics.store(ready, 0, 1);
+    Atomics.notify(ready, 0);
+    const end = process.hrtime.bigint() + BigInt(us) * 1000n;
+    while (process.hrtime.bigint() < end);
+    process.kill(pid, 'SIGKILL');`;
+  new Worker(source, { eval: true, workerData: { ready, pid: process.pid, us: (at * 7919) % 150 } });
+  Atomics.wait(ready, 0, 0);
+  make();
+  for (;;) wait(1000);
+}
+
 /** Makes a call, and halts at it where it is the one. `half` makes its first half and gives back what makes the rest. */
 function call<T>(kind: CallKind, name: string, told: () => string, make: () => T, half?: () => () => T): T {
   counts[kind]++;
@@ -58,6 +75,7 @@ function call<T>(kind: CallKind, name: string, told: () => string, make: () => T
     halt(where('half way through'));
     return rest();
   }
+  if (HALT_HOW === 'half' && kind !== 'file' && HALT_SIGNAL === 'SIGKILL') return killDuring(where('amid'), make);
   if (HALT_HOW !== 'after') {
     halt(where('before'));
     return make();
