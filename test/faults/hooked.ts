@@ -60,7 +60,8 @@ export async function runHooked(
   return Object.assign(ended, reportIn(report));
 }
 
-const haltAt = ({ of, at, how }: Halt): Record<string, string> => ({
+/** The environment of a process that is halted there. */
+export const haltAt = ({ of, at, how }: Halt): Record<string, string> => ({
   ...{ HALT_OF: of, HALT_AT: String(at), HALT_HOW: how },
 });
 

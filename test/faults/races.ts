@@ -5,8 +5,8 @@ import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
 import { access, type Ended, manifestOf, type Running, run, totalTicks, until } from '../e2e/lake.ts';
 import { type Contents, contentsOf, globFaults, verified } from './archive-faults.ts';
-import { begin, faultsOf, type Ground } from './ground.ts';
-import { hookedJob, isOver, startHooked, startStopped } from './hooked.ts';
+import { begin, faultsOf, type Ground, outcomeOf } from './ground.ts';
+import { haltAt, hookedJob, isOver, startHooked, startStopped } from './hooked.ts';
 import { type Base, type Flow, flows, must, type Place } from './kill-flows.ts';
 import { type Generation, globUntil, type Reader, readers } from './race-readers.ts';
 import type { Draw } from './seeds.ts';
@@ -76,22 +76,36 @@ function some<T>(draw: Draw, of: readonly T[], n: number): T[] {
 
 const busy = /^Another run is writing this archive and .* s of waiting are over/;
 
-/** Four writers, and readers as soon as one of them publishes. */
+/** Four writers, of whom one may be killed, and a reader as soon as one of them publishes. */
 const writers: Race = {
   ...{ name: 'writers', weight: 6 },
   async run(ground, place, draw) {
     begin(ground, place, 'a day');
-    const of = [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])];
-    const running = startAll(ground, place, some(draw, of, 4), [], draw);
-    const globbing = globUntil(place.archive, () => running.every(isOver));
-    await until(() => existsSync(join(place.archive, '.oddslake', 'staging')) || running.every(isOver), 60_000);
+    const of = some(draw, [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])], 4);
+    const running = startAll(ground, place, of.slice(1), [], draw);
+    const victim = startHooked(
+      of[0]!.args(place),
+      ground.box.url,
+      draw.chance(0.5) ? await drawKill(ground, of[0]!, draw) : {},
+    );
+    const all = [victim, ...running];
+    const globbing = globUntil(place.archive, () => all.every(isOver));
+    await until(() => existsSync(join(place.archive, '.oddslake', 'staging')) || all.every(isOver), 60_000);
     const seen = look(place, some(draw, readers, 1), null);
     await allDone(running);
+    if ((await victim.ended).signal === 'SIGKILL') await allDone(startAll(ground, place, [of[0]!]));
+    else await allDone([victim]);
     await seen();
     expect(await globbing).toEqual([]);
     await settledAs(ground, place, [nightly, backfill, importing]);
   },
 };
+
+async function drawKill(ground: Ground, of: Flow, draw: Draw): Promise<Record<string, string>> {
+  const counts = (await ground.calm([of])).counts.get(of)!;
+  const kind = draw.one(['file', 'state'] as const);
+  return haltAt({ of: kind, at: 1 + draw.below(counts[kind]), how: draw.one(['before', 'after', 'half'] as const) });
+}
 
 const firsts = [
   flow('new', 'nightly', '--date', '2025-06-14'),
@@ -239,7 +253,25 @@ const losses: Race = {
   },
 };
 
-const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses];
+/** What is made elsewhere, at one place by several. */
+const targets: Race = {
+  ...{ name: 'one target', weight: 1 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'a day');
+    const twice = [flowOf('snapshot'), flowOf('snapshot'), exporting, exporting];
+    const running = startAll(ground, place, some(draw, twice, 4), [], draw);
+    const codes = (await allDone(running, [0, 2])).map(({ code }) => code);
+    // A snapshot never takes the place of another.
+    expect(codes.filter((code) => code === 2).length).toBe(1);
+    expect(faultsOf(ground, place, 'a day')).toEqual([]);
+    expect(outcomeOf(place)).toEqual({
+      ...(await ground.calm([exporting])).outcome,
+      names: ['snapshot', 'ticks.parquet'],
+    });
+  },
+};
+
+const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses, targets];
 
 export function drawRace(draw: Draw): Race {
   let left = draw() * races.reduce((sum, { weight }) => sum + weight, 0);
