@@ -108,7 +108,7 @@ export async function globUntil(archive: string, isOver: () => boolean): Promise
     if (faults.length > 0) return [...faults];
     if (ticks < most) return [`ticks fell from ${most} to ${ticks}`];
     most = ticks;
-    await sleep(20);
+    await sleep(50);
   }
   return [];
 }
