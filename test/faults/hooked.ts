@@ -34,17 +34,16 @@ const settled = ['upstream.concurrency=1', 'source.first_lookback_days=2'].flatM
 export const hookedJob = (name: string, archive: string, ...flags: string[]): string[] =>
   jobArgs(name, archive, ...settled, ...flags);
 
+/** Milliseconds after which a process counts as hanging: many run at once, and some are stopped meanwhile. */
+export const hangMs = 180_000;
+
 export function startHooked(
   args: readonly string[],
   url: string,
   more: Readonly<Record<string, string>> = {},
 ): Running {
-  return start(args, {
-    ...access(url),
-    NODE_OPTIONS: `--import=${hook}`,
-    CLOCK_BACK: String(clockBackMs),
-    ...more,
-  });
+  const env = { ...access(url), NODE_OPTIONS: `--import=${hook}`, CLOCK_BACK: String(clockBackMs), ...more };
+  return start(args, env, undefined, hangMs);
 }
 
 /** Runs the program, killed at this call or left alone. `report`: a file for what the hook has to say. */
@@ -76,7 +75,7 @@ export async function startStopped(
 ): Promise<Running & HaltReport> {
   rmSync(report, { force: true });
   const running = startHooked(args, url, { HALT_REPORT: report, HALT_SIGNAL: 'SIGSTOP', ...haltAt(stop) });
-  await until(() => existsSync(report) || isOver(running), 60_000);
+  await until(() => existsSync(report) || isOver(running), hangMs);
   return { ...running, ...reportIn(report) };
 }
 

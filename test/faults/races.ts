@@ -3,10 +3,10 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
-import { access, type Ended, manifestOf, type Running, run, totalTicks, until } from '../e2e/lake.ts';
+import { access, type Ended, manifestOf, type Running, run, start, totalTicks, until } from '../e2e/lake.ts';
 import { type Contents, contentsOf, globFaults, verified } from './archive-faults.ts';
 import { begin, faultsOf, type Ground, outcomeOf } from './ground.ts';
-import { haltAt, hookedJob, isOver, startHooked, startStopped } from './hooked.ts';
+import { haltAt, hangMs, hookedJob, isOver, startHooked, startStopped } from './hooked.ts';
 import { type Base, type Flow, flows, must, type Place } from './kill-flows.ts';
 import { type Generation, globUntil, type Reader, readers } from './race-readers.ts';
 import type { Draw } from './seeds.ts';
@@ -55,7 +55,11 @@ const contentsIn = ({ files, ticks, days }: Contents): Contents => ({ files, tic
 
 /** Starts readers, at once; what they saw is judged when they have all ended. */
 function look(place: Place, of: readonly Reader[], known: readonly Generation[] | null) {
-  const running = of.map((reader, i) => ({ reader, id: String(i), ended: run(reader.args(place, String(i))) }));
+  const running = of.map((reader, i) => ({
+    reader,
+    id: String(i),
+    ended: start(reader.args(place, String(i)), {}, undefined, hangMs).ended,
+  }));
   return async (): Promise<number[]> => {
     const generations: number[] = [];
     for (const { reader, id, ended } of running) {
@@ -90,7 +94,7 @@ const writers: Race = {
     );
     const all = [victim, ...running];
     const globbing = globUntil(place.archive, () => all.every(isOver));
-    await until(() => existsSync(join(place.archive, '.oddslake', 'staging')) || all.every(isOver), 60_000);
+    await until(() => existsSync(join(place.archive, '.oddslake', 'staging')) || all.every(isOver), hangMs);
     const seen = look(place, some(draw, readers, 1), null);
     await allDone(running);
     if ((await victim.ended).signal === 'SIGKILL') await allDone(startAll(ground, place, [of[0]!]));
