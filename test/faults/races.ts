@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
-import { access, type Ended, manifestOf, type Running, run, start, totalTicks, until } from '../e2e/lake.ts';
-import { type Contents, contentsOf, globFaults, verified } from './archive-faults.ts';
+import { access, type Ended, manifestOf, run, totalTicks, until } from '../e2e/lake.ts';
+import { globFaults } from './archive-faults.ts';
 import { begin, faultsOf, type Ground, outcomeOf } from './ground.ts';
-import { haltAt, hangMs, hookedJob, isOver, startHooked, startStopped } from './hooked.ts';
-import { type Base, type Flow, flows, must, type Place } from './kill-flows.ts';
-import { type Generation, globUntil, type Reader, readers } from './race-readers.ts';
+import { haltAt, hangMs, isOver, startHooked, startStopped } from './hooked.ts';
+import type { Flow, Place } from './kill-flows.ts';
+import { type Generation, globUntil, readers } from './race-readers.ts';
+import { allDone, busy, flow, flowOf, look, settledAs, some, startAll } from './race-start.ts';
 import type { Draw } from './seeds.ts';
 
 // Several processes of the program started at once on one archive.
@@ -20,65 +21,10 @@ export interface Race {
   run(ground: Ground, place: Place, draw: Draw): Promise<void>;
 }
 
-const flowOf = (name: string): Flow => flows.find((flow) => flow.name === name)!;
-const flow = (base: Base, ...args: [string, ...string[]]): Flow => ({
-  ...{ name: `${args[0]}, ${base}`, base },
-  args: ({ archive }) => hookedJob(args[0], archive, ...args.slice(1)),
-});
-
 const nightly = flowOf('next nightly');
 const backfill = flowOf('backfill');
 const importing = flowOf('import');
 const publish = flow('a day', 'publish');
-
-/** Milliseconds that a process waits before each of its calls on files, so that the others get in between. */
-const pauses = [0, 1, 3];
-
-/** `draw`: each pauses before its calls, by so much as it gives. */
-const startAll = ({ box }: Ground, place: Place, of: readonly Flow[], flags: readonly string[] = [], draw?: Draw) =>
-  of.map((one) => startHooked([...one.args(place), ...flags], box.url, { CALL_PAUSE: String(draw?.one(pauses) ?? 0) }));
-
-async function allDone(of: readonly Running[], codes: readonly number[] = [0]): Promise<Ended[]> {
-  const ended = await Promise.all(of.map((one) => one.ended));
-  for (const one of ended) must(one, codes);
-  return ended;
-}
-
-/** What is to be once everybody is through: all that was collected is published, once, and nothing else is there. */
-async function settledAs(ground: Ground, place: Place, of: readonly Flow[]): Promise<void> {
-  expect(await verified(place.archive)).toEqual([]);
-  expect(faultsOf(ground, place, of[0]!.base)).toEqual([]);
-  expect(contentsOf(place.archive)).toEqual(contentsIn((await ground.calm(of)).outcome));
-}
-
-const contentsIn = ({ files, ticks, days }: Contents): Contents => ({ files, ticks, days });
-
-/** Starts readers, at once; what they saw is judged when they have all ended. */
-function look(place: Place, of: readonly Reader[], known: readonly Generation[] | null) {
-  const running = of.map((reader, i) => ({
-    reader,
-    id: String(i),
-    ended: start(reader.args(place, String(i)), {}, undefined, hangMs).ended,
-  }));
-  return async (): Promise<number[]> => {
-    const generations: number[] = [];
-    for (const { reader, id, ended } of running) {
-      must(await ended, [0]);
-      const { generation, faults } = reader.judge(await ended, place, id, known);
-      expect(faults, reader.name).toEqual([]);
-      if (generation !== null) generations.push(generation);
-    }
-    return generations;
-  };
-}
-
-/** A number of different ones. */
-function some<T>(draw: Draw, of: readonly T[], n: number): T[] {
-  const left = [...of];
-  return Array.from({ length: n }, () => left.splice(draw.below(left.length), 1)[0]!);
-}
-
-const busy = /^Another run is writing this archive and .* s of waiting are over/;
 
 /** Four writers, of whom one may be killed, and a reader as soon as one of them publishes. */
 const writers: Race = {
