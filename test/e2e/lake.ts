@@ -188,10 +188,12 @@ export interface CoverageRow extends Window {
   readonly origin: string;
 }
 
+/** What the ticks' coverage says. */
 export const coverageOf = (output: string): CoverageRow[] =>
   globSync('coverage/date=*/*.parquet', { cwd: output })
     .sort()
     .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
+    .filter(([dataset]) => dataset === 'ticks')
     .map((row) => ({
       ...{ symbol: row[1] as string, from: row[2] as number, to: row[3] as number, ticks: row[4] as number },
       ...{ fetchedAt: row[5] as number, origin: row[6] as string },

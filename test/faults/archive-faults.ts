@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { isArchive, openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { allFiles } from '../../src/archive/manifest.ts';
+import { verify } from '../../src/archive/verify.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { openDatabase } from '../../src/state/database.ts';
+import { hashes, manifestOf, ticksOf, totalTicks, untruths } from '../e2e/lake.ts';
+
+// What can be wrong with an archive, found without the program's own `verify` where that is possible. None: nothing is.
+
+const rootNames = new Set([
+  ...['README.md', 'manifest.json', 'SHA256SUMS', 'views.sql', '.oddslake'],
+  ...['ticks', 'symbols', 'markets', 'orderbooks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'],
+]);
+
+export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
+
+/** What a reader who globs sees at any moment: how many ticks, and what he has to complain of. */
+export interface Globbed {
+  readonly ticks: number;
+  readonly faults: readonly string[];
+}
+
+/** Looks for a key that is there twice, a part that is none, a file that is nobody's. */
+export function globbed(archive: string): Globbed {
+  if (!existsSync(archive)) return { ticks: 0, faults: [] };
+  const faults = [
+    ...readdirSync(archive).filter((name) => !rootNames.has(name)),
+    ...globSync('[!.]*/**/*', { cwd: archive, withFileTypes: true }).flatMap((entry) =>
+      entry.isFile() && !/^part-\d\d\.parquet$/.test(entry.name) ? [join(entry.parentPath, entry.name)] : [],
+    ),
+  ].map((name) => `${name} is left behind`);
+  try {
+    const ticks = [...ticksOf(archive).values()].reduce((sum, rows) => sum + rows.length, 0);
+    return { ticks, faults };
+  } catch (error) {
+    return { ticks: 0, faults: [...faults, (error as Error).message] };
+  }
+}
+
+export const globFaults = (archive: string): readonly string[] => globbed(archive).faults;
+
+/** Files that are not as the tree's own manifest says, and those that it does not name. */
+export function treeFaults(root: string): string[] {
+  const { datasets } = manifestOf(root);
+  const named = new Map(Object.values(datasets).flatMap(({ files }) => files.map((file) => [file.path, file.sha256])));
+  const found = globSync('[!.]*/**/*.parquet', { cwd: root });
+  return [
+    ...[...named].flatMap(([path, hash]) => {
+      if (!existsSync(join(root, path))) return [`${path} is missing`];
+      return sha256Of(join(root, path)) === hash ? [] : [`${path} differs`];
+    }),
+    ...found.filter((path) => !named.has(path)).map((path) => `${path} is in no manifest`),
+    ...readFileSync(join(root, 'SHA256SUMS'), 'utf8')
+      .trimEnd()
+      .split('\n')
+      .flatMap((line) => (named.get(line.slice(66)) === line.slice(0, 64) ? [] : [`SHA256SUMS: ${line}`])),
+  ];
+}
+
+/** Runs whose ticks do not add up, and ticks that nobody counted as accepted, or twice. @param before ticks at the start */
+export function countFaults(archive: string, before: number): string[] {
+  const db = openDatabase(join(archive, '.oddslake', 'state.sqlite'), 5_000);
+  try {
+    const runs =
+      db.all<Record<'fetched' | 'accepted' | 'duplicates' | 'conflicts' | 'quarantined', number>>('select * from runs');
+    const accepted = runs.reduce((sum, run) => sum + run.accepted, before);
+    const total = totalTicks(archive);
+    const journaled = db.one<{ n: number }>('select count(*) as n from journal')!.n;
+    return [
+      ...runs
+        .filter((run) => run.fetched !== run.accepted + run.duplicates + run.conflicts + run.quarantined)
+        .map((run) => `does not add up: ${JSON.stringify(run)}`),
+      ...(accepted === total ? [] : [`${accepted} ticks were accepted, ${total} are published`]),
+      ...(journaled === 0 ? [] : [`${journaled} records are journaled still`]),
+    ];
+  } finally {
+    db.close();
+  }
+}
+
+/** Everything that is to be so once the last run is through. @param before ticks of runs that the state has forgotten */
+export const archiveFaults = (archive: string, box: Sandbox, before = 0): string[] => [
+  ...globFaults(archive),
+  ...treeFaults(archive),
+  ...untruths(archive, box),
+  ...countFaults(archive, before),
+];
+
+/** What the program's own check finds; nothing where there is no archive yet. */
+export async function verified(archive: string): Promise<string[]> {
+  if (!isArchive(archive, systemDisk)) return [];
+  const options = { root: archive, create: false, upstream: null, parts: 4, writer: 'oddslake', settleMs: 0 };
+  const opened = openArchive(options, systemDisk);
+  try {
+    const { findings, files } = await verify(opened, null);
+    const listed = allFiles(opened.manifest()).length;
+    return [
+      ...findings.map(({ path, what }) => `verify: ${path} ${what}`),
+      ...(files === listed ? [] : [`verify looked at ${files} of ${listed} files`]),
+    ];
+  } finally {
+    opened.close();
+  }
+}
+
+/** The bytes that are to be the same whatever happened on the way, and which days are complete. */
+export const contentsOf = (archive: string): Contents => ({
+  files: hashes(archive, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks'),
+  ticks: totalTicks(archive),
+  days: manifestOf(archive).days,
+});
+
+export interface Contents {
+  readonly files: Readonly<Record<string, string>>;
+  readonly ticks: number;
+  readonly days: unknown;
+}

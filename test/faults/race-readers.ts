@@ -1,0 +1,114 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import { type Ended, hashes, sleep } from '../e2e/lake.ts';
+import { globbed, globFaults, treeFaults } from './archive-faults.ts';
+import type { Place } from './kill-flows.ts';
+
+// Those that look at an archive while others write it, and what is wrong with what they see. None: nothing is.
+
+/** What one generation holds, to hold answers against. */
+export interface Generation {
+  readonly generation: number;
+  readonly ticks: number;
+  /** sha256 of an export of all ticks. */
+  readonly exported: string;
+  /** sha256 of each file that is the same in every such archive. */
+  readonly files: Readonly<Record<string, string>>;
+}
+
+export interface Seen {
+  /** Null where the answer does not tell. */
+  readonly generation: number | null;
+  readonly faults: readonly string[];
+}
+
+export interface Reader {
+  readonly name: string;
+  readonly args: (place: Place, id: string) => string[];
+  /** @param of the generations that there can be; null: nobody knows which */
+  readonly judge: (ended: Ended, place: Place, id: string, of: readonly Generation[] | null) => Seen;
+}
+
+const said = <T>({ stdout }: Ended): T => JSON.parse(stdout) as T;
+
+/** @param same whether an answer is that of a generation */
+function held(of: readonly Generation[] | null, generation: number, same: (of: Generation) => boolean): string[] {
+  if (of === null) return [];
+  const known = of.find((one) => one.generation === generation);
+  if (known === undefined) return [`there is no generation ${generation}`];
+  return same(known) ? [] : [`this is not generation ${generation}`];
+}
+
+const snapshotOf = ({ out }: Place, id: string): string => join(out, `snapshot-${id}`);
+const exportOf = ({ out }: Place, id: string): string => join(out, `export-${id}.parquet`);
+
+export const readers: readonly Reader[] = [
+  {
+    name: 'verify',
+    args: ({ archive }) => ['verify', '--output', archive, '--json'],
+    judge(ended) {
+      const { generation, findings } = said<{ generation: number; findings: readonly object[] }>(ended);
+      return { generation, faults: findings.map((finding) => JSON.stringify(finding)) };
+    },
+  },
+  {
+    name: 'snapshot',
+    args: (place, id) => ['snapshot', snapshotOf(place, id), '--output', place.archive, '--json'],
+    judge(ended, place, id, of) {
+      const root = snapshotOf(place, id);
+      const { generation } = said<{ generation: number }>(ended);
+      const files = hashes(root, 'ticks', 'candles_1h', 'candles_1d', 'orderbooks');
+      const same = held(of, generation, (one) => JSON.stringify(one.files) === JSON.stringify(files));
+      return { generation, faults: [...treeFaults(root), ...globFaults(root), ...same] };
+    },
+  },
+  {
+    name: 'export',
+    args: (place, id) => ['export', '--out', exportOf(place, id), '--output', place.archive, '--json'],
+    judge(ended, place, id, of) {
+      const { generation, sha256, rows } = said<{ generation: number; sha256: string; rows: number }>(ended);
+      const read = decodeTicks(readFileSync(exportOf(place, id)));
+      const keys = new Set(read.symbols.flatMap((symbol, i) => [...timesOf(read, i)].map((t) => `${symbol} ${t}`)));
+      const twice = keys.size === rows ? [] : [`${rows} rows of ${keys.size} keys`];
+      return { generation, faults: [...held(of, generation, (one) => one.exported === sha256), ...twice] };
+    },
+  },
+  {
+    name: 'changes',
+    args: ({ archive }) => ['changes', '--since', '0', '--output', archive, '--json'],
+    judge(ended, _place, _id, of) {
+      const { to, files } = said<{ to: number; files: readonly { path: string; sha256: string }[] }>(ended);
+      const listed = new Map(files.map(({ path, sha256 }) => [path, sha256]));
+      const same = ({ files }: Generation): boolean =>
+        Object.entries(files).every(([path, hash]) => listed.get(path) === hash);
+      return { generation: to, faults: held(of, to, same) };
+    },
+  },
+  {
+    name: 'sql',
+    args: ({ archive }) => ['sql', 'SELECT count(*) FROM ticks', '--format', 'csv', '--output', archive],
+    judge({ stdout }, _place, _id, of) {
+      const ticks = Number(stdout.trim().split('\n').at(-1));
+      const one = of?.find((generation) => generation.ticks === ticks);
+      const faults = of === null || one !== undefined ? [] : [`${ticks} ticks are in no generation`];
+      return { generation: one?.generation ?? null, faults };
+    },
+  },
+];
+
+const timesOf = ({ offsets, t }: { offsets: ArrayLike<number>; t: Float64Array }, i: number): Float64Array =>
+  t.subarray(offsets[i]!, offsets[i + 1]!);
+
+/** Globs an archive over and over until `isOver`: no key twice at any moment, and never fewer ticks than before. */
+export async function globUntil(archive: string, isOver: () => boolean): Promise<string[]> {
+  let most = 0;
+  while (!isOver()) {
+    const { ticks, faults } = globbed(archive);
+    if (faults.length > 0) return [...faults];
+    if (ticks < most) return [`ticks fell from ${most} to ${ticks}`];
+    most = ticks;
+    await sleep(50);
+  }
+  return [];
+}

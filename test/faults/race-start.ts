@@ -1,0 +1,71 @@
+import { expect } from 'vitest';
+import { type Ended, type Running, start } from '../e2e/lake.ts';
+import { type Contents, contentsOf, verified } from './archive-faults.ts';
+import { faultsOf, type Ground } from './ground.ts';
+import { hangMs, hookedJob, startHooked } from './hooked.ts';
+import { type Base, type Flow, flows, must, type Place } from './kill-flows.ts';
+import type { Generation, Reader } from './race-readers.ts';
+import type { Draw } from './seeds.ts';
+
+// What races are made of: processes that are started at once, those that look meanwhile, and what is to be in the end.
+
+export const flowOf = (name: string): Flow => flows.find((flow) => flow.name === name)!;
+export const flow = (base: Base, ...args: [string, ...string[]]): Flow => ({
+  ...{ name: `${args[0]}, ${base}`, base },
+  args: ({ archive }) => hookedJob(args[0], archive, ...args.slice(1)),
+});
+
+/** Milliseconds that a process waits before each of its calls on files, so that the others get in between. */
+const pauses = [0, 1, 3];
+
+/** `draw`: each pauses before its calls, by so much as it gives. */
+export const startAll = (
+  { box }: Ground,
+  place: Place,
+  of: readonly Flow[],
+  flags: readonly string[] = [],
+  draw?: Draw,
+) =>
+  of.map((one) => startHooked([...one.args(place), ...flags], box.url, { CALL_PAUSE: String(draw?.one(pauses) ?? 0) }));
+
+export async function allDone(of: readonly Running[], codes: readonly number[] = [0]): Promise<Ended[]> {
+  const ended = await Promise.all(of.map((one) => one.ended));
+  for (const one of ended) must(one, codes);
+  return ended;
+}
+
+/** What is to be once everybody is through: all that was collected is published, once, and nothing else is there. */
+export async function settledAs(ground: Ground, place: Place, of: readonly Flow[]): Promise<void> {
+  expect(await verified(place.archive)).toEqual([]);
+  expect(faultsOf(ground, place, of[0]!.base)).toEqual([]);
+  expect(contentsOf(place.archive)).toEqual(contentsIn((await ground.calm(of)).outcome));
+}
+
+const contentsIn = ({ files, ticks, days }: Contents): Contents => ({ files, ticks, days });
+
+/** Starts readers, at once; what they saw is judged when they have all ended. */
+export function look(place: Place, of: readonly Reader[], known: readonly Generation[] | null) {
+  const running = of.map((reader, i) => ({
+    reader,
+    id: String(i),
+    ended: start(reader.args(place, String(i)), {}, undefined, hangMs).ended,
+  }));
+  return async (): Promise<number[]> => {
+    const generations: number[] = [];
+    for (const { reader, id, ended } of running) {
+      must(await ended, [0]);
+      const { generation, faults } = reader.judge(await ended, place, id, known);
+      expect(faults, reader.name).toEqual([]);
+      if (generation !== null) generations.push(generation);
+    }
+    return generations;
+  };
+}
+
+/** A number of different ones. */
+export function some<T>(draw: Draw, of: readonly T[], n: number): T[] {
+  const left = [...of];
+  return Array.from({ length: n }, () => left.splice(draw.below(left.length), 1)[0]!);
+}
+
+export const busy = /^Another run is writing this archive and .* s of waiting are over/;

@@ -1,0 +1,30 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { ground, placeIn } from './ground.ts';
+import { drawRace } from './races.ts';
+import { drawFrom, search, searchMsMax } from './seeds.ts';
+
+describe('processes that are started at once on one archive', () => {
+  test('take turns at writing it, and nobody sees more or less than a generation', {
+    timeout: searchMsMax,
+  }, async () => {
+    const grounds = await ground();
+    const counts = new Map<string, number>();
+    const done = await search({ name: 'races', least: 200, share: 0.25 }, async (seed) => {
+      const draw = drawFrom(seed);
+      const race = drawRace(draw);
+      const folder = join(grounds.folder, `race ${seed}`);
+      mkdirSync(folder);
+      try {
+        await race.run(grounds, placeIn(folder, grounds.input), draw);
+      } catch (error) {
+        throw new Error(`${race.name}: ${(error as Error).message}`, { cause: error });
+      }
+      rmSync(folder, { recursive: true });
+      counts.set(race.name, (counts.get(race.name) ?? 0) + 1);
+    });
+    console.log(`races: ${[...counts].map(([name, n]) => `${n} ${name}`).join(', ')}`);
+    expect([...counts.values()].reduce((sum, n) => sum + n, 0)).toBe(done);
+  });
+});

@@ -1,0 +1,237 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'vitest';
+import { takeWriteLock } from '../../src/state/lock.ts';
+import { systemClock } from '../../src/system.ts';
+import { access, type Ended, manifestOf, run, totalTicks, until } from '../e2e/lake.ts';
+import { globFaults } from './archive-faults.ts';
+import { begin, faultsOf, type Ground, outcomeOf } from './ground.ts';
+import { haltAt, hangMs, isOver, startHooked, startStopped } from './hooked.ts';
+import type { Flow, Place } from './kill-flows.ts';
+import { type Generation, globUntil, readers } from './race-readers.ts';
+import { allDone, busy, flow, flowOf, look, settledAs, some, startAll } from './race-start.ts';
+import type { Draw } from './seeds.ts';
+
+// Several processes of the program started at once on one archive.
+
+export interface Race {
+  readonly name: string;
+  /** How often it is run, against the others. */
+  readonly weight: number;
+  run(ground: Ground, place: Place, draw: Draw): Promise<void>;
+}
+
+const nightly = flowOf('next nightly');
+const backfill = flowOf('backfill');
+const importing = flowOf('import');
+const publish = flow('a day', 'publish');
+
+/** Four writers, of whom one may be killed, and a reader as soon as one of them publishes. */
+const writers: Race = {
+  ...{ name: 'writers', weight: 6 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'a day');
+    const of = some(draw, [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])], 4);
+    const running = startAll(ground, place, of.slice(1), [], draw);
+    const victim = startHooked(
+      of[0]!.args(place),
+      ground.box.url,
+      draw.chance(0.5) ? await drawKill(ground, of[0]!, draw) : {},
+    );
+    const all = [victim, ...running];
+    const globbing = globUntil(place.archive, () => all.every(isOver));
+    await until(() => existsSync(join(place.archive, '.oddslake', 'staging')) || all.every(isOver), hangMs);
+    const seen = look(place, some(draw, readers, 1), null);
+    await allDone(running);
+    if ((await victim.ended).signal === 'SIGKILL') await allDone(startAll(ground, place, [of[0]!]));
+    else await allDone([victim]);
+    await seen();
+    expect(await globbing).toEqual([]);
+    await settledAs(ground, place, [nightly, backfill, importing]);
+  },
+};
+
+async function drawKill(ground: Ground, of: Flow, draw: Draw): Promise<Record<string, string>> {
+  const counts = (await ground.calm([of])).counts.get(of)!;
+  const kind = draw.one(['file', 'state'] as const);
+  return haltAt({ of: kind, at: 1 + draw.below(counts[kind]), how: draw.one(['before', 'after', 'half'] as const) });
+}
+
+const firsts = [
+  flow('new', 'nightly', '--date', '2025-06-14'),
+  flow('new', 'backfill', '--from', '2025-06-12', '--to', '2025-06-14', '--all-known'),
+  flow('new', 'markets'),
+] as const;
+
+/** The first starts of an archive. */
+const first: Race = {
+  ...{ name: 'first starts', weight: 3 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'new');
+    const running = startAll(ground, place, some(draw, [...firsts, firsts[0]], 4), [], draw);
+    const globbing = globUntil(place.archive, () => running.every(isOver));
+    await allDone(running);
+    expect(await globbing).toEqual([]);
+    await settledAs(ground, place, firsts);
+  },
+};
+
+/** `init` of one archive, by two configs of their own and two of one name: that one is written by one of them. */
+const inits: Race = {
+  ...{ name: 'inits', weight: 1 },
+  async run(ground, place) {
+    begin(ground, place, 'new');
+    const names = ['a.yaml', 'b.yaml', 'c.yaml', 'c.yaml'];
+    const ended = await Promise.all(
+      names.map((name) =>
+        run(['init', join(place.out, name), '--output', place.archive, '--name', 'box'], access(ground.box.url)),
+      ),
+    );
+    expect(ended.map(({ code }) => code).sort(), ended.map(({ stderr }) => stderr).join('')).toEqual([0, 0, 0, 2]);
+    const all = startAll(ground, place, firsts);
+    await allDone(all);
+    await settledAs(ground, place, firsts);
+  },
+};
+
+const publishing = flowOf('publish');
+const exporting = flowOf('export');
+
+/** A publish that is stopped at one of its calls, and those who come then. */
+const stopped: Race = {
+  ...{ name: 'stopped publish', weight: 8 },
+  async run(ground, place, draw) {
+    begin(ground, place, publishing.base);
+    const calm = await ground.calm([publishing]);
+    const known = await generations(ground);
+    const at = 1 + draw.below(calm.counts.get(publishing)!.file);
+    const stop = { of: 'file', at, how: draw.one(['before', 'after', 'half'] as const) } as const;
+    const running = await startStopped(publishing.args(place), ground.box.url, `${place.out}.json`, stop);
+    expect(running.halted).not.toBeNull();
+    // One call takes the lock, and the next gives it back.
+    const holds = running.counts.lock === 1;
+    const impatient = startAll(ground, place, [draw.one([publish, importing])], ['--wait', '0']);
+    try {
+      // Where it has not come as far as to the lock, the others go by.
+      const seen = await look(place, some(draw, readers, 2), holds ? known : null)();
+      if (holds) expect(new Set(seen).size, `generations ${seen}`).toBe(1);
+      if (holds) for (const { summary } of await allDone(impatient, [5])) expect(summary.error).toMatch(busy);
+      else await allDone(impatient, [0, 5]);
+      expect(globFaults(place.archive)).toEqual([]);
+      expect(isOver(running), `at ${running.halted}`).toBe(false);
+    } catch (error) {
+      running.child.kill('SIGKILL');
+      await Promise.allSettled([...impatient, running].map((one) => one.ended));
+      throw error;
+    }
+    const waiting = startAll(ground, place, [publish, importing]);
+    const way = draw.one(['SIGKILL', 'SIGCONT'] as const);
+    running.child.kill(way);
+    const { code, signal } = await running.ended;
+    expect([code, signal]).toEqual(way === 'SIGKILL' ? [null, 'SIGKILL'] : [0, null]);
+    await allDone(waiting);
+    await settledAs(ground, place, [publishing, importing]);
+  },
+};
+
+/** The two generations of an archive whose journal is published. */
+async function generations(ground: Ground): Promise<Generation[]> {
+  const [before, after] = await Promise.all([ground.calm([exporting]), ground.calm([publishing, exporting])]);
+  return [
+    {
+      generation: 1,
+      ticks: totalTicks(ground.bases['a day']),
+      exported: before.outcome.exported!,
+      files: before.outcome.files,
+    },
+    { generation: 2, ticks: after.outcome.ticks, exported: after.outcome.exported!, files: after.outcome.files },
+  ];
+}
+
+/** Writers that may not wait for long, while somebody has the lock. */
+const impatient: Race = {
+  ...{ name: 'short waits', weight: 2 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'a day');
+    const lock = await takeWriteLock(join(place.archive, '.oddslake', 'lock.sqlite'), 0, systemClock);
+    let ended: Ended[];
+    try {
+      ended = await allDone(
+        startAll(ground, place, [nightly, backfill, importing, publish], ['--wait', draw.one(['0', '0.3'])]),
+        [5],
+      );
+      expect(manifestOf(place.archive).generation).toBe(1);
+    } finally {
+      lock.release();
+    }
+    for (const { summary } of ended) expect(summary.error).toMatch(busy);
+    const fetched = ended.reduce((sum, { summary }) => sum + summary.ticks.fetched, 0);
+    const [last] = await allDone(startAll(ground, place, [publish]));
+    expect(last!.summary.recovered).toBe(fetched);
+    await settledAs(ground, place, [nightly, backfill, importing]);
+  },
+};
+
+const upgrade = flowOf('upgrade');
+
+/** An older archive is brought up once, whoever asks. */
+const upgrades: Race = {
+  ...{ name: 'upgrades', weight: 2 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'older');
+    const asked = { args: (of: Place) => [...upgrade.args(of), '--json'], name: '', base: upgrade.base };
+    const running = startAll(ground, place, [asked, asked, asked], [], draw);
+    const seen = look(place, [readers[0]!], null);
+    const formats = (await allDone(running)).map(
+      ({ stdout }) => (JSON.parse(stdout) as { from_format: number }).from_format,
+    );
+    await seen();
+    expect(formats.filter((format) => format === 1).length, `formats ${formats}`).toBeGreaterThan(0);
+    expect(manifestOf(place.archive).generation).toBe(2);
+    await settledAs(ground, place, [upgrade]);
+  },
+};
+
+const rebuilt = flowOf('nightly on a lost state');
+
+/** The first runs after the state was lost: one of them rebuilds it. */
+const losses: Race = {
+  ...{ name: 'a lost state', weight: 2 },
+  async run(ground, place, draw) {
+    begin(ground, place, rebuilt.base);
+    const running = startAll(ground, place, [rebuilt, rebuilt, publish], [], draw);
+    const seen = look(place, some(draw, readers, 1), null);
+    await allDone(running);
+    await seen();
+    await settledAs(ground, place, [rebuilt]);
+  },
+};
+
+/** What is made elsewhere, at one place by several. */
+const targets: Race = {
+  ...{ name: 'one target', weight: 1 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'a day');
+    const twice = [flowOf('snapshot'), flowOf('snapshot'), exporting, exporting];
+    const running = startAll(ground, place, some(draw, twice, 4), [], draw);
+    const codes = (await allDone(running, [0, 2])).map(({ code }) => code);
+    // A snapshot never takes the place of another.
+    expect(codes.filter((code) => code === 2).length).toBe(1);
+    expect(faultsOf(ground, place, 'a day')).toEqual([]);
+    expect(outcomeOf(place)).toEqual({
+      ...(await ground.calm([exporting])).outcome,
+      names: ['snapshot', 'ticks.parquet'],
+    });
+  },
+};
+
+const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses, targets];
+
+export function drawRace(draw: Draw): Race {
+  let left = draw() * races.reduce((sum, { weight }) => sum + weight, 0);
+  for (const race of races) {
+    left -= race.weight;
+    if (left < 0) return race;
+  }
+  return writers;
+}
