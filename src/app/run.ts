@@ -10,6 +10,7 @@ import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Context } from './context.ts';
+import type { LostOfRun } from './lost-asked.ts';
 import { type BookCounts, type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
 
 /** A run under way: what its steps share and what they add up. */
@@ -25,6 +26,8 @@ export interface Run {
   readonly files: Map<string, PublishedFile>;
   readonly symbols: { planned: number; done: number; failed: number; retired: number };
   readonly books: { -readonly [name in keyof BookCounts]: BookCounts[name] };
+  /** Lost windows that it asked for, and those for which it had an answer: see lost-asked.ts. */
+  readonly lost: LostOfRun;
   pages: number;
   /** Whether the upstream has answered anything. */
   reached: boolean;
@@ -138,6 +141,7 @@ function startedRun(
     files: new Map(),
     symbols,
     books: { ...noBooks },
+    lost: { asked: new Map(), tried: new Set() },
     pages: 0,
     reached: false,
   };

@@ -4,6 +4,7 @@ import { completeness } from '../core/completeness.ts';
 import { type Covered, overlayOnto } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
 import type { LingerRules } from '../core/life.ts';
+import type { LostWindow } from '../core/lost.ts';
 import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../core/market.ts';
 import { compareUtf8 } from '../core/order.ts';
 import { dayOf, dayStart } from '../core/time.ts';
@@ -20,6 +21,7 @@ import {
 } from '../state/journal.ts';
 import { type BookAnswer, consumeBooks } from '../state/journal-books.ts';
 import { takeWriteLock } from '../state/lock.ts';
+import { dropLost, lostWindows } from '../state/lost.ts';
 import { addRecovered, addTally, isOver } from '../state/runs.ts';
 import { noteStandings } from '../state/standings.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
@@ -29,7 +31,7 @@ import { datasets } from './datasets.ts';
 import { encodeDay, marketRows, readMarketRows } from './day-files.ts';
 import { sha256 } from './disk.ts';
 import { quarantinePath, symbolsPath } from './layout.ts';
-import { formatVersion, type Manifest, type PublishedFile } from './manifest.ts';
+import { formatVersion, lostInManifest, type Manifest, type PublishedFile } from './manifest.ts';
 import { encodeRows, type Value } from './parquet.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
@@ -56,6 +58,8 @@ export interface Published {
   readonly manifest: Manifest;
   /** Files that this publish wrote. */
   readonly files: readonly PublishedFile[];
+  /** Lost windows that answers covered wholly, with fewer ticks than were once had: they stay lost. */
+  readonly lacking: readonly LostWindow[];
   /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
   readonly refused: readonly string[];
 }
@@ -90,7 +94,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const base = archive.manifest();
   const upgrades = options.upgrades === true;
   if (!upgrades) requireCurrentFormat(archive);
-  else if (base.format_version === formatVersion) return { manifest: base, files: [], refused: [] };
+  else if (base.format_version === formatVersion) return { manifest: base, files: [], lacking: [], refused: [] };
   const end = upgrades ? 0 : journalEnd(db);
   const stage = startStage(archive, base);
   const bins = journalBins(db, end);
@@ -118,7 +122,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const rejected = stageQuarantine(archive, stage, end);
   const anyBooks = books.bins.length + answered.length > 0;
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
-  if (!anything && !upgrades) return { manifest: base, files: [], refused };
+  if (!anything && !upgrades) return { manifest: base, files: [], lacking: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
   if (!upgrades) stageSymbols(archive, stage, symbols);
   const manifest = nextManifest(archive, stage, symbols, taken, options);
@@ -127,7 +131,8 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
     consumeBooks(db, books.bins, answered, end);
     record(archive, options, taken, end, polls);
   });
-  return { manifest, files: [...stage.files.values()].map((staged) => staged.file), refused };
+  const lacking = taken.flatMap((bin) => bin.lacking);
+  return { manifest, files: [...stage.files.values()].map((staged) => staged.file), lacking, refused };
 }
 
 /** What is journaled of each day, in the order of days. */
@@ -231,7 +236,15 @@ function nextManifest(
     watermark: found.watermark,
     days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
     datasets: files,
+    ...lostInManifest(lostAfter(lostWindows(archive.state.db), taken)),
   };
+}
+
+/** The windows that are lost once this publish is committed. */
+function lostAfter(lost: readonly LostWindow[], taken: readonly BinOutcome[]): LostWindow[] {
+  const keyOf = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
+  const restored = new Set(taken.flatMap((bin) => bin.restored.map(keyOf)));
+  return lost.filter((window) => !restored.has(keyOf(window)));
 }
 
 /** What the state must know of a publish; in its transaction. */
@@ -254,6 +267,7 @@ function record(
     }
   }
   for (const [symbol, covered] of coverageTaken(taken)) addSegments(db, symbol, covered, options.rules.settleMs);
+  for (const { restored } of taken) dropLost(db, restored);
   consume(db, bins, end, polls);
 }
 

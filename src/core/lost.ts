@@ -1,5 +1,5 @@
 import { type Covered, without } from './coverage.ts';
-import { covers, intersection, isEmpty, type Window } from './window.ts';
+import { covers, intersect, intersection, isEmpty, subtract, type Window } from './window.ts';
 
 /** A window whose coverage was taken back because its ticks were damaged; it lies within one UTC day. */
 export interface LostWindow extends Window {
@@ -9,18 +9,12 @@ export interface LostWindow extends Window {
   readonly ticks: number;
 }
 
-/** A lost window, and how many of its ticks are there by now. */
-export interface StillLost {
-  readonly window: LostWindow;
-  readonly held: number;
-}
-
 export interface Judged {
   /** What may be claimed of the answers: they keep their order, cut around what stays lost. */
   readonly claimed: readonly Covered[];
   readonly restored: readonly LostWindow[];
   /** Those that were answered wholly, and with fewer ticks than were once had. */
-  readonly lacking: readonly StillLost[];
+  readonly lacking: readonly LostWindow[];
 }
 
 /**
@@ -35,18 +29,27 @@ export function judgeAnswers(
   count: (window: Window) => number,
 ): Judged {
   const restored: LostWindow[] = [];
-  const lacking: StillLost[] = [];
+  const lacking: LostWindow[] = [];
   let claimed = [...answers];
   for (const window of lost) {
     if (!answers.some((answer) => !isEmpty(intersection(answer, window)))) continue;
-    const held = count(window);
     const whole = covers(answers, window);
-    if (whole && held >= window.ticks) {
+    if (whole && count(window) >= window.ticks) {
       restored.push(window);
       continue;
     }
-    if (whole) lacking.push({ window, held });
+    if (whole) lacking.push(window);
     claimed = claimed.flatMap((answer) => without(answer, window));
   }
   return { claimed, restored, lacking };
+}
+
+/** Windows of one symbol cut where lost ones begin and end; `loss` is the lost window that a piece lies in. */
+export function cutAtLost<L extends Window>(
+  windows: readonly Window[],
+  lost: readonly L[],
+): (Window & { readonly loss: L | null })[] {
+  const rest = subtract(windows, lost).map((w) => ({ ...w, loss: null }));
+  const pieces = lost.flatMap((loss) => intersect(windows, [loss]).map((w) => ({ ...w, loss })));
+  return [...rest, ...pieces].sort((a, b) => a.from - b.from);
 }

@@ -1,5 +1,6 @@
 import type { LostWindow } from '../core/lost.ts';
-import type { Window } from '../core/window.ts';
+import { subtract, type Window } from '../core/window.ts';
+import { coverageOf } from './coverage.ts';
 import type { Database } from './database.ts';
 
 export type { LostWindow } from '../core/lost.ts';
@@ -57,6 +58,25 @@ export function lostTicksIn(db: Database, { from, to }: Window): Map<string, Kno
     ...[to, from],
   );
   return Map.groupBy(rows.map(lossOf), (loss) => loss.symbol);
+}
+
+/** The lost windows of one symbol's ticks, in order. */
+export const lostTicksOf = (db: Database, symbol: string): KnownLoss[] =>
+  db
+    .all<LostRow & Record<string, never>>(
+      "select * from lost where dataset = 'ticks' and symbol = ? order by t_from",
+      symbol,
+    )
+    .map(lossOf);
+
+/**
+ * What is asked and answered for one symbol, published or journaled, as far as it may be claimed: an answer that is
+ * journaled for a lost window proves nothing before it is published.
+ */
+export function sureCoverageOf(db: Database, symbol: string): Window[] {
+  const lost = lostTicksOf(db, symbol);
+  const covered = coverageOf(db, symbol);
+  return lost.length === 0 ? covered : subtract(covered, lost);
 }
 
 /** Drops windows that are whole again; inside the transaction that claims their coverage. */
