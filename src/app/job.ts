@@ -37,6 +37,11 @@ export interface BackfillFlags {
   readonly showPlan: ((plan: BackfillPlan) => void) | null;
 }
 
+export interface RepairFlags {
+  /** The oddslake to ask for what is lost in place of the upstream; null for the upstream. */
+  readonly fromUrl: string | null;
+}
+
 export interface BackfillPlan {
   readonly plans: readonly SymbolPlan[];
   readonly windows: number;
@@ -54,4 +59,5 @@ export interface Jobs {
   backfill(): Promise<Job<BackfillFlags>>;
   import(): Promise<Job<ImportFlags>>;
   publish(): Promise<Job>;
+  repair(): Promise<Job<RepairFlags>>;
 }

@@ -9,8 +9,10 @@ import type { Run } from './run.ts';
 export interface LostOfRun {
   /** Those that it asked for whole, by symbol. */
   readonly asked: Map<string, readonly LostWindow[]>;
-  /** Keys of those for which it had an answer, or was told that there is none. */
+  /** Keys of those for which no request of it failed. */
   readonly tried: Set<string>;
+  /** Keys of those that answers covered wholly, with fewer ticks than were once had. */
+  readonly answered: Set<string>;
 }
 
 /** Tells a lost window from all others. */
@@ -25,8 +27,8 @@ export function noteAsked(run: Run, plans: readonly SymbolPlan[]): void {
 }
 
 /** Notes windows that were answered and stay lost. */
-export function noteTried(run: Run, windows: readonly LostWindow[]): void {
-  for (const window of windows) run.lost.tried.add(keyOf(window));
+export function noteAnswered(run: Run, windows: readonly LostWindow[]): void {
+  for (const window of windows) run.lost.answered.add(keyOf(window));
 }
 
 /**
@@ -40,10 +42,8 @@ export function settleAsked(run: Run, { failures, unbrought }: Pick<Collected, '
   );
   for (const [symbol, lost] of run.lost.asked) {
     const failed = errors.get(symbol) ?? [];
-    noteTried(
-      run,
-      lost.filter((window) => failed.every((failure) => isEmpty(intersection(failure, window)))),
-    );
+    for (const window of lost)
+      if (failed.every((failure) => isEmpty(intersection(failure, window)))) run.lost.tried.add(keyOf(window));
   }
   return failures.flatMap((failure) => {
     const lost = run.lost.asked.get(failure.symbol);

@@ -4,7 +4,7 @@ import { recover } from '../archive/publish.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { PaceMemory } from '../core/pace.ts';
 import { dayMs } from '../core/window.ts';
-import { requireUpstream } from '../settings/settings.ts';
+import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import { openIntent } from '../state/intent.ts';
 import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
@@ -28,6 +28,8 @@ export interface Run {
   readonly books: { -readonly [name in keyof BookCounts]: BookCounts[name] };
   /** Lost windows that it asked for, and those for which it had an answer: see lost-asked.ts. */
   readonly lost: LostOfRun;
+  /** Whether another service than the archive's upstream is asked: what that one knows of a symbol is its own affair. */
+  readonly asksOther: boolean;
   pages: number;
   /** Whether the upstream has answered anything. */
   reached: boolean;
@@ -38,6 +40,8 @@ export interface JobNeeds {
   readonly upstream: boolean;
   /** Whether it may start an archive, though it polls nothing. */
   readonly collects?: boolean;
+  /** Another service than the archive's upstream, which is asked in its place at a pace of its own. */
+  readonly other?: UpstreamAccess | null;
 }
 
 /** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
@@ -56,9 +60,10 @@ export async function runJob(
     requireCurrentFormat(parts.archive);
     await finishBroken(parts.archive, context);
     const { state, layout } = parts.archive;
-    parts.run = startedRun(context, job, parts.archive, startedAt, async () => {
-      parts.pace ??= openSharedPace(state, layout.private);
-      parts.client ??= await connect(context, parts.pace);
+    parts.run = startedRun(context, job, parts.archive, startedAt, Boolean(needs.other), async () => {
+      if (needs.other) parts.client ??= await connectOther(context, needs.other);
+      else parts.pace ??= openSharedPace(state, layout.private);
+      parts.client ??= await connect(context, parts.pace!, requireUpstream(context.settings));
       return parts.client;
     });
     await body(parts.run);
@@ -126,6 +131,7 @@ function startedRun(
   job: string,
   archive: Archive,
   startedAt: number,
+  asksOther: boolean,
   upstream: () => Promise<Upstream>,
 ): Run {
   const id = runIdOf(startedAt, context.random());
@@ -141,7 +147,8 @@ function startedRun(
     files: new Map(),
     symbols,
     books: { ...noBooks },
-    lost: { asked: new Map(), tried: new Set() },
+    lost: { asked: new Map(), tried: new Set(), answered: new Set() },
+    asksOther,
     pages: 0,
     reached: false,
   };
@@ -187,9 +194,14 @@ export function openConfiguredArchive(
 
 const minuteMs = 60_000;
 
-/** Opens the client that the settings describe, at the archive's pace. */
-export async function connect(context: Context, pace: PaceMemory): Promise<Upstream> {
-  const { baseUrl, apiKey } = requireUpstream(context.settings);
+/** What the archive's upstream has taught of its rate says nothing of another service. */
+async function connectOther(context: Context, access: UpstreamAccess): Promise<Upstream> {
+  const { createOwnMemory } = await import('../upstream/own-memory.ts');
+  return connect(context, createOwnMemory(), access);
+}
+
+/** Opens a client with the settings' bounds, at this pace. */
+async function connect(context: Context, pace: PaceMemory, { baseUrl, apiKey }: UpstreamAccess): Promise<Upstream> {
   const { upstream } = context.settings;
   const { openUpstream } = await import('../upstream/client.ts');
   return openUpstream(

@@ -16,7 +16,7 @@ import { appendMarkets } from '../state/journal.ts';
 import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
-import { noteAsked, noteTried, settleAsked } from './lost-asked.ts';
+import { noteAnswered, noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, polledSymbols } from './polled-symbols.ts';
 import { lingerRules, namedSymbols, type Run } from './run.ts';
 
@@ -193,6 +193,7 @@ function account(run: Run, collected: Collected): void {
     context.log.warn({ reason: stopped.reason }, 'the upstream is out of reach or out of order; what was had is kept');
     return;
   }
+  if (run.asksOther) return;
   const { retireAfterRuns } = context.settings.source;
   run.symbols.retired += noteOutcomes(db, collected, retireAfterRuns, context.clock.nowMs()).length;
 }
@@ -214,7 +215,7 @@ export async function publishStep(run: Run): Promise<void> {
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);
-    noteTried(run, published.lacking);
+    noteAnswered(run, published.lacking);
     if (published.refused.length > 0) {
       throw new DamageError(
         `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,

@@ -55,6 +55,10 @@ export const settingsSchema = section({
     settle_minutes: number(60, 0, 10_080),
     candles: someOf(['1h', '1d']),
   }),
+  repair: section({
+    from_api_key: nullable({ type: 'string', minLength: 1, secret: true }),
+    from_api_key_file: nullable({ type: 'string', minLength: 1 }),
+  }),
   falls: section({
     markets_share_max: number(0.5, 0, 1),
     ticks_share_max: number(0.8, 0, 1),

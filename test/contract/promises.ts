@@ -57,6 +57,8 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_CONFIG: null,
   ODDSLAKE_DATABASE_URL: 'service.database_url',
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
+  ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
+  ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 
