@@ -25,8 +25,9 @@ import { dayPath } from './layout.ts';
 import { countIn, judgeBin, timesIn } from './lost-ticks.ts';
 import { fileAt } from './manifest.ts';
 import { stageCandles } from './publish-candles.ts';
-import { factsOfPart, type Stage, stageFile } from './stage.ts';
-import { decodeTicks, encodeTicks } from './ticks-file.ts';
+import type { Stage } from './stage.ts';
+import { stageTicks } from './stage-parts.ts';
+import { decodeTicks } from './ticks-file.ts';
 
 /** What one part of one day took in. */
 export interface BinOutcome {
@@ -116,7 +117,7 @@ function stageBin(
   const old = file === undefined ? noPart : decodeTicks(readPublished(archive, file));
   const { columns, ...merged } = mergePart(old, readBin(db, bin, end), dayStandings(db, bin.day));
   if (merged.changed) {
-    stageFile(archive, stage, 'ticks', path, encodeTicks(columns), factsOfPart(bin.day, columns));
+    stageTicks(archive, stage, path, bin.day, columns);
   }
   for (const conflict of merged.conflicts) conflicts.push(conflict);
   const { covered, ...found } = judgeBin(readBinCoverage(db, bin, end), lostOfDay, columns);

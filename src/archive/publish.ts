@@ -10,6 +10,7 @@ import { compareUtf8 } from '../core/order.ts';
 import { dayOf, dayStart } from '../core/time.ts';
 import { dayFloor } from '../core/window.ts';
 import { addSegments, allSegments } from '../state/coverage.ts';
+import type { Database } from '../state/database.ts';
 import {
   type Bin,
   consume,
@@ -22,6 +23,7 @@ import {
 import { type BookAnswer, consumeBooks } from '../state/journal-books.ts';
 import { takeWriteLock } from '../state/lock.ts';
 import { dropLost, lostWindows } from '../state/lost.ts';
+import { noteRowGroups } from '../state/row-groups.ts';
 import { addRecovered, addTally, isOver } from '../state/runs.ts';
 import { noteStandings } from '../state/standings.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
@@ -36,7 +38,8 @@ import { encodeRows, type Value } from './parquet.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import { type BinOutcome, type DayInput, stageDay } from './publish-day.ts';
-import { nextFiles, type Stage, stageFile, stagePrivate, startStage } from './stage.ts';
+import { keysOfRows } from './row-groups.ts';
+import { type FileFacts, nextFiles, type Stage, stageFile, stagePrivate, startStage } from './stage.ts';
 
 export interface PublishOptions {
   readonly runId: string;
@@ -125,10 +128,12 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   if (!anything && !upgrades) return { manifest: base, files: [], lacking: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
   if (!upgrades) stageSymbols(archive, stage, symbols);
-  const manifest = nextManifest(archive, stage, symbols, taken, options);
+  const after = { symbols, coverage: coverageAfter(db, taken), lost: lostAfter(lostWindows(db), taken) };
+  const manifest = nextManifest(archive, stage, after, options);
   const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
   commit(archive, manifest, moves, () => {
     consumeBooks(db, books.bins, answered, end);
+    noteRowGroups(db, stage.records);
     record(archive, options, taken, end, polls);
   });
   const lacking = taken.flatMap((bin) => bin.lacking);
@@ -142,7 +147,9 @@ function daysOf(bins: readonly Bin[], answers: ReadonlyMap<number, readonly Book
   return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: answers.get(day) ?? [] }));
 }
 
-const moveOrder = (path: string): number => (path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1);
+/** In this order files change: whoever reads coverage finds the ticks that it speaks of. */
+export const moveOrder = (path: string): number =>
+  path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1;
 
 /** The market polls that were taken in, by record; a day whose published file is damaged takes in none. */
 function stageMarkets(archive: Archive, stage: Stage, end: number, refused: string[]): number[] {
@@ -195,33 +202,48 @@ function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcom
   return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
 }
 
-function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
+/** Stages the dataset of symbols; none where no symbol is known. */
+export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
   if (symbols.length === 0) return;
   const rows = symbols.map((s): Value[] => [
     ...[s.symbol, s.canonicalId, s.source, s.question, s.category, s.isActive, s.opensAt, s.closesAt, s.resolvedAt],
     ...[s.outcome, s.firstSeen, s.lastSeen, s.firstTick, s.lastTick, s.ticks],
   ]);
-  stageFile(archive, stage, 'symbols', symbolsPath, encodeRows(datasets.symbols, rows), {
+  const facts: FileFacts = {
     date: null,
     rows: rows.length,
     t_min: symbols.reduce((min, s) => Math.min(min, s.firstSeen), Number.POSITIVE_INFINITY),
     t_max: symbols.reduce((max, s) => Math.max(max, s.lastSeen), Number.NEGATIVE_INFINITY),
     symbols: rows.length,
-  });
+  };
+  const bytes = encodeRows(datasets.symbols, rows, archive.groupRows);
+  stageFile(archive, stage, 'symbols', symbolsPath, bytes, facts, keysOfRows('symbols', rows));
 }
 
-function nextManifest(
-  archive: Archive,
-  stage: Stage,
-  symbols: readonly SymbolFacts[],
-  taken: readonly BinOutcome[],
-  { clock, named, rules }: PublishOptions,
-): Manifest {
-  const files = nextFiles(stage);
-  const coverage: Map<string, Covered[]> = allSegments(archive.state.db);
+/** The published coverage as it will be. */
+function coverageAfter(db: Database, taken: readonly BinOutcome[]): Map<string, Covered[]> {
+  const coverage: Map<string, Covered[]> = allSegments(db);
   for (const [symbol, added] of coverageTaken(taken)) {
     coverage.set(symbol, overlayOnto(coverage.get(symbol) ?? [], added));
   }
+  return coverage;
+}
+
+/** What will be known once a stage is committed. */
+export interface After {
+  readonly symbols: readonly SymbolFacts[];
+  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
+  readonly lost: readonly LostWindow[];
+}
+
+/** The manifest of a stage. */
+export function nextManifest(
+  archive: Archive,
+  stage: Stage,
+  { symbols, coverage, lost }: After,
+  { clock, named, rules }: Pick<PublishOptions, 'clock' | 'named' | 'rules'>,
+): Manifest {
+  const files = nextFiles(stage);
   const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
   const days = [...dates].sort().map(dayStart);
   const found = completeness({ symbols, coverage, named, days, nowMs: clock.nowMs(), rules });
@@ -236,7 +258,7 @@ function nextManifest(
     watermark: found.watermark,
     days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
     datasets: files,
-    ...lostInManifest(lostAfter(lostWindows(archive.state.db), taken)),
+    ...lostInManifest(lost),
   };
 }
 
