@@ -1,5 +1,5 @@
 import { type Covered, joinFinal, type Origin, overlay } from '../core/coverage.ts';
-import { dayMs, union, type Window } from '../core/window.ts';
+import { dayMs, subtract, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 
 interface SegmentRow {
@@ -42,6 +42,29 @@ export function allSegments(db: Database): Map<string, Covered[]> {
     else list.push(coveredOf(row));
   }
   return out;
+}
+
+/** The published coverage that reaches into a window, by symbol; as it is, not cut. */
+export function segmentsIn(db: Database, { from, to }: Window): Map<string, Covered[]> {
+  const rows = db.all<SegmentRow & Record<string, number>>(
+    'select * from segments where t_from < ? and t_to > ? order by symbol, t_from',
+    ...[to, from],
+  );
+  return new Map([...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(coveredOf)]));
+}
+
+/** Takes back what is covered of a symbol in some windows. Inside the transaction that publishes it. */
+export function retractSegments(db: Database, symbol: string, windows: readonly Window[]): void {
+  for (const segment of segmentsOf(db, symbol)) {
+    const left = subtract([segment], windows);
+    if (left.length === 1 && left[0]!.from === segment.from && left[0]!.to === segment.to) continue;
+    db.run('delete from segments where symbol = ? and t_from = ?', symbol, segment.from);
+    restoreSegments(
+      db,
+      symbol,
+      left.map((window) => ({ ...segment, ...window })),
+    );
+  }
 }
 
 /** How long the answers of a symbol are told apart, in ms; older ones are joined once they are final. */
