@@ -42,6 +42,8 @@ export interface JobNeeds {
   readonly collects?: boolean;
   /** Another service than the archive's upstream, which is asked in its place at a pace of its own. */
   readonly other?: UpstreamAccess | null;
+  /** Whether it mends the archive, so that a damaged manifest is no reason not to open it. */
+  readonly mends?: boolean;
 }
 
 /** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
@@ -56,8 +58,10 @@ export async function runJob(
   let thrown: unknown;
   try {
     if (needs.upstream) requireUpstream(context.settings);
-    parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true);
-    requireCurrentFormat(parts.archive);
+    const mends = needs.mends === true;
+    parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true, mends);
+    // Of one that is to be mended nothing is read before it is.
+    if (!mends) requireCurrentFormat(parts.archive);
     await finishBroken(parts.archive, context);
     const { state, layout } = parts.archive;
     parts.run = startedRun(context, job, parts.archive, startedAt, Boolean(needs.other), async () => {
@@ -178,6 +182,7 @@ async function finishBroken(archive: Archive, { clock, signal, log }: Context): 
 export function openConfiguredArchive(
   context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase'>,
   collects: boolean,
+  mends = false,
 ): Archive {
   const { archive, source, upstream } = context.settings;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
@@ -188,6 +193,7 @@ export function openConfiguredArchive(
     parts: archive.parts,
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
+    mends,
   };
   return openArchive(options, context.disk, context.openDatabase);
 }

@@ -245,8 +245,9 @@ export function nextManifest(
 ): Manifest {
   const files = nextFiles(stage);
   const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
+  for (const { from } of lost) dates.add(dayOf(from));
   const days = [...dates].sort().map(dayStart);
-  const found = completeness({ symbols, coverage, named, days, nowMs: clock.nowMs(), rules });
+  const found = completeness({ symbols, coverage, lost, named, days, nowMs: clock.nowMs(), rules });
   return {
     format_version: formatVersion,
     generation: stage.generation,

@@ -4,8 +4,9 @@ import { commit } from '../../src/archive/commit.ts';
 import { coverageRows, encodeDay, readCoverage } from '../../src/archive/day-files.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { fileAt, lostInManifest } from '../../src/archive/manifest.ts';
-import { factsOfPart, nextFiles, stageFile, startStage } from '../../src/archive/stage.ts';
-import { decodeTicks, encodeTicks } from '../../src/archive/ticks-file.ts';
+import { nextFiles, startStage } from '../../src/archive/stage.ts';
+import { stageTicks } from '../../src/archive/stage-parts.ts';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
 import type { LostWindow } from '../../src/core/lost.ts';
 import { partOf } from '../../src/core/part.ts';
 import { dayFloor, subtract, union, type Window } from '../../src/core/window.ts';
@@ -91,7 +92,7 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
       t: Float64Array.from(rows, ([t]) => t),
       p: Float64Array.from(rows, ([, p]) => p),
     };
-    stageFile(archive, stage, 'ticks', path, encodeTicks(columns), factsOfPart(dayFloor(ofPart[0]!.from), columns));
+    stageTicks(archive, stage, path, dayFloor(ofPart[0]!.from), columns);
   }
   for (const day of new Set(gone.map((w) => dayFloor(w.from)))) {
     const coverage = readCoverage(archive, base, day);

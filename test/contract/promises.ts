@@ -14,7 +14,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   gaps: ['--from', '--to', '--symbol'],
   symbols: [],
   changes: ['--since'],
-  verify: [],
+  verify: ['--repair', '--from-url'],
   snapshot: [],
   export: ['--out', '--dataset', '--symbol', '--from', '--to', '--format'],
   sql: ['--format'],
