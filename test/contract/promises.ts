@@ -118,6 +118,9 @@ export const manifestFields = [
   ...['days', 'datasets'],
 ] as const;
 
+/** Fields that the manifest has where there is something to say: windows of which ticks were lost. */
+export const manifestFieldsAtTimes = ['lost'] as const;
+
 /** Fields of one day in the manifest, and of one file. */
 export const dayFields = ['complete', 'expected', 'covered', 'missing'] as const;
 export const fileFields = [
