@@ -39,8 +39,8 @@ export interface TicksFound extends Window {
 }
 
 export interface TicksGap extends Window {
-  /** Whether its ticks were published once and were lost. */
-  readonly lost: boolean;
+  /** `lost`: its ticks were published once and were lost. Absent where nobody ever covered it. */
+  readonly reason?: 'lost';
 }
 
 /** Days of one answer: what it costs has a bound, however few ticks a day has. */
@@ -174,7 +174,9 @@ const cut = (columns: Keyed, { from, to }: Window): TicksSlice => ({
 
 /** At most `gapsMax`: what is too much joins the last one, so that nothing uncovered seems covered. */
 function gapsIn(window: Window, { covered, lost }: SymbolState): TicksGap[] {
-  const gaps = cutAtLost(subtract([window], covered), lost).map(({ loss, ...w }) => ({ ...w, lost: loss !== null }));
+  const gaps = cutAtLost(subtract([window], covered), lost).map(({ from, to, loss }): TicksGap => {
+    return { from, to, ...(loss !== null && { reason: 'lost' }) };
+  });
   if (gaps.length <= gapsMax) return gaps;
-  return [...gaps.slice(0, gapsMax - 1), { from: gaps[gapsMax - 1]!.from, to: gaps.at(-1)!.to, lost: false }];
+  return [...gaps.slice(0, gapsMax - 1), { from: gaps[gapsMax - 1]!.from, to: gaps.at(-1)!.to }];
 }
