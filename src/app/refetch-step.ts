@@ -17,19 +17,22 @@ const plansOf = (lost: readonly KnownLoss[]): SymbolPlan[] =>
 
 /**
  * Asks for all ticks that are lost, and publishes what comes. A window proves to be back by answers that are published
- * together: where the journal grew so large that it was published on the way, what that cut apart is asked for again, as
- * long as it brings something.
+ * together: where the journal grew so large that it was published on the way, what that cut apart is asked for again, one
+ * window after the other.
  */
 export async function refetchStep(run: Run): Promise<void> {
-  for (let before = Number.POSITIVE_INFINITY; ; ) {
-    const lost = lostTicks(run).filter((loss) => !run.lost.answered.has(keyOf(loss)));
-    if (lost.length === 0 || lost.length >= before) return;
-    before = lost.length;
-    const generation = run.archive.state.generation();
-    await collectPlans(run, plansOf(lost), 'backfill');
-    const wasCut = run.archive.state.generation() !== generation;
+  const plans = plansOf(lostTicks(run));
+  if (plans.length === 0) return;
+  const generation = run.archive.state.generation();
+  await collectPlans(run, plans, 'backfill');
+  const wasCut = run.archive.state.generation() !== generation;
+  await publishStep(run);
+  if (!wasCut) return;
+  const { tried, answered } = run.lost;
+  const apart = lostTicks(run).filter((loss) => tried.has(keyOf(loss)) && !answered.has(keyOf(loss)));
+  for (const loss of apart) {
+    await collectPlans(run, plansOf([loss]), 'backfill');
     await publishStep(run);
-    if (!wasCut) return;
   }
 }
 

@@ -1,7 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { openConfiguredArchive } from '../../src/app/run.ts';
@@ -10,7 +10,9 @@ import { partOf } from '../../src/core/part.ts';
 import type { Window } from '../../src/core/window.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readStatus } from '../../src/reading/status.ts';
+import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
+import { systemClock } from '../../src/system.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { hashes } from '../archive/scratch.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
@@ -222,7 +224,7 @@ test('what the upstream does not go back to is told as lost, once', async () => 
 
 test('answers that were published apart are asked for again, until they prove what they bring', async () => {
   const lake = await damaged();
-  const summary = await repaired(lake, at(1) + hourMs, 'publish.journal_ticks_max=150', 'poll.page_limit=20');
+  const summary = await repaired(lake, at(1) + hourMs, 'publish.journal_ticks_max=300', 'poll.page_limit=20');
   expect(summary).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
   expect(hashes(lake.nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
 });
@@ -251,4 +253,32 @@ test('a backfill of a part of a lost window asks for all of it', async () => {
   const summary = await backfill.run(await lake.nights.contextAt(at(1), ...only(lake.symbols)), flags);
   expect(summary.exit_code).toBe(0);
   expect(await gapsOf(lake, at(1))).toMatchObject([{ symbol: lake.symbols[1] }]);
+});
+
+test('another service is asked with a key of its own and at its own pace, the upstream is not, and no symbol is given up for it', async () => {
+  const lake = await damaged();
+  const { nights, symbols } = lake;
+  const nowMs = at(1) + hourMs;
+  nights.box().set(thinned);
+  const other = await startSandbox(
+    { seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60, key: 'other-key', nowMs, requestsPerSecond: 4 },
+    { clock: systemClock },
+  );
+  onTestFinished(() => other.stop());
+  const ask = async (fromUrl: string, ...set: string[]) =>
+    repair.run(await nights.contextAt(nowMs, ...only(symbols), 'source.retire_after_runs=1', ...set), { fromUrl });
+  await expect(ask(other.url)).rejects.toThrow(
+    /^No key for .*: set ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE$/,
+  );
+  expect(await ask(other.url, 'repair.from_api_key=wrong')).toMatchObject({ exit_code: 3 });
+  expect(await ask('http://127.0.0.1:9', 'repair.from_api_key=other-key')).toMatchObject({ exit_code: 7 });
+  other.set({ faultSymbols: { [symbols[0]]: 404 } });
+  const half = await ask(other.url, 'repair.from_api_key=other-key');
+  expect(half).toMatchObject({ exit_code: 4, symbols: { failed: 1, retired: 0 } });
+  await withArchive(nights, nowMs, ({ state }) => expect(oneSymbol(state.db, symbols[0])!.retiredAt).toBeNull());
+  const requests = nights.box().stats().requests;
+  other.set({ faultSymbols: {} });
+  expect(await ask(other.url, 'repair.from_api_key=other-key')).toMatchObject({ exit_code: 0, failures: [] });
+  expect(nights.box().stats().requests).toBe(requests);
+  expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
 });
