@@ -119,3 +119,13 @@ test('a manifest from before losses were noted is read as it is', async () => {
   writeFileSync(join(root, 'manifest.json'), text);
   expect(lostWindows(opened({ root }).state.db)).toEqual([]);
 });
+
+test('the archive’s README tells that something was lost, and only then', async () => {
+  const archive = opened();
+  await withLosses(archive, 'A', [hours(6, 8)]);
+  const readme = () => readFileSync(join(archive.layout.root, 'README.md'), 'utf8');
+  expect(readme()).not.toContain('were lost');
+  append(archive, fetched('A', hours(24, 25)));
+  await publishNow(archive);
+  expect(readme()).toContain('- Windows whose ticks were published once and were lost: 1; `oddslake gaps` names them.');
+});
