@@ -1,8 +1,9 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
+import { job as importFiles } from '../../jobs/import.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { openConfiguredArchive } from '../../src/app/run.ts';
 import type { Archive } from '../../src/archive/archive.ts';
@@ -81,8 +82,8 @@ const only = (symbols: readonly string[]): string[] => [
 const repaired = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
   repair.run(await nights.contextAt(nowMs, ...only(symbols), ...set), { fromUrl: null });
 
-const backfilled = async ({ nights, symbols }: Damaged, nowMs: number) =>
-  backfill.run(await nights.contextAt(nowMs, ...only(symbols)), {
+const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
+  backfill.run(await nights.contextAt(nowMs, ...only(symbols), ...set), {
     ...{ window: { from: midnight(-1), to: midnight(1) }, symbols, force: false, allKnown: false, showPlan: null },
   });
 
@@ -142,7 +143,8 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   const gaps = await gapsOf(lake, at(1) + hourMs);
   expect(gaps).toMatchObject([{ reason: 'lost' }, { reason: 'lost' }]);
 
-  const night = await nights.night(at(2), ...only(symbols));
+  // However far a night looks back for holes.
+  const night = await nights.night(at(2), ...only(symbols), 'source.first_lookback_days=7');
   expect(night).toMatchObject({ exit_code: 0, failures: [], warnings: [lostWarning] });
   // No more is asked for than in a night without losses, and that is from the cursor on.
   expect(night.requests).toBe(lake.requests);
@@ -224,9 +226,45 @@ test('what the upstream does not go back to is told as lost, once', async () => 
 
 test('answers that were published apart are asked for again, until they prove what they bring', async () => {
   const lake = await damaged();
+  // Each answer is written before the next one comes.
+  lake.nights.box().set({ latencyMs: 60 });
   const summary = await repaired(lake, at(1) + hourMs, 'publish.journal_ticks_max=300', 'poll.page_limit=20');
   expect(summary).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
   expect(hashes(lake.nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
+});
+
+test('ticks that all came back in answers published apart are no failure, and the next one proves it', async () => {
+  const lake = await damaged();
+  lake.nights.box().set({ latencyMs: 60 });
+  const apart = await backfilled(lake, at(1) + hourMs, 'publish.journal_ticks_max=1', 'poll.page_limit=20');
+  expect(apart).toMatchObject({ exit_code: 0, failures: [], warnings: [lostWarning] });
+  expect(hashes(lake.nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
+  const next = await backfilled(lake, at(1) + 2 * hourMs);
+  expect(next).toMatchObject({ exit_code: 0, failures: [], warnings: [], ticks: { accepted: 0 } });
+  expect(await gapsOf(lake, at(1) + 2 * hourMs)).toEqual([]);
+});
+
+test('files that cover a loss with fewer ticks are told like an answer, and those with all of them heal it', async () => {
+  const lake = await damaged();
+  const { nights, symbols, lost, counts } = lake;
+  const [symbol] = symbols;
+  const truth = nights.box().truth(symbol, lost);
+  const file = join(nights.output, '..', `${basename(nights.output)}.csv`);
+  onTestFinished(() => rmSync(file, { force: true }));
+  const rowsOf = async (count: number, nowMs: number) => {
+    const rows = [...truth.t.slice(0, count)].map((t, i) => `${symbol},${t},${truth.p[i]}\n`);
+    writeFileSync(file, `symbol,t,p\n${rows.join('')}`);
+    return importFiles.run(await nights.contextAt(nowMs, ...only(symbols)), {
+      ...{ paths: [file], dataset: null, format: null, zone: null, covers: lost, preferred: false },
+    });
+  };
+  const few = await rowsOf(10, at(1) + hourMs);
+  expect(few).toMatchObject({ exit_code: 4, warnings: [lostWarning] });
+  expect(few.failures).toEqual([{ symbol, ...lost, reason: `lost: 10 of ${counts[0]} ticks came back` }]);
+  expect(await gapsOf(lake, at(1) + hourMs)).toMatchObject([{ reason: 'lost' }, { reason: 'lost' }]);
+  const all = await rowsOf(truth.t.length, at(1) + 2 * hourMs);
+  expect(all).toMatchObject({ exit_code: 0, failures: [] });
+  expect(await gapsOf(lake, at(1) + 2 * hourMs)).toMatchObject([{ symbol: symbols[1], reason: 'lost' }]);
 });
 
 test('where there is nobody to ask it says so, and the loss is still to be tried', async () => {

@@ -50,10 +50,15 @@ test('a lost window that no answer touches is nobody’s concern', () => {
 
 test('gaps are cut where lost windows begin and end', () => {
   const [a, b] = [lostAt(2, 4, 1), lostAt(4, 7, 9)];
-  expect(cutAtLost([{ from: 0, to: 5 }], [a, b])).toEqual([
+  const windows = [
+    { from: 0, to: 5 },
+    { from: 8, to: 9 },
+  ];
+  expect(cutAtLost(windows, [a, b])).toEqual([
     { from: 0, to: 2, loss: null },
     { from: 2, to: 4, loss: a },
     { from: 4, to: 5, loss: b },
+    { from: 8, to: 9, loss: null },
   ]);
 });
 
