@@ -3,7 +3,7 @@ import { UsageError } from '../core/errors.ts';
 import { gapsOf } from '../core/life.ts';
 import { cutAtLost } from '../core/lost.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import type { Window } from '../core/window.ts';
+import { intersection, union, type Window } from '../core/window.ts';
 import { knownSpan } from '../state/coverage.ts';
 import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import { allSymbols } from '../state/symbols.ts';
@@ -43,9 +43,12 @@ export function listGaps(archive: Archive, { from, to, symbols }: GapsAsked, now
 const gapsAmong = (archive: Archive, symbols: readonly SymbolFacts[], asked: Window, fromNamed: boolean): Gap[] =>
   symbols.flatMap((facts) => {
     const { symbol } = facts;
-    const gaps = gapsOf(facts, sureCoverageOf(archive.state.db, symbol), asked, fromNamed);
+    const lost = lostTicksOf(archive.state.db, symbol);
+    // Its first tick may be among what is lost, so that no more is left to tell that it lived then.
+    const known = lost.map((window) => intersection(window, asked));
+    const gaps = union([...gapsOf(facts, sureCoverageOf(archive.state.db, symbol), asked, fromNamed), ...known]);
     if (gaps.length === 0) return [];
-    return cutAtLost(gaps, lostTicksOf(archive.state.db, symbol)).map(({ from, to, loss }) => ({
+    return cutAtLost(gaps, lost).map(({ from, to, loss }) => ({
       ...{ symbol, from, to },
       ...(loss !== null && { reason: 'lost' as const, ticks: loss.ticks }),
     }));

@@ -99,14 +99,15 @@ export function restoreSegments(db: Database, symbol: string, segments: readonly
 }
 
 /**
- * From the first to the last moment of which anything is known, be it covered (published or journaled) or a published
- * tick; null where there is none.
+ * From the first to the last moment of which anything is known, be it covered (published or journaled), a published
+ * tick, or lost; null where there is none.
  */
 export function knownSpan(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
     `select min(t_from) as t_from, max(t_to) as t_to from
        (select t_from, t_to from segments union all select t_from, t_to from journal_cover
-        union all select first_tick, last_tick + 1 from symbols)`,
+        union all select first_tick, last_tick + 1 from symbols
+        union all select t_from, t_to from lost where dataset = 'ticks')`,
   );
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }

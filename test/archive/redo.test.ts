@@ -2,13 +2,13 @@ import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { type Disk, systemDisk } from '../../src/archive/disk.ts';
 import { verify } from '../../src/archive/verify.ts';
 import { sideOf } from '../../src/core/book.ts';
 import { openIntent } from '../../src/state/intent.ts';
 import { appendMarkets, journaledTicks } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
+import { dyingDisk, PowerCut } from './dying-disk.ts';
 import {
   answer,
   append,
@@ -23,33 +23,6 @@ import {
   publishNow,
   scratchFolder,
 } from './scratch.ts';
-
-class PowerCut extends Error {}
-
-/** The real disk, until it has changed something `changes` times: from then on every change fails. */
-function dyingDisk(changes: number): Disk & { readonly made: () => number } {
-  let made = 0;
-  const dying =
-    <A extends unknown[]>(work: (...args: A) => void) =>
-    (...args: A): void => {
-      if (made >= changes) throw new PowerCut(`after ${made} changes`);
-      made++;
-      work(...args);
-    };
-  // A write that dies leaves half of its bytes.
-  const write = (path: string, given: Uint8Array | Iterable<Uint8Array>): void => {
-    const bytes = given instanceof Uint8Array ? given : Buffer.concat([...given]);
-    if (made >= changes) systemDisk.write(path, bytes.subarray(0, bytes.length >> 1));
-    dying(systemDisk.write)(path, bytes);
-  };
-  const { makeFolder, makeScratch, rename, link, syncFolder, remove } = systemDisk;
-  return {
-    ...systemDisk,
-    ...{ write, makeFolder: dying(makeFolder), makeScratch: dying(makeScratch) },
-    ...{ rename: dying(rename), link: dying(link), syncFolder: dying(syncFolder), remove: dying(remove) },
-    made: () => made,
-  };
-}
 
 /** One interval of candles stands for both: every change to the disk is tried. */
 const publishHourly = (archive: Archive, runId: string) => publishNow(archive, now, runId, { candles: ['1h'] });
