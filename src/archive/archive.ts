@@ -131,7 +131,9 @@ function requireUpstreamOf(root: string, owner: string, wanted: string | null): 
 
 function readManifestText(layout: Layout, disk: Disk): string {
   if (disk.size(layout.manifest) === null) {
-    throw new DamageError(`${layout.manifest} is missing, though the archive was published.`);
+    throw new DamageError(
+      `${layout.manifest} is missing, though the archive was published. Put it back with: oddslake verify --repair`,
+    );
   }
   return Buffer.from(disk.read(layout.manifest)).toString('utf8');
 }
@@ -164,7 +166,7 @@ export const ownManifest = (archive: Archive): Manifest =>
 
 export const notOwn = (layout: Layout): DamageError =>
   new DamageError(
-    `${layout.manifest} is not the one that the last publish wrote. Put that one back; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
+    `${layout.manifest} is not the one that the last publish wrote. Put that one back with oddslake verify --repair, where the state knows it; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
   );
 
 /**

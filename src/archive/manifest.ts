@@ -77,7 +77,9 @@ export function parseManifest(text: string, path: string): Manifest {
   try {
     parsed = JSON.parse(text) as Partial<Manifest>;
   } catch (error) {
-    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not JSON.`, { cause: error });
+    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not JSON. Run oddslake verify --repair.`, {
+      cause: error,
+    });
   }
   if (typeof parsed?.format_version === 'number' && parsed.format_version > formatVersion) {
     throw new UsageError(
@@ -86,7 +88,10 @@ export function parseManifest(text: string, path: string): Manifest {
   }
   const { generation, upstream, parts, datasets } = parsed ?? {};
   if (typeof generation !== 'number' || typeof upstream !== 'string' || typeof parts !== 'number' || !datasets) {
-    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not a manifest.`);
+    throw new OddslakeError(
+      exitCodes.damaged,
+      `${path} is damaged: it is not a manifest. Run oddslake verify --repair.`,
+    );
   }
   // An older format lacks the datasets that came later.
   return { ...(parsed as Manifest), datasets: { ...noFiles(), ...datasets } };

@@ -14,10 +14,13 @@ import { type Manifest, totalsOf } from './manifest.ts';
 import { mendDay } from './mend-day.ts';
 import { mendRows } from './mend-rows.ts';
 import type { Losses } from './mending.ts';
-import { moveOrder, nextManifest, type PublishOptions, stageSymbols } from './publish.ts';
+import { type JudgedBy, movesOf, nextManifest, stageSymbols } from './next-generation.ts';
 import { type Stage, stageRemoval } from './stage.ts';
 
-export type MendOptions = Pick<PublishOptions, 'clock' | 'named' | 'rules' | 'signal' | 'onProgress'>;
+export interface MendOptions extends JudgedBy {
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+}
 
 /**
  * Commits the generation that lacks what is lost, and with it that its coverage is taken back. Holder of the write lock
@@ -57,8 +60,7 @@ export async function mendBroken(
   }
   const after = { symbols, coverage, lost: [...lostWindows(db), ...losses.windows] };
   const manifest = nextManifest(archive, stage, after, options);
-  const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
-  commit(archive, manifest, moves, () => {
+  commit(archive, manifest, movesOf(stage), () => {
     noteRowGroups(db, stage.records);
     dropRowGroups(db, stage.gone);
     for (const [symbol, windows] of lost) retractSegments(db, symbol, windows);

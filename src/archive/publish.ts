@@ -1,13 +1,10 @@
 import type { CandleInterval } from '../core/candles.ts';
 import type { Clock } from '../core/clock.ts';
-import { completeness } from '../core/completeness.ts';
 import { type Covered, overlayOnto } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
-import type { LingerRules } from '../core/life.ts';
 import type { LostWindow } from '../core/lost.ts';
 import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../core/market.ts';
 import { compareUtf8 } from '../core/order.ts';
-import { dayOf, dayStart } from '../core/time.ts';
 import { dayFloor } from '../core/window.ts';
 import { addSegments, allSegments } from '../state/coverage.ts';
 import type { Database } from '../state/database.ts';
@@ -29,26 +26,19 @@ import { noteStandings } from '../state/standings.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from './archive.ts';
 import { commit, finishIntent } from './commit.ts';
-import { datasets } from './datasets.ts';
 import { encodeDay, marketRows, readMarketRows } from './day-files.ts';
-import { sha256 } from './disk.ts';
-import { quarantinePath, symbolsPath } from './layout.ts';
-import { formatVersion, lostInManifest, type Manifest, type PublishedFile } from './manifest.ts';
-import { encodeRows, type Value } from './parquet.ts';
+import { quarantinePath } from './layout.ts';
+import { formatVersion, type Manifest, type PublishedFile } from './manifest.ts';
+import { type JudgedBy, movesOf, nextManifest, stageSymbols } from './next-generation.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import { type BinOutcome, type DayInput, stageDay } from './publish-day.ts';
-import { keysOfRows } from './row-groups.ts';
-import { type FileFacts, nextFiles, type Stage, stageFile, stagePrivate, startStage } from './stage.ts';
+import { type Stage, stagePrivate, startStage } from './stage.ts';
 
-export interface PublishOptions {
+export interface PublishOptions extends JudgedBy {
   readonly runId: string;
-  readonly clock: Clock;
   /** How long to wait for another writer, in ms. */
   readonly waitMs: number;
-  /** Symbols named by hand, or null where market lists decide which are polled. */
-  readonly named: ReadonlySet<string> | null;
-  readonly rules: LingerRules;
   /** The intervals to keep candles of, besides those that are there. */
   readonly candles: readonly CandleInterval[];
   readonly signal?: AbortSignal;
@@ -130,8 +120,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   if (!upgrades) stageSymbols(archive, stage, symbols);
   const after = { symbols, coverage: coverageAfter(db, taken), lost: lostAfter(lostWindows(db), taken) };
   const manifest = nextManifest(archive, stage, after, options);
-  const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
-  commit(archive, manifest, moves, () => {
+  commit(archive, manifest, movesOf(stage), () => {
     consumeBooks(db, books.bins, answered, end);
     noteRowGroups(db, stage.records);
     record(archive, options, taken, end, polls);
@@ -146,10 +135,6 @@ function daysOf(bins: readonly Bin[], answers: ReadonlyMap<number, readonly Book
   const days = [...new Set([...byDay.keys(), ...answers.keys()])].sort((a, b) => a - b);
   return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: answers.get(day) ?? [] }));
 }
-
-/** In this order files change: whoever reads coverage finds the ticks that it speaks of. */
-export const moveOrder = (path: string): number =>
-  path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1;
 
 /** The market polls that were taken in, by record; a day whose published file is damaged takes in none. */
 function stageMarkets(archive: Archive, stage: Stage, end: number, refused: string[]): number[] {
@@ -202,24 +187,6 @@ function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcom
   return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
 }
 
-/** Stages the dataset of symbols; none where no symbol is known. */
-export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
-  if (symbols.length === 0) return;
-  const rows = symbols.map((s): Value[] => [
-    ...[s.symbol, s.canonicalId, s.source, s.question, s.category, s.isActive, s.opensAt, s.closesAt, s.resolvedAt],
-    ...[s.outcome, s.firstSeen, s.lastSeen, s.firstTick, s.lastTick, s.ticks],
-  ]);
-  const facts: FileFacts = {
-    date: null,
-    rows: rows.length,
-    t_min: symbols.reduce((min, s) => Math.min(min, s.firstSeen), Number.POSITIVE_INFINITY),
-    t_max: symbols.reduce((max, s) => Math.max(max, s.lastSeen), Number.NEGATIVE_INFINITY),
-    symbols: rows.length,
-  };
-  const bytes = encodeRows(datasets.symbols, rows, archive.groupRows);
-  stageFile(archive, stage, 'symbols', symbolsPath, bytes, facts, keysOfRows('symbols', rows));
-}
-
 /** The published coverage as it will be. */
 function coverageAfter(db: Database, taken: readonly BinOutcome[]): Map<string, Covered[]> {
   const coverage: Map<string, Covered[]> = allSegments(db);
@@ -227,40 +194,6 @@ function coverageAfter(db: Database, taken: readonly BinOutcome[]): Map<string, 
     coverage.set(symbol, overlayOnto(coverage.get(symbol) ?? [], added));
   }
   return coverage;
-}
-
-/** What will be known once a stage is committed. */
-export interface After {
-  readonly symbols: readonly SymbolFacts[];
-  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
-  readonly lost: readonly LostWindow[];
-}
-
-/** The manifest of a stage. */
-export function nextManifest(
-  archive: Archive,
-  stage: Stage,
-  { symbols, coverage, lost }: After,
-  { clock, named, rules }: Pick<PublishOptions, 'clock' | 'named' | 'rules'>,
-): Manifest {
-  const files = nextFiles(stage);
-  const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
-  for (const { from } of lost) dates.add(dayOf(from));
-  const days = [...dates].sort().map(dayStart);
-  const found = completeness({ symbols, coverage, lost, named, days, nowMs: clock.nowMs(), rules });
-  return {
-    format_version: formatVersion,
-    generation: stage.generation,
-    created_at: clock.nowMs(),
-    writer: archive.writer,
-    upstream: archive.state.identity.upstream,
-    parts: archive.state.identity.parts,
-    previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.manifestText())),
-    watermark: found.watermark,
-    days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
-    datasets: files,
-    ...lostInManifest(lost),
-  };
 }
 
 /** The windows that are lost once this publish is committed. */

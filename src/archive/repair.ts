@@ -1,13 +1,11 @@
 import { join } from 'node:path';
-import type { Clock } from '../core/clock.ts';
 import { DamageError } from '../core/errors.ts';
-import type { LingerRules } from '../core/life.ts';
 import { takeWriteLock } from '../state/lock.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from './archive.ts';
 import { commitIntent, finishIntent } from './commit.ts';
 import { type Examined, examine } from './examine.ts';
 import { allFiles, type Manifest, totalsOf } from './manifest.ts';
-import { mendBroken } from './mend-broken.ts';
+import { type MendOptions, mendBroken } from './mend-broken.ts';
 import { type MendedManifest, mendManifest } from './mend-manifest.ts';
 import type { Losses } from './mending.ts';
 import type { MendedFile, Outcome, Repaired } from './repair-report.ts';
@@ -15,15 +13,9 @@ import { moveAside, setAside } from './set-aside.ts';
 import { type Stage, stagePrivate, startStage } from './stage.ts';
 import { type Finding, type Verified, verify } from './verify.ts';
 
-export interface RepairOptions {
-  readonly clock: Clock;
+export interface RepairOptions extends MendOptions {
   /** How long to wait for another writer, in ms. */
   readonly waitMs: number;
-  /** Symbols named by hand, or null where market lists decide which are polled. */
-  readonly named: ReadonlySet<string> | null;
-  readonly rules: LingerRules;
-  readonly signal?: AbortSignal;
-  readonly onProgress?: (done: number, total: number) => void;
 }
 
 /**
