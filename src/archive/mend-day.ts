@@ -13,6 +13,7 @@ import { type Broken, hullOf, type Losses } from './mending.ts';
 import { decodeRows } from './parquet.ts';
 import { candleDatasets, keptIntervals, stageCandles } from './publish-candles.ts';
 import { countAnew, type Refilled, refill } from './refill.ts';
+import type { LostRange } from './salvage.ts';
 import { type Stage, stageRemoval } from './stage.ts';
 import { stageTicks } from './stage-parts.ts';
 import { decodeTicks } from './ticks-file.ts';
@@ -106,10 +107,13 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
   const published = publishedCounts(of, part);
   for (const [symbol, stretches] of of.refilled) {
     if (!mine.has(symbol)) continue;
-    const spans = lost.flatMap((range) => spanOf(range, symbol, day) ?? []);
+    const touched = lost.filter((range) => spanOf(range, symbol, day) !== undefined);
+    const spans = touched.map((range) => spanOf(range, symbol, day)!);
     const t = timesOf(symbol);
-    // Where nothing tells how many there were, there was one at least: a quiet day it may have been is not proven.
-    const missing = spans.length === 0 ? 0 : published === undefined ? 1 : (published.get(symbol) ?? 0) - t.length;
+    const missing =
+      published === undefined
+        ? touched.reduce((sum, range) => sum + leastOf(range), 0)
+        : (published.get(symbol) ?? 0) - t.length;
     mine.set(symbol, countAnew(stretches, t, spans, missing));
     coverage.ticks.set(symbol, mine.get(symbol)!);
   }
@@ -127,6 +131,12 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
   else stageRemoval(stage, path);
   return left;
 }
+
+/**
+ * How many ticks a symbol lost at least with a range that may hold some of it. Of several symbols nothing tells which had
+ * them: one each, as a quiet day is not proven.
+ */
+const leastOf = ({ keys, rows }: LostRange): number => (keys !== null && keys.first[0] === keys.last[0] ? rows : 1);
 
 /** How many ticks of each symbol were published, by the day's candles; undefined where they tell nothing. */
 function publishedCounts(of: Day, part: number): ReadonlyMap<string, number> | undefined {
