@@ -85,10 +85,9 @@ const precedence: Proof = [
   'settings/load.test.ts',
   'flags beat environment, environment beats the file, the file beats the defaults',
 ];
-const fromUrl: Proof = ['e2e/repair.test.ts', '--from-url asks another oddslake for what the upstream has no more'];
-const fromKey: Proof = [
-  'settings/load.test.ts',
-  'of another oddslake comes the same ways, and is no key of the upstream',
+const fromUrl: Proof = [
+  'e2e/repair-from.test.ts',
+  'what a thinned upstream cannot bring back stays a gap, told once, until another oddslake brings it all',
 ];
 const keyFile: Proof = ['settings/load.test.ts', 'comes from a file beside the config, trimmed'];
 const otherKey: Proof = [
@@ -230,8 +229,6 @@ export const proofs: Proofs = {
   variables: {
     ...serviceVariables,
     ODDSLAKE_BASE_URL: precedence,
-    ODDSLAKE_FROM_API_KEY: fromKey,
-    ODDSLAKE_FROM_API_KEY_FILE: fromKey,
     ODDSLAKE_API_KEY: [
       'upstream/answers.test.ts',
       'asks for what the interface documents, with the key as bearer credential',
@@ -250,8 +247,6 @@ export const proofs: Proofs = {
       'settings/load.test.ts',
       'is required only by those who ask for it, and then by the variable to set',
     ],
-    'repair.from_api_key': fromKey,
-    'repair.from_api_key_file': fromKey,
     'upstream.api_key': ['settings/load.test.ts', 'given twice in one place is refused'],
     'upstream.api_key_file': keyFile,
     'upstream.requests_per_second': rate,

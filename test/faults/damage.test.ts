@@ -65,6 +65,8 @@ function spoil(root: string, draw: Draw, paths: readonly string[]): void {
   const at = join(root, path);
   if (!existsSync(at)) return;
   const bytes = readFileSync(at);
+  // An empty one was cut before.
+  if (bytes.length === 0) return;
   const place = draw.below(bytes.length);
   const write = (changed: Uint8Array): void => writeFileSync(at, changed);
   const kind = draw.below(10);
@@ -72,7 +74,7 @@ function spoil(root: string, draw: Draw, paths: readonly string[]): void {
     bytes[place]! ^= 1 << draw.below(8);
     write(bytes);
   } else if (kind === 4) write(bytes.subarray(0, place));
-  else if (kind === 5) write(bytes.fill(draw.below(256), place, place + 1 + draw.below(400)));
+  else if (kind === 5) write(bytes.fill(draw.below(256), place, Math.min(bytes.length, place + 1 + draw.below(400))));
   else if (kind === 6)
     write(Buffer.concat([bytes.subarray(0, place), Buffer.alloc(1 + draw.below(20)), bytes.subarray(place)]));
   else if (kind === 7) rmSync(at);
