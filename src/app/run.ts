@@ -188,7 +188,8 @@ export function openConfiguredArchive(
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const options = {
     root: archive.output,
-    create: collects && (archive.outputNamed || context.mayCreate),
+    // Where there is none, there is nothing to mend.
+    create: collects && !mends && (archive.outputNamed || context.mayCreate),
     upstream: collects ? (source.name ?? origin) : null,
     parts: archive.parts,
     writer: `oddslake ${context.version}`,

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
@@ -35,6 +35,9 @@ import {
   publishNow,
   scratchFolder,
 } from './scratch.ts';
+
+// Many repairs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 let template: string;
 beforeAll(async () => {

@@ -1,9 +1,12 @@
-import { globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { Repaired } from '../../src/archive/repair-report.ts';
 import { access, fixedNow, folder, hashes, job, manifestOf, quick, run, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
+
+// Many processes: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
 
 const input = { seed: 6, nowMs: fixedNow, markets: 4, ticksPerDay: 300 };
 const kept = ['ticks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts', 'symbols'] as const;
@@ -51,6 +54,13 @@ describe('verify --repair', () => {
     const again = await run(repairArgs(output).filter((flag) => flag !== '--json'));
     expect(again.code, again.stderr).toBe(0);
     expect(again.stdout).toMatch(/^\d+ files, .*: all as published\n/);
+  });
+
+  test('starts no archive where there is none', async () => {
+    const output = join(folder(), 'mistyped');
+    const refused = await run(repairArgs(output), access('https://box.example'));
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(`There is no archive at ${output}`)]);
+    expect(existsSync(output)).toBe(false);
   });
 
   test('is needed by --from-url', async () => {
