@@ -17,6 +17,7 @@ import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
 import type { Repaired } from '../../src/archive/repair-report.ts';
 import { verify } from '../../src/archive/verify.ts';
 import { union } from '../../src/core/window.ts';
+import { listGaps } from '../../src/reading/gaps.ts';
 import { segmentsOf } from '../../src/state/coverage.ts';
 import { lostWindows } from '../../src/state/lost.ts';
 import { type FileRecord, rowGroupsOf } from '../../src/state/row-groups.ts';
@@ -259,6 +260,9 @@ describe('a file of which nothing is left', () => {
     await repairNow(archive);
     expect((await verify(archive, null)).findings).toEqual([]);
     expect(archive.manifest().days['2026-06-01']).toMatchObject({ complete: false, covered: 0, missing: symbols });
+    // The first tick of each is gone, too: that they lived then is told by what is lost.
+    const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, now);
+    expect(gaps.filter(({ reason }) => reason === 'lost').map(({ symbol }) => symbol)).toEqual(symbols);
   });
 
   test('or not enough of it to read gives way to what the folder in its place is set aside for', async () => {
