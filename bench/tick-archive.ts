@@ -3,8 +3,8 @@ import { commit } from '../src/archive/commit.ts';
 import { encodeDay } from '../src/archive/day-files.ts';
 import { systemDisk } from '../src/archive/disk.ts';
 import { dayPath } from '../src/archive/layout.ts';
-import { factsOfPart, nextFiles, type Stage, stageFile, startStage } from '../src/archive/stage.ts';
-import { encodeTicks } from '../src/archive/ticks-file.ts';
+import { nextFiles, type Stage, startStage } from '../src/archive/stage.ts';
+import { stageTicks } from '../src/archive/stage-parts.ts';
 import type { PartColumns } from '../src/core/merge.ts';
 import { compareUtf8 } from '../src/core/order.ts';
 import { partOf } from '../src/core/part.ts';
@@ -40,7 +40,7 @@ export async function makeArchive(root: string, ticks: number): Promise<BenchArc
   for (const day of midnights) {
     for (const [part, ofPart] of byPart) {
       const columns = dayColumns(ofPart, day);
-      stageFile(archive, stage, 'ticks', dayPath('ticks', day, part), encodeTicks(columns), factsOfPart(day, columns));
+      stageTicks(archive, stage, dayPath('ticks', day, part), day, columns);
     }
     const covered = symbols.map((symbol) => ['ticks', symbol, day, day + dayMs, ticksPerDay, day + dayMs, 'poll']);
     encodeDay(archive, stage, 'coverage', day, covered);

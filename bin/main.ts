@@ -7,5 +7,6 @@ process.exitCode = await main(process.argv, {
   orderbook: async () => (await import('../jobs/orderbook.ts')).job,
   backfill: async () => (await import('../jobs/backfill.ts')).job,
   import: async () => (await import('../jobs/import.ts')).job,
+  repair: async () => (await import('../jobs/repair.ts')).job,
   publish: async () => (await import('../jobs/publish.ts')).job,
 });

@@ -1,4 +1,5 @@
 import type { BackfillFlags, Job } from '../src/app/job.ts';
+import { lostStep } from '../src/app/lost-step.ts';
 import { runJob } from '../src/app/run.ts';
 import { backfillPlans, collectPlans, marketsStep, publishStep, verifyStep } from '../src/app/steps.ts';
 import { expectedRequests } from '../src/ingest/plan.ts';
@@ -26,5 +27,6 @@ export const job: Job<BackfillFlags> = {
       await collectPlans(run, plans, 'backfill');
       await publishStep(run);
       await verifyStep(run);
+      lostStep(run);
     }),
 };

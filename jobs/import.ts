@@ -1,5 +1,6 @@
 import { type ImportFlags, importStep, prepareImport } from '../src/app/import-step.ts';
 import type { Job } from '../src/app/job.ts';
+import { lostStep } from '../src/app/lost-step.ts';
 import { runJob } from '../src/app/run.ts';
 import { publishStep, verifyStep } from '../src/app/steps.ts';
 
@@ -12,6 +13,7 @@ export const job: Job<ImportFlags> = {
       await importStep(run, input);
       await publishStep(run);
       await verifyStep(run);
+      lostStep(run);
     });
   },
 };

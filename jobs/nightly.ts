@@ -1,5 +1,6 @@
 import { configuredBooksStep } from '../src/app/books-step.ts';
 import type { Job, NightlyFlags } from '../src/app/job.ts';
+import { lostStep } from '../src/app/lost-step.ts';
 import { nightStep } from '../src/app/night-step.ts';
 import { runJob } from '../src/app/run.ts';
 import { endOfPoll, marketsStep, publishStep, ticksStep, verifyStep } from '../src/app/steps.ts';
@@ -18,6 +19,7 @@ export const job: Job<NightlyFlags> = {
       await publishStep(run);
       nightStep(run, end, markets);
       await verifyStep(run);
+      lostStep(run);
     });
   },
 };

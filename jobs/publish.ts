@@ -1,4 +1,5 @@
 import type { Job } from '../src/app/job.ts';
+import { lostStep } from '../src/app/lost-step.ts';
 import { runJob } from '../src/app/run.ts';
 import { publishStep, verifyStep } from '../src/app/steps.ts';
 
@@ -9,5 +10,6 @@ export const job: Job = {
     runJob(context, 'publish', { upstream: false }, async (run) => {
       await publishStep(run);
       await verifyStep(run);
+      lostStep(run);
     }),
 };

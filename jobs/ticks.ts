@@ -1,4 +1,5 @@
 import type { Job, TicksFlags } from '../src/app/job.ts';
+import { lostStep } from '../src/app/lost-step.ts';
 import { noneListed } from '../src/app/polled-symbols.ts';
 import { runJob } from '../src/app/run.ts';
 import { endOfPoll, marketsStep, publishStep, ticksStep, verifyStep } from '../src/app/steps.ts';
@@ -14,6 +15,7 @@ export const job: Job<TicksFlags> = {
       await ticksStep(run, end, symbols);
       await publishStep(run);
       await verifyStep(run);
+      lostStep(run);
     });
   },
 };

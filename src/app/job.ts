@@ -1,3 +1,4 @@
+import type { Repaired } from '../archive/repair-report.ts';
 import type { Window } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { Context } from './context.ts';
@@ -37,6 +38,13 @@ export interface BackfillFlags {
   readonly showPlan: ((plan: BackfillPlan) => void) | null;
 }
 
+export interface RepairFlags {
+  /** The oddslake to ask for what is lost in place of the upstream; null for the upstream. */
+  readonly fromUrl: string | null;
+  /** Called with what was mended, before anything is asked for. */
+  readonly show?: (repaired: Repaired) => void;
+}
+
 export interface BackfillPlan {
   readonly plans: readonly SymbolPlan[];
   readonly windows: number;
@@ -54,4 +62,5 @@ export interface Jobs {
   backfill(): Promise<Job<BackfillFlags>>;
   import(): Promise<Job<ImportFlags>>;
   publish(): Promise<Job>;
+  repair(): Promise<Job<RepairFlags>>;
 }

@@ -2,8 +2,8 @@ import { isDue } from '../core/life.ts';
 import { type SymbolFacts, unknownSymbol } from '../core/market.ts';
 import type { Window } from '../core/window.ts';
 import { isWanted } from '../ingest/plan.ts';
-import { coverageOf } from '../state/coverage.ts';
 import type { Database } from '../state/database.ts';
+import { sureCoverageOf } from '../state/lost.ts';
 import { allSymbols, oneSymbol } from '../state/symbols.ts';
 import { lingerRules, type Run, skewMs } from './run.ts';
 
@@ -24,7 +24,7 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
   const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
-    const coverage = coverageOf(db, facts.symbol, nowMs + skewMs(context));
+    const coverage = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context));
     const due = chosen.length > 0 || isDue(facts, nowMs);
     if (!due || (named.length === 0 && !isWanted({ ...facts, retiredAt: null }, coverage, nowMs, rules))) continue;
     out.push({ facts, coverage });

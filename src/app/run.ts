@@ -3,17 +3,17 @@ import type { PublishedFile } from '../archive/manifest.ts';
 import { recover } from '../archive/publish.ts';
 import type { RawKeeper } from '../archive/raw-keeper.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import type { PaceMemory } from '../core/pace.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { dayMs } from '../core/window.ts';
-import { requireUpstream } from '../settings/settings.ts';
+import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import { openIntent } from '../state/intent.ts';
 import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
-import type { ReceivedAnswer } from '../upstream/options.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import { connect, connectOther } from './connect.ts';
 import type { Context } from './context.ts';
 import { type DriftLine, driftStep, type Shapes, startShapes } from './drift-step.ts';
+import type { LostOfRun } from './lost-asked.ts';
 import { endRaw, keepRaw } from './raw-step.ts';
 import { type BookCounts, type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
 
@@ -33,6 +33,10 @@ export interface Run {
   /** What the upstream's answers look like, and what of it is not as it was. */
   readonly shapes: Shapes;
   readonly drifts: DriftLine[];
+  /** Lost windows that it asked for, and those for which it had an answer: see lost-asked.ts. */
+  readonly lost: LostOfRun;
+  /** Whether another service than the archive's upstream is asked: what that one knows of a symbol is its own affair. */
+  readonly asksOther: boolean;
   pages: number;
   /** Whether the upstream has answered anything. */
   reached: boolean;
@@ -43,6 +47,10 @@ export interface JobNeeds {
   readonly upstream: boolean;
   /** Whether it may start an archive, though it polls nothing. */
   readonly collects?: boolean;
+  /** Another service than the archive's upstream, which is asked in its place at a pace of its own. */
+  readonly other?: UpstreamAccess | null;
+  /** Whether it mends the archive, so that a damaged manifest is no reason not to open it. */
+  readonly mends?: boolean;
 }
 
 /** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
@@ -58,16 +66,22 @@ export async function runJob(
   try {
     requirePossibleTime(startedAt);
     if (needs.upstream) requireUpstream(context.settings);
-    parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true);
-    requireCurrentFormat(parts.archive);
+    const mends = needs.mends === true;
+    parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true, mends);
+    // Of one that is to be mended nothing is read before it is.
+    if (!mends) requireCurrentFormat(parts.archive);
     await finishBroken(parts.archive, context);
     const { state, layout } = parts.archive;
     const shapes = startShapes();
-    parts.run = startedRun(context, job, parts.archive, startedAt, shapes, async () => {
+    parts.run = startedRun(context, job, parts.archive, startedAt, shapes, Boolean(needs.other), async () => {
+      if (needs.other) {
+        parts.client ??= await connectOther(context, needs.other);
+        return parts.client;
+      }
       parts.pace ??= openSharedPace(state, layout.private);
       parts.raw ??= await keepRaw(parts.run!);
       parts.client ??= shapes.watch(
-        await connect(context, parts.pace, (answer) => {
+        await connect(context, parts.pace, requireUpstream(context.settings), (answer) => {
           parts.raw?.keep(answer);
           shapes.onAnswer(answer);
         }),
@@ -143,6 +157,7 @@ function startedRun(
   archive: Archive,
   startedAt: number,
   shapes: Shapes,
+  asksOther: boolean,
   upstream: () => Promise<Upstream>,
 ): Run {
   const id = runIdOf(startedAt, context.random());
@@ -159,6 +174,8 @@ function startedRun(
     symbols,
     books: { ...noBooks },
     ...{ shapes, drifts: [] },
+    lost: { asked: new Map(), tried: new Set(), answered: new Set() },
+    asksOther,
     pages: 0,
     reached: false,
   };
@@ -198,48 +215,24 @@ async function finishBroken(archive: Archive, { clock, signal, log }: Context): 
 export function openConfiguredArchive(
   context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase'>,
   collects: boolean,
+  mends = false,
 ): Archive {
   const { archive, source, upstream } = context.settings;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const options = {
     root: archive.output,
-    create: collects && (archive.outputNamed || context.mayCreate),
+    // Where there is none, there is nothing to mend.
+    create: collects && !mends && (archive.outputNamed || context.mayCreate),
     upstream: collects ? (source.name ?? origin) : null,
     parts: archive.parts,
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
+    mends,
   };
   return openArchive(options, context.disk, context.openDatabase);
 }
 
 const minuteMs = 60_000;
-
-/** Opens the client that the settings describe, at the archive's pace. */
-export async function connect(
-  context: Context,
-  pace: PaceMemory,
-  onAnswer?: (answer: ReceivedAnswer) => void,
-): Promise<Upstream> {
-  const { baseUrl, apiKey } = requireUpstream(context.settings);
-  const { upstream } = context.settings;
-  const { openUpstream } = await import('../upstream/client.ts');
-  return openUpstream(
-    {
-      baseUrl,
-      apiKey,
-      requestsPerSecond: upstream.requestsPerSecond,
-      concurrency: upstream.concurrency,
-      requestDeadlineMs: upstream.requestDeadlineSeconds * 1000,
-      responseBytesMax: upstream.responseBytesMax,
-      retryAttemptsMax: upstream.retryAttemptsMax,
-      retryDelayMsMin: upstream.retryDelaySecondsMin * 1000,
-      retryDelayMsMax: upstream.retryDelaySecondsMax * 1000,
-      retryAfterMsMax: upstream.retryAfterSecondsMax * 1000,
-      userAgent: `oddslake/${context.version}`,
-    },
-    { clock: context.clock, random: context.random, log: context.log, pace, openWire: context.openWire, onAnswer },
-  );
-}
 
 /** When a symbol that turned inactive is left alone. */
 export const lingerRules = ({ settings }: Context): { lingerMs: number; settleMs: number } => ({

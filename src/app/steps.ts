@@ -9,13 +9,15 @@ import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { nothingLearned } from '../ingest/learned.ts';
 import { type MarketsPoll, pollMarkets } from '../ingest/markets.ts';
-import { planBackfill, planPoll, type SymbolPlan } from '../ingest/plan.ts';
+import { planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
 import { appendMarkets } from '../state/journal.ts';
+import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
+import { noteAnswered, noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, polledSymbols } from './polled-symbols.ts';
 import { lingerRules, namedSymbols, type Run, skewMs } from './run.ts';
 
@@ -85,7 +87,11 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
   for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
-    const plan = planPoll(facts, coverage, end, rules);
+    const lost = lostTicksOf(db, facts.symbol);
+    // What a run was told to be lost for good is nothing to ask for night after night.
+    const told = lost.filter(({ toldAt }) => toldAt !== null);
+    const untold = lost.filter(({ toldAt }) => toldAt === null);
+    const plan = withWholeLost(planPoll(facts, [...coverage, ...told], end, rules), untold);
     if (plan.windows.length > 0) plans.push(plan);
   }
   await collectPlans(run, plans, 'poll');
@@ -116,7 +122,8 @@ export function backfillPlans(
   const plans = symbols
     .map((facts) => {
       const rules = { ...how, lifeMarginMs, named: isNamed(facts.symbol) };
-      return planBackfill(facts, coverageOf(db, facts.symbol, nowMs + skewMs(context)), window, rules);
+      const plan = planBackfill(facts, sureCoverageOf(db, facts.symbol, nowMs + skewMs(context)), window, rules);
+      return withWholeLost(plan, lostTicksOf(db, facts.symbol));
     })
     .filter((plan) => plan.windows.length > 0);
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };
@@ -125,6 +132,7 @@ export function backfillPlans(
 /** Fetches what the plans ask for into the journal, publishing on the way when it grows too large. */
 export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origin: Origin): Promise<void> {
   run.symbols.planned += plans.length;
+  noteAsked(run, plans);
   if (plans.length === 0) return;
   const { context, archive } = run;
   const { db } = archive.state;
@@ -173,7 +181,7 @@ function account(run: Run, collected: Collected): void {
   const { db } = archive.state;
   // One that was given up on holds up nothing, when it is tried again and fails.
   const givenUp = new Set(collected.failed.filter((symbol) => (oneSymbol(db, symbol)?.retiredAt ?? null) !== null));
-  for (const failure of collected.failures) if (!givenUp.has(failure.symbol)) run.failures.push(failure);
+  for (const failure of settleAsked(run, collected)) if (!givenUp.has(failure.symbol)) run.failures.push(failure);
   if (collected.shortened.length > 0) {
     run.warnings.push(
       `The service does not go back as far as asked for ${count(collected.shortened, 'new symbol')}: what was before is not known.`,
@@ -193,6 +201,7 @@ function account(run: Run, collected: Collected): void {
     context.log.warn({ reason: stopped.reason }, 'the upstream is out of reach or out of order; what was had is kept');
     return;
   }
+  if (run.asksOther) return;
   const { retireAfterRuns } = context.settings.source;
   run.symbols.retired += noteOutcomes(db, collected, retireAfterRuns, context.clock.nowMs()).length;
 }
@@ -214,6 +223,7 @@ export async function publishStep(run: Run): Promise<void> {
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);
+    noteAnswered(run, published.lacking);
     if (published.refused.length > 0) {
       throw new DamageError(
         `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,

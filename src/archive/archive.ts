@@ -13,6 +13,7 @@ import {
   type PublishedFile,
   parseManifest,
 } from './manifest.ts';
+import { rowGroupRows } from './parquet.ts';
 import { rebuildState } from './rebuild.ts';
 
 export interface Archive {
@@ -21,6 +22,8 @@ export interface Archive {
   readonly disk: Disk;
   /** Name and version of this program, as the manifest has it. */
   readonly writer: string;
+  /** Rows that a row group of a file holds at most. */
+  readonly groupRows: number;
   /** The current generation: an open intent is the new one already. */
   manifest(): Manifest;
   /** The same as the text of its manifest.json, to the byte. */
@@ -39,6 +42,10 @@ export interface OpenOptions {
   readonly writer: string;
   /** How long after a window's end an answer must come to be final, in ms. */
   readonly settleMs: number;
+  /** Rows that a row group holds at most: other than `rowGroupRows` only to make small files of many. */
+  readonly groupRows?: number;
+  /** Open one whose manifest.json is damaged too, where there is a state to mend it from. */
+  readonly mends?: boolean;
 }
 
 /** Whether there is an archive at `root`, if only one that nothing was published in yet. */
@@ -53,8 +60,7 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
   const layout = layoutOf(root);
   if (!disk.isFolder(root) && disk.size(root) !== null)
     throw new UsageError(`${root} is a file, not a folder for an archive.`);
-  const published =
-    disk.size(layout.manifest) === null ? undefined : parseManifest(readManifestText(layout, disk), layout.manifest);
+  const published = publishedAt(layout, disk, options.mends === true);
   if (!isArchive(root, disk)) {
     if (!options.create) {
       throw new UsageError(
@@ -98,11 +104,22 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
     return [readManifestText(layout, disk), layout.manifest];
   };
   return {
-    ...{ layout, state, disk, writer: options.writer },
+    ...{ layout, state, disk, writer: options.writer, groupRows: options.groupRows ?? rowGroupRows },
     manifest: () => parseManifest(...current()),
     manifestText: () => current()[0],
     close: () => state.close(),
   };
+}
+
+/** What manifest.json says; nothing where there is none. */
+function publishedAt(layout: Layout, disk: Disk, mends: boolean): Manifest | undefined {
+  if (disk.size(layout.manifest) === null) return undefined;
+  try {
+    return parseManifest(readManifestText(layout, disk), layout.manifest);
+  } catch (error) {
+    if (mends && disk.size(stateFile(layout.private)) !== null) return undefined;
+    throw error;
+  }
 }
 
 function requireUpstreamOf(root: string, owner: string, wanted: string | null): void {
@@ -114,7 +131,9 @@ function requireUpstreamOf(root: string, owner: string, wanted: string | null): 
 
 function readManifestText(layout: Layout, disk: Disk): string {
   if (disk.size(layout.manifest) === null) {
-    throw new DamageError(`${layout.manifest} is missing, though the archive was published.`);
+    throw new DamageError(
+      `${layout.manifest} is missing, though the archive was published. Put it back with: oddslake verify --repair`,
+    );
   }
   return Buffer.from(disk.read(layout.manifest)).toString('utf8');
 }
@@ -145,9 +164,9 @@ export function ownManifestText(archive: Archive): string {
 export const ownManifest = (archive: Archive): Manifest =>
   parseManifest(ownManifestText(archive), archive.layout.manifest);
 
-const notOwn = (layout: Layout): DamageError =>
+export const notOwn = (layout: Layout): DamageError =>
   new DamageError(
-    `${layout.manifest} is not the one that the last publish wrote. Put that one back; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
+    `${layout.manifest} is not the one that the last publish wrote. Put that one back with oddslake verify --repair, where the state knows it; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
   );
 
 /**
@@ -168,7 +187,7 @@ export function requireCurrentFormat(archive: Archive): void {
  */
 export function locate(archive: Archive, path: string): string {
   const staged = openIntent(archive.state.db)?.moves.find((move) => move.to === path);
-  if (staged !== undefined) {
+  if (staged !== undefined && staged.from !== null) {
     const at = join(archive.layout.root, staged.from);
     if (archive.disk.size(at) !== null) return at;
   }

@@ -2,11 +2,11 @@ import { type Data, makeData, type RecordBatch, Utf8 } from 'apache-arrow';
 import { askSide, type BookColumns, bidSide } from '../core/merge-books.ts';
 import { batchesOf, doubleData, int32Data, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
-import { decode, encodeBatches } from './parquet.ts';
+import { decode, encodeBatches, type Groups, rowGroupRows } from './parquet.ts';
 import { readSymbols, readTimes, storageOf } from './ticks-file.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
-export function encodeBooks(part: BookColumns): Uint8Array {
+export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {
   const batches = batchesOf(part.t.length, (from, to) => [
     symbolData(part, from, to),
     timeData(part.t.subarray(from, to)),
@@ -15,7 +15,7 @@ export function encodeBooks(part: BookColumns): Uint8Array {
     doubleData(part.price.slice(from, to)),
     doubleData(part.quantity.slice(from, to)),
   ]);
-  return encodeBatches(datasets.orderbooks, batches, storageOf(part.t));
+  return encodeBatches(datasets.orderbooks, batches, storageOf(part.t), groupRows);
 }
 
 const words: readonly Uint8Array[] = [Buffer.from('ask'), Buffer.from('bid')];
@@ -31,9 +31,9 @@ function sideData(side: Uint8Array): Data {
   return makeData({ type: new Utf8(), length: side.length, nullCount: 0, valueOffsets, data });
 }
 
-/** Decodes a part that `encodeBooks` wrote; throws where it cannot be read. */
-export function decodeBooks(bytes: Uint8Array): BookColumns {
-  const table = decode(bytes);
+/** Decodes a part that `encodeBooks` wrote, or some row groups of it; throws where it cannot be read. */
+export function decodeBooks(bytes: Uint8Array, groups?: Groups): BookColumns {
+  const table = decode(bytes, groups);
   const rows = table.numRows;
   const [t, price, quantity] = [new Float64Array(rows), new Float64Array(rows), new Float64Array(rows)];
   const side = new Uint8Array(rows);

@@ -1,10 +1,10 @@
 import type { CandleColumns } from '../core/candles.ts';
 import { batchesOf, doubleData, int32Data, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
-import { encodeBatches } from './parquet.ts';
+import { encodeBatches, rowGroupRows } from './parquet.ts';
 
 /** Encodes the candles of one part, of whatever interval; at least one row. The same columns give the same bytes. */
-export function encodeCandles(candles: CandleColumns): Uint8Array {
+export function encodeCandles(candles: CandleColumns, groupRows = rowGroupRows): Uint8Array {
   const { t, open, high, low, close, ticks, covered } = candles;
   const batches = batchesOf(t.length, (from, to) => [
     symbolData(candles, from, to),
@@ -13,5 +13,5 @@ export function encodeCandles(candles: CandleColumns): Uint8Array {
     int32Data(ticks.slice(from, to)),
     doubleData(covered.slice(from, to)),
   ]);
-  return encodeBatches(datasets.candles_1h, batches);
+  return encodeBatches(datasets.candles_1h, batches, undefined, groupRows);
 }

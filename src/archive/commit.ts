@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path';
+import type { Database } from '../state/database.ts';
 import { closeIntent, declareIntent, type Intent, openIntent } from '../state/intent.ts';
-import { manifestHashKey, setMeta } from '../state/state.ts';
+import { manifestHashKey, manifestTextKey, setMeta } from '../state/state.ts';
 import type { Archive } from './archive.ts';
 import { sha256 } from './disk.ts';
 import { type Manifest, manifestText, parseManifest } from './manifest.ts';
@@ -11,10 +12,15 @@ import { rootTexts } from './root-texts.ts';
  * `record` notes in the same transaction what the publish took in.
  */
 export function commit(archive: Archive, manifest: Manifest, moves: Intent['moves'], record: () => void): void {
-  const intent = { generation: manifest.generation, manifest: manifestText(manifest), moves };
-  archive.state.db.transaction(() => {
-    declareIntent(archive.state.db, intent);
-    setMeta(archive.state.db, manifestHashKey, sha256(Buffer.from(intent.manifest)));
+  commitIntent(archive, { generation: manifest.generation, manifest: manifestText(manifest), moves }, record);
+}
+
+/** The same for a manifest's text, which may be that of the generation that is published already. */
+export function commitIntent(archive: Archive, intent: Intent, record: () => void): void {
+  const { db } = archive.state;
+  db.transaction(() => {
+    declareIntent(db, intent);
+    noteManifest(db, intent.manifest);
     record();
   });
   carryOut(archive, intent);
@@ -26,18 +32,29 @@ export function finishIntent(archive: Archive): void {
   if (intent !== undefined) carryOut(archive, intent);
 }
 
+/** Keeps what manifest.json says from now on. */
+export function noteManifest(db: Database, text: string): void {
+  setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
+  setMeta(db, manifestTextKey, text);
+}
+
 function carryOut(archive: Archive, intent: Intent): void {
   const { disk, layout } = archive;
   const at = (path: string): string => join(layout.root, path);
   const folders = new Set<string>();
   for (const move of intent.moves) {
+    if (move.from === null) {
+      disk.remove(at(move.to));
+      continue;
+    }
     // A file that is staged no more was moved before the crash that brought us here.
     if (disk.size(at(move.from)) === null) continue;
     disk.makeFolder(dirname(at(move.to)));
     disk.rename(at(move.from), at(move.to));
     folders.add(dirname(at(move.to)));
   }
-  for (const move of intent.moves) folders.add(dirname(at(move.to)));
+  // Of a file that goes even the folder may be missing.
+  for (const { to } of intent.moves) if (disk.isFolder(dirname(at(to)))) folders.add(dirname(at(to)));
   for (const folder of folders) disk.syncFolder(folder);
   const manifest = parseManifest(intent.manifest, 'the state database');
   for (const [name, text] of Object.entries(rootTexts(manifest))) replace(archive, name, text);
@@ -48,8 +65,8 @@ function carryOut(archive: Archive, intent: Intent): void {
   disk.remove(layout.staging);
 }
 
-/** Replaces a file at the root at once. */
-function replace(archive: Archive, name: string, text: string): void {
+/** Replaces a file at the root at once; durable after a sync of the root. */
+export function replace(archive: Archive, name: string, text: string): void {
   const { disk, layout } = archive;
   const draft = join(layout.private, `next-${name}`);
   disk.write(draft, Buffer.from(text, 'utf8'));

@@ -10,7 +10,8 @@ import { type Column, datasets } from './datasets.ts';
 import { dayPath } from './layout.ts';
 import { fileAt, type Manifest } from './manifest.ts';
 import { decodeRows, encodeRows, type Value } from './parquet.ts';
-import { type Stage, stageFile } from './stage.ts';
+import { keysOfRows } from './row-groups.ts';
+import { type FileFacts, type Stage, stageFile } from './stage.ts';
 
 type DayDataset = 'coverage' | 'conflicts' | 'markets';
 
@@ -42,14 +43,16 @@ export function encodeDay(
   const { symbol, from, to } = spans[dataset];
   const columns: readonly Column[] = datasets[dataset];
   const times = (column: number): number[] => rows.map((row) => row[column] as number);
-  stageFile(archive, stage, dataset, dayPath(dataset, day, 0), encodeRows(columns, rows), {
+  const facts: FileFacts = {
     date: dayOf(day),
     rows: rows.length,
     t_min: times(from).reduce((a, b) => Math.min(a, b)),
     // A window's end is excluded: its last moment is the millisecond before.
     t_max: times(to).reduce((a, b) => Math.max(a, b)) - (dataset === 'coverage' ? 1 : 0),
     symbols: new Set(rows.map((row) => row[symbol])).size,
-  });
+  };
+  const bytes = encodeRows(columns, rows, archive.groupRows);
+  stageFile(archive, stage, dataset, dayPath(dataset, day, 0), bytes, facts, keysOfRows(dataset, rows));
 }
 
 /** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */
@@ -58,9 +61,13 @@ export interface DayCoverage {
   readonly orderbooks: Map<string, BookCoverage[]>;
 }
 
-export function readCoverage(archive: Archive, base: Manifest, day: number): DayCoverage {
+export const readCoverage = (archive: Archive, base: Manifest, day: number): DayCoverage =>
+  coverageOfRows(readDay(archive, base, 'coverage', day));
+
+/** The same of rows that were read already. */
+export function coverageOfRows(rows: readonly (readonly Value[])[]): DayCoverage {
   const out: DayCoverage = { ticks: new Map(), orderbooks: new Map() };
-  for (const row of readDay(archive, base, 'coverage', day)) {
+  for (const row of rows) {
     const [dataset, symbol, from, to, ticks, fetchedAt, origin] = row as [
       keyof DayCoverage,
       string,

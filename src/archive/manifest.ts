@@ -1,5 +1,6 @@
 import type { DayState } from '../core/completeness.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
+import type { LostWindow } from '../core/lost.ts';
 import { type DatasetName, datasetNames } from './datasets.ts';
 
 /** The version of the archive's layout that this program writes: 2 added order books, candles and views.sql. */
@@ -42,7 +43,15 @@ export interface Manifest {
   readonly watermark: number | null;
   readonly days: Readonly<Record<string, DayState>>;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
+  /** Windows whose ticks were published once and were lost, so that a state filled from here knows; absent where none is. */
+  readonly lost?: readonly LostWindow[];
 }
+
+/** What a manifest says of lost windows: nothing where there are none. */
+export const lostInManifest = (lost: readonly LostWindow[]): Pick<Manifest, 'lost'> =>
+  lost.length === 0
+    ? {}
+    : { lost: lost.map(({ dataset, symbol, from, to, ticks }) => ({ dataset, symbol, from, to, ticks })) };
 
 export const emptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
   format_version: formatVersion,
@@ -68,7 +77,9 @@ export function parseManifest(text: string, path: string): Manifest {
   try {
     parsed = JSON.parse(text) as Partial<Manifest>;
   } catch (error) {
-    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not JSON.`, { cause: error });
+    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not JSON. Run oddslake verify --repair.`, {
+      cause: error,
+    });
   }
   if (typeof parsed?.format_version === 'number' && parsed.format_version > formatVersion) {
     throw new UsageError(
@@ -77,7 +88,10 @@ export function parseManifest(text: string, path: string): Manifest {
   }
   const { generation, upstream, parts, datasets } = parsed ?? {};
   if (typeof generation !== 'number' || typeof upstream !== 'string' || typeof parts !== 'number' || !datasets) {
-    throw new OddslakeError(exitCodes.damaged, `${path} is damaged: it is not a manifest.`);
+    throw new OddslakeError(
+      exitCodes.damaged,
+      `${path} is damaged: it is not a manifest. Run oddslake verify --repair.`,
+    );
   }
   // An older format lacks the datasets that came later.
   return { ...(parsed as Manifest), datasets: { ...noFiles(), ...datasets } };

@@ -25,20 +25,21 @@ export function encodeBatches(
   columns: readonly Column[],
   batches: readonly (readonly Data[])[],
   storage: Storage = { delta: [] },
+  groupRows = rowGroupRows,
 ): Uint8Array {
   const schema = schemaOf(columns);
   const table = new Table(
     schema,
     batches.map((children) => batchOf(schema, children)),
   );
-  return writeParquet(WasmTable.fromIPCStream(tableToIPC(table, 'stream')), writerProperties(storage));
+  return writeParquet(WasmTable.fromIPCStream(tableToIPC(table, 'stream')), writerProperties(storage, groupRows));
 }
 
 /** The same for every file, whether written at once or piece by piece. */
-export function writerProperties(storage: Storage): WriterProperties {
+export function writerProperties(storage: Storage, groupRows = rowGroupRows): WriterProperties {
   let properties = new WriterPropertiesBuilder()
     .setCompression(Compression.ZSTD)
-    .setMaxRowGroupSize(rowGroupRows)
+    .setMaxRowGroupSize(groupRows)
     .setCreatedBy('oddslake');
   for (const name of storage.delta) {
     properties = properties
@@ -51,23 +52,31 @@ export function writerProperties(storage: Storage): WriterProperties {
 export type { Value };
 
 /** Encodes rows given as arrays of values in the order of the columns; times and counts are numbers. */
-export function encodeRows(columns: readonly Column[], rows: readonly (readonly Value[])[]): Uint8Array {
+export function encodeRows(
+  columns: readonly Column[],
+  rows: readonly (readonly Value[])[],
+  groupRows = rowGroupRows,
+): Uint8Array {
   const children = columns.map((c, i) => {
     const values = rows.map((row) => row[i] ?? null);
     const wide = c.type === 'int64' ? values.map((v) => (v === null ? null : BigInt(v as number))) : values;
     return vectorFromArray(wide as never[], arrowTypes[c.type]).data[0]!;
   });
-  return encodeBatches(columns, [children as Data[]]);
+  return encodeBatches(columns, [children as Data[]], undefined, groupRows);
 }
 
-/** Decodes a Parquet file into Arrow; throws where it cannot be read. */
-export function decode(bytes: Uint8Array): Table {
-  return tableFromIPC(readParquet(bytes, { batchSize: rowGroupRows }).intoIPCStream());
+/** Row groups of a file by their numbers, from 0, in order; none of the others is looked at. */
+export type Groups = readonly number[];
+
+/** Decodes a Parquet file, or some of its row groups, into Arrow; throws where it cannot be read. */
+export function decode(bytes: Uint8Array, groups?: Groups): Table {
+  const some = groups === undefined ? {} : { rowGroups: [...groups] };
+  return tableFromIPC(readParquet(bytes, { batchSize: rowGroupRows, ...some }).intoIPCStream());
 }
 
 /** Decodes a file of few rows; times and counts come as numbers, lists as arrays. */
-export function decodeRows(columns: readonly Column[], bytes: Uint8Array): Value[][] {
-  const table = decode(bytes);
+export function decodeRows(columns: readonly Column[], bytes: Uint8Array, groups?: Groups): Value[][] {
+  const table = decode(bytes, groups);
   const vectors = columns.map((c) => table.getChild(c.name));
   const missing = columns.filter((c, i) => vectors[i] === null && !c.nullable);
   if (missing.length > 0) throw new Error(`column ${missing.map((c) => c.name).join(', ')} is missing`);

@@ -4,10 +4,11 @@ import { dayFloor } from '../core/window.ts';
 import type { Bin } from '../state/journal.ts';
 import { type BookAnswer, bookBins, readBookAnswers, readBookBin } from '../state/journal-books.ts';
 import { type Archive, readPublished } from './archive.ts';
-import { decodeBooks, encodeBooks } from './books-file.ts';
+import { decodeBooks } from './books-file.ts';
 import { dayPath } from './layout.ts';
 import { fileAt } from './manifest.ts';
-import { factsOfPart, type Stage, stageFile } from './stage.ts';
+import type { Stage } from './stage.ts';
+import { stageBookPart } from './stage-parts.ts';
 
 /** What a publish takes in of order books. */
 export interface BooksOutcome {
@@ -50,5 +51,5 @@ function stageBin(archive: Archive, stage: Stage, bin: Bin, end: number): void {
   const old = file === undefined ? noBooks : decodeBooks(readPublished(archive, file));
   const { columns, changed } = mergeBooks(old, readBookBin(archive.state.db, bin, end));
   if (!changed) return;
-  stageFile(archive, stage, 'orderbooks', path, encodeBooks(columns), factsOfPart(bin.day, columns));
+  stageBookPart(archive, stage, path, bin.day, columns);
 }

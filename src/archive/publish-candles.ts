@@ -4,12 +4,12 @@ import type { PartColumns } from '../core/merge.ts';
 import { dayStart } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
 import { type Archive, readPublished } from './archive.ts';
-import { encodeCandles } from './candles-file.ts';
 import type { DatasetName } from './datasets.ts';
 import { type DayCoverage, readCoverage } from './day-files.ts';
 import { dayPath } from './layout.ts';
 import type { Manifest, PublishedFile } from './manifest.ts';
-import { factsOfPart, type Stage, stageFile } from './stage.ts';
+import type { Stage } from './stage.ts';
+import { stageCandlePart } from './stage-parts.ts';
 import { decodeTicks } from './ticks-file.ts';
 
 export const candleDatasets = {
@@ -40,7 +40,7 @@ export function stageCandles(
     const dataset = candleDatasets[interval];
     const candles = candlesOf(columns, coverage, candleIntervals[interval]);
     const path = dayPath(dataset, bin.day, bin.part);
-    stageFile(archive, stage, dataset, path, encodeCandles(candles), factsOfPart(bin.day, candles));
+    stageCandlePart(archive, stage, dataset, path, bin.day, candles);
   }
 }
 

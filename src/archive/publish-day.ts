@@ -1,11 +1,13 @@
 import type { CandleInterval } from '../core/candles.ts';
 import { type Covered, joinForPublishing, overlay } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
+import type { LostWindow } from '../core/lost.ts';
 import { type Conflict, type Merged, mergePart, noPart, type PartColumns } from '../core/merge.ts';
 import { compareUtf8 } from '../core/order.ts';
-import { firstAtOrAfter } from '../core/search.ts';
+import { dayMs } from '../core/window.ts';
 import { type Bin, binTicksByRun, readBin, readBinCoverage } from '../state/journal.ts';
 import type { BookAnswer } from '../state/journal-books.ts';
+import { lostTicksIn } from '../state/lost.ts';
 import { dayStandings } from '../state/standings.ts';
 import type { TickDelta } from '../state/symbols.ts';
 import { type Archive, readPublished } from './archive.ts';
@@ -20,17 +22,23 @@ import {
   readCoverage,
 } from './day-files.ts';
 import { dayPath } from './layout.ts';
+import { countIn, judgeBin, timesIn } from './lost-ticks.ts';
 import { fileAt } from './manifest.ts';
 import { stageCandles } from './publish-candles.ts';
-import { factsOfPart, type Stage, stageFile } from './stage.ts';
-import { decodeTicks, encodeTicks } from './ticks-file.ts';
+import type { Stage } from './stage.ts';
+import { stageTicks } from './stage-parts.ts';
+import { decodeTicks } from './ticks-file.ts';
 
 /** What one part of one day took in. */
 export interface BinOutcome {
   readonly bin: Bin;
   readonly merged: Omit<Merged, 'columns'>;
   readonly deltas: readonly TickDelta[];
+  /** What is covered from now on by what answers said. */
   readonly coverage: ReadonlyMap<string, readonly Covered[]>;
+  /** Lost windows that are whole again, and those that were answered with fewer ticks than were once had. */
+  readonly restored: readonly LostWindow[];
+  readonly lacking: readonly LostWindow[];
   readonly ticksByRun: readonly { readonly run_id: string; readonly n: number }[];
 }
 
@@ -73,9 +81,10 @@ export async function stageDay(
     if (error instanceof DamageError) return { bins: [], answers: [], refused: [error.message] };
     throw error;
   }
+  const lost = lostTicksIn(archive.state.db, { from: day, to: day + dayMs });
   for (const bin of bins) {
     try {
-      const { columns, ...outcome } = stageBin(archive, stage, bin, end, coverage.ticks, conflicts);
+      const { columns, ...outcome } = stageBin(archive, stage, bin, end, coverage.ticks, conflicts, lost);
       stageCandles(archive, stage, intervals, bin, columns, coverage.ticks);
       outcomes.push(outcome);
     } catch (error) {
@@ -100,6 +109,7 @@ function stageBin(
   end: number,
   coverage: Map<string, PublishedCoverage[]>,
   conflicts: Conflict[],
+  lostOfDay: ReadonlyMap<string, readonly LostWindow[]>,
 ): BinOutcome & { readonly columns: PartColumns } {
   const { db } = archive.state;
   const path = dayPath('ticks', bin.day, bin.part);
@@ -107,13 +117,13 @@ function stageBin(
   const old = file === undefined ? noPart : decodeTicks(readPublished(archive, file));
   const { columns, ...merged } = mergePart(old, readBin(db, bin, end), dayStandings(db, bin.day));
   if (merged.changed) {
-    stageFile(archive, stage, 'ticks', path, encodeTicks(columns), factsOfPart(bin.day, columns));
+    stageTicks(archive, stage, path, bin.day, columns);
   }
   for (const conflict of merged.conflicts) conflicts.push(conflict);
-  const covered = readBinCoverage(db, bin, end);
+  const { covered, ...found } = judgeBin(readBinCoverage(db, bin, end), lostOfDay, columns);
   updateCoverage(coverage, covered, [...merged.added.keys()], columns);
   const deltas = deltasOf(merged.added, columns);
-  return { bin, merged, columns, deltas, coverage: covered, ticksByRun: binTicksByRun(db, bin, end) };
+  return { bin, merged, columns, deltas, coverage: covered, ...found, ticksByRun: binTicksByRun(db, bin, end) };
 }
 
 /** Lays new answers over the day's coverage and counts the ticks anew wherever answers or ticks came. */
@@ -123,17 +133,15 @@ function updateCoverage(
   ticked: readonly string[],
   columns: PartColumns,
 ): void {
-  const index = new Map(columns.symbols.map((symbol, i) => [symbol, i]));
+  const timesOf = timesIn(columns);
   for (const symbol of new Set([...covered.keys(), ...ticked])) {
     const stretches = joinForPublishing(overlay([...(coverage.get(symbol) ?? []), ...(covered.get(symbol) ?? [])]));
-    const at = index.get(symbol);
-    const t =
-      at === undefined ? columns.t.subarray(0, 0) : columns.t.subarray(columns.offsets[at]!, columns.offsets[at + 1]!);
     if (stretches.length === 0) continue;
+    const t = timesOf(symbol);
     coverage.set(
       symbol,
       stretches.map(({ from, to, fetchedAt, origin }) => {
-        return { from, to, fetchedAt, origin, ticks: firstAtOrAfter(t, to) - firstAtOrAfter(t, from) };
+        return { from, to, fetchedAt, origin, ticks: countIn(t, { from, to }) };
       }),
     );
   }

@@ -1,14 +1,13 @@
 import type { CandleInterval } from '../core/candles.ts';
 import type { Clock } from '../core/clock.ts';
-import { completeness } from '../core/completeness.ts';
 import { type Covered, overlayOnto } from '../core/coverage.ts';
 import { DamageError } from '../core/errors.ts';
-import type { LingerRules } from '../core/life.ts';
+import type { LostWindow } from '../core/lost.ts';
 import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../core/market.ts';
 import { compareUtf8 } from '../core/order.ts';
-import { dayOf, dayStart } from '../core/time.ts';
 import { dayFloor } from '../core/window.ts';
 import { addSegments, allSegments } from '../state/coverage.ts';
+import type { Database } from '../state/database.ts';
 import {
   type Bin,
   consume,
@@ -20,30 +19,26 @@ import {
 } from '../state/journal.ts';
 import { type BookAnswer, consumeBooks } from '../state/journal-books.ts';
 import { takeWriteLock } from '../state/lock.ts';
+import { dropLost, lostWindows } from '../state/lost.ts';
+import { noteRowGroups } from '../state/row-groups.ts';
 import { addRecovered, addTally, isOver } from '../state/runs.ts';
 import { noteStandings } from '../state/standings.ts';
 import { addTickDeltas, allSymbols } from '../state/symbols.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from './archive.ts';
 import { commit, finishIntent } from './commit.ts';
-import { datasets } from './datasets.ts';
 import { encodeDay, marketRows, readMarketRows } from './day-files.ts';
-import { sha256 } from './disk.ts';
-import { quarantinePath, symbolsPath } from './layout.ts';
+import { quarantinePath } from './layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from './manifest.ts';
-import { encodeRows, type Value } from './parquet.ts';
+import { type JudgedBy, movesOf, nextManifest, stageSymbols } from './next-generation.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import { type BinOutcome, type DayInput, stageDay } from './publish-day.ts';
-import { nextFiles, type Stage, stageFile, stagePrivate, startStage } from './stage.ts';
+import { type Stage, stagePrivate, startStage } from './stage.ts';
 
-export interface PublishOptions {
+export interface PublishOptions extends JudgedBy {
   readonly runId: string;
-  readonly clock: Clock;
   /** How long to wait for another writer, in ms. */
   readonly waitMs: number;
-  /** Symbols named by hand, or null where market lists decide which are polled. */
-  readonly named: ReadonlySet<string> | null;
-  readonly rules: LingerRules;
   /** The intervals to keep candles of, besides those that are there. */
   readonly candles: readonly CandleInterval[];
   readonly signal?: AbortSignal;
@@ -56,6 +51,8 @@ export interface Published {
   readonly manifest: Manifest;
   /** Files that this publish wrote. */
   readonly files: readonly PublishedFile[];
+  /** Lost windows that answers covered wholly, with fewer ticks than were once had: they stay lost. */
+  readonly lacking: readonly LostWindow[];
   /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
   readonly refused: readonly string[];
 }
@@ -90,7 +87,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const base = archive.manifest();
   const upgrades = options.upgrades === true;
   if (!upgrades) requireCurrentFormat(archive);
-  else if (base.format_version === formatVersion) return { manifest: base, files: [], refused: [] };
+  else if (base.format_version === formatVersion) return { manifest: base, files: [], lacking: [], refused: [] };
   const end = upgrades ? 0 : journalEnd(db);
   const stage = startStage(archive, base);
   const bins = journalBins(db, end);
@@ -118,16 +115,18 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const rejected = stageQuarantine(archive, stage, end);
   const anyBooks = books.bins.length + answered.length > 0;
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
-  if (!anything && !upgrades) return { manifest: base, files: [], refused };
+  if (!anything && !upgrades) return { manifest: base, files: [], lacking: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
   if (!upgrades) stageSymbols(archive, stage, symbols);
-  const manifest = nextManifest(archive, stage, symbols, taken, options);
-  const moves = [...stage.moves].sort((a, b) => moveOrder(a.to) - moveOrder(b.to));
-  commit(archive, manifest, moves, () => {
+  const after = { symbols, coverage: coverageAfter(db, taken), lost: lostAfter(lostWindows(db), taken) };
+  const manifest = nextManifest(archive, stage, after, options);
+  commit(archive, manifest, movesOf(stage), () => {
     consumeBooks(db, books.bins, answered, end);
+    noteRowGroups(db, stage.records);
     record(archive, options, taken, end, polls);
   });
-  return { manifest, files: [...stage.files.values()].map((staged) => staged.file), refused };
+  const lacking = taken.flatMap((bin) => bin.lacking);
+  return { manifest, files: [...stage.files.values()].map((staged) => staged.file), lacking, refused };
 }
 
 /** What is journaled of each day, in the order of days. */
@@ -136,8 +135,6 @@ function daysOf(bins: readonly Bin[], answers: ReadonlyMap<number, readonly Book
   const days = [...new Set([...byDay.keys(), ...answers.keys()])].sort((a, b) => a - b);
   return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: answers.get(day) ?? [] }));
 }
-
-const moveOrder = (path: string): number => (path.startsWith('ticks/') ? 0 : path.startsWith('coverage/') ? 2 : 1);
 
 /** The market polls that were taken in, by record; a day whose published file is damaged takes in none. */
 function stageMarkets(archive: Archive, stage: Stage, end: number, refused: string[]): number[] {
@@ -190,48 +187,20 @@ function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcom
   return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
 }
 
-function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
-  if (symbols.length === 0) return;
-  const rows = symbols.map((s): Value[] => [
-    ...[s.symbol, s.canonicalId, s.source, s.question, s.category, s.isActive, s.opensAt, s.closesAt, s.resolvedAt],
-    ...[s.outcome, s.firstSeen, s.lastSeen, s.firstTick, s.lastTick, s.ticks],
-  ]);
-  stageFile(archive, stage, 'symbols', symbolsPath, encodeRows(datasets.symbols, rows), {
-    date: null,
-    rows: rows.length,
-    t_min: symbols.reduce((min, s) => Math.min(min, s.firstSeen), Number.POSITIVE_INFINITY),
-    t_max: symbols.reduce((max, s) => Math.max(max, s.lastSeen), Number.NEGATIVE_INFINITY),
-    symbols: rows.length,
-  });
-}
-
-function nextManifest(
-  archive: Archive,
-  stage: Stage,
-  symbols: readonly SymbolFacts[],
-  taken: readonly BinOutcome[],
-  { clock, named, rules }: PublishOptions,
-): Manifest {
-  const files = nextFiles(stage);
-  const coverage: Map<string, Covered[]> = allSegments(archive.state.db);
+/** The published coverage as it will be. */
+function coverageAfter(db: Database, taken: readonly BinOutcome[]): Map<string, Covered[]> {
+  const coverage: Map<string, Covered[]> = allSegments(db);
   for (const [symbol, added] of coverageTaken(taken)) {
     coverage.set(symbol, overlayOnto(coverage.get(symbol) ?? [], added));
   }
-  const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
-  const days = [...dates].sort().map(dayStart);
-  const found = completeness({ symbols, coverage, named, days, nowMs: clock.nowMs(), rules });
-  return {
-    format_version: formatVersion,
-    generation: stage.generation,
-    created_at: clock.nowMs(),
-    writer: archive.writer,
-    upstream: archive.state.identity.upstream,
-    parts: archive.state.identity.parts,
-    previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.manifestText())),
-    watermark: found.watermark,
-    days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
-    datasets: files,
-  };
+  return coverage;
+}
+
+/** The windows that are lost once this publish is committed. */
+function lostAfter(lost: readonly LostWindow[], taken: readonly BinOutcome[]): LostWindow[] {
+  const keyOf = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
+  const restored = new Set(taken.flatMap((bin) => bin.restored.map(keyOf)));
+  return lost.filter((window) => !restored.has(keyOf(window)));
 }
 
 /** What the state must know of a publish; in its transaction. */
@@ -254,6 +223,7 @@ function record(
     }
   }
   for (const [symbol, covered] of coverageTaken(taken)) addSegments(db, symbol, covered, options.rules.settleMs);
+  for (const { restored } of taken) dropLost(db, restored);
   consume(db, bins, end, polls);
 }
 

@@ -99,7 +99,7 @@ function datasetLine({ datasets: published }: Manifest, name: DatasetName): stri
 /** Days, or stretches of them, that are named at most; the manifest has the rest. */
 const daysNamed = 10;
 
-function missing({ days }: Manifest): string[] {
+function missing({ days, lost = [] }: Manifest): string[] {
   const known = Object.keys(days);
   const absent: string[] = [];
   for (const [i, day] of known.entries()) {
@@ -113,6 +113,9 @@ function missing({ days }: Manifest): string[] {
   return [
     `- Days of which there is nothing: ${listed(absent)}`,
     `- Days that are not complete: ${listed(said)}`,
+    ...(lost.length === 0
+      ? []
+      : [`- Windows whose ticks were published once and were lost: ${lost.length}; \`oddslake gaps\` names them.`]),
     '- The windows that are missing of each symbol, between the first and the last moment that is covered or has a tick: `oddslake gaps`, or the view `gaps` below; of what is outside of that: `oddslake gaps --from DAY --to DAY`.',
   ];
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Covered, Origin } from '../core/coverage.ts';
 import { ranks } from '../core/merge.ts';
 import { joinOld, restoreSegments } from '../state/coverage.ts';
+import { noteLost } from '../state/lost.ts';
 import { enterStretch } from '../state/standings.ts';
 import { manifestHashKey, type State, setMeta } from '../state/state.ts';
 import { restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
@@ -44,6 +45,7 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
       for (const { fetchedAt: observedAt, ...window } of imported)
         enterStretch(db, { symbol, ...window, rank: ranks.import, observedAt });
     }
+    noteLost(db, manifest.lost ?? [], manifest.created_at);
     setMeta(db, 'generation', String(manifest.generation));
     setMeta(db, manifestHashKey, sha256(text));
   });

@@ -1,10 +1,12 @@
 import { join } from 'node:path';
 import { dayOf } from '../core/time.ts';
 import type { Move } from '../state/intent.ts';
+import type { FileRecord } from '../state/row-groups.ts';
 import { type Archive, readNow } from './archive.ts';
 import type { DatasetName } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { fileAt, type Manifest, type PublishedFile } from './manifest.ts';
+import { type KeyAt, recordOf } from './row-groups.ts';
 
 /** What a publish has written under .oddslake/staging and where it shall go. Nothing of it counts before the commit. */
 export interface Stage {
@@ -13,6 +15,10 @@ export interface Stage {
   readonly moves: Move[];
   /** The files of the next manifest that differ from the base, by path. */
   readonly files: Map<string, { readonly dataset: DatasetName; readonly file: PublishedFile }>;
+  /** Files of the base that the next manifest names no more, by path. */
+  readonly gone: Set<string>;
+  /** What the staged files are made of. */
+  readonly records: FileRecord[];
 }
 
 export interface FileFacts {
@@ -38,10 +44,13 @@ export const factsOfPart = (
 /** Starts a stage; what a broken publish left staged goes, since it never counted. Holder of the write lock only. */
 export function startStage(archive: Archive, base: Manifest): Stage {
   archive.disk.remove(archive.layout.staging);
-  return { generation: base.generation + 1, base, moves: [], files: new Map() };
+  return { generation: base.generation + 1, base, moves: [], files: new Map(), gone: new Set(), records: [] };
 }
 
-/** Stages a file of a dataset; one whose bytes are published already, and still intact, is left as it is. */
+/**
+ * Stages a file of a dataset; one whose bytes are published already, and still intact, is left as it is. `keyAt`: the sort
+ * keys of its rows.
+ */
 export function stageFile(
   archive: Archive,
   stage: Stage,
@@ -49,10 +58,12 @@ export function stageFile(
   path: string,
   bytes: Uint8Array,
   facts: FileFacts,
+  keyAt: KeyAt,
 ): void {
   const hash = sha256(bytes);
   if (fileAt(stage.base, dataset, path)?.sha256 === hash && isThere(archive, path, hash)) return;
   stagePrivate(archive, stage, path, bytes);
+  stage.records.push(recordOf(path, bytes, hash, keyAt));
   const file = { path, ...facts, bytes: bytes.length, sha256: hash, generation: stage.generation };
   stage.files.set(path, { dataset, file: orderFields(file) });
 }
@@ -63,7 +74,13 @@ function isThere(archive: Archive, path: string, hash: string): boolean {
   return bytes !== null && sha256(bytes) === hash;
 }
 
-/** Stages a file that no manifest names. */
+/** Takes a file out of the next manifest: the commit removes it. */
+export function stageRemoval(stage: Stage, path: string): void {
+  stage.moves.push({ from: null, to: path });
+  stage.gone.add(path);
+}
+
+/** Stages bytes for a path, those of a file that no manifest names or that it names already. */
 export function stagePrivate(
   archive: Archive,
   stage: Stage,
@@ -95,6 +112,7 @@ export function nextFiles(stage: Stage): Manifest['datasets'] {
   const out = {} as Record<DatasetName, { files: PublishedFile[] }>;
   for (const [dataset, { files }] of Object.entries(stage.base.datasets)) {
     const byPath = new Map(files.map((file) => [file.path, file]));
+    for (const path of stage.gone) byPath.delete(path);
     for (const [path, staged] of stage.files) if (staged.dataset === dataset) byPath.set(path, staged.file);
     out[dataset as DatasetName] = { files: [...byPath.values()].sort((a, b) => (a.path < b.path ? -1 : 1)) };
   }

@@ -2,12 +2,12 @@ import type { Data, Float64, Utf8 } from 'apache-arrow';
 import type { PartColumns } from '../core/merge.ts';
 import { batchesOf, doubleData, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
-import { decode, encodeBatches, rowGroupRows, type Storage } from './parquet.ts';
+import { decode, encodeBatches, type Groups, rowGroupRows, type Storage } from './parquet.ts';
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
-export function encodeTicks(part: PartColumns): Uint8Array {
+export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
   const batches = batchesOf(part.t.length, (from, to) => batchOf(part, from, to));
-  return encodeBatches(datasets.ticks, batches, storageOf(part.t));
+  return encodeBatches(datasets.ticks, batches, storageOf(part.t), groupRows);
 }
 
 /** How ticks are stored, `t` being the times of some or all of them. */
@@ -36,9 +36,9 @@ const batchOf = (part: PartColumns, from: number, to: number): Data[] => [
   doubleData(part.p.slice(from, to)),
 ];
 
-/** Decodes a part that `encodeTicks` wrote; throws where it cannot be read, or is not sorted with unique keys. */
-export function decodeTicks(bytes: Uint8Array): PartColumns {
-  const table = decode(bytes);
+/** Decodes a part that `encodeTicks` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with unique keys. */
+export function decodeTicks(bytes: Uint8Array, groups?: Groups): PartColumns {
+  const table = decode(bytes, groups);
   const t = new Float64Array(table.numRows);
   const p = new Float64Array(table.numRows);
   const symbols: string[] = [];

@@ -1,10 +1,14 @@
 import { join } from 'node:path';
 import { openIntent } from '../state/intent.ts';
+import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../state/row-groups.ts';
 import { getMeta, manifestHashKey } from '../state/state.ts';
 import { type Archive, readNow } from './archive.ts';
-import { datasetNames } from './datasets.ts';
+import { type DatasetName, datasetNames } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from './manifest.ts';
+import { keepManifestText } from './mend-manifest.ts';
+import { readmeText } from './readme.ts';
+import { keysIn, recordOf } from './row-groups.ts';
 import { viewsText } from './views-file.ts';
 
 export interface Finding {
@@ -35,10 +39,11 @@ export async function verify(
     const byPath = new Map(allFiles(manifest).map((file) => [file.path, file]));
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: Finding[] = [];
+    const records: FileRecord[] = [];
     for (const [done, file] of files.entries()) {
       signal?.throwIfAborted();
       if (intact.has(keyOf(file))) continue;
-      const finding = check(archive, file);
+      const finding = check(archive, file, records);
       if (finding === undefined) intact.add(keyOf(file));
       else findings.push(finding);
       onProgress?.(done + 1, files.length);
@@ -48,6 +53,7 @@ export async function verify(
     if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
     const { generation } = manifest;
     if (archive.manifest().generation !== generation) continue;
+    if (only === null) noteKnown(archive, manifest, records, byPath);
     const { bytes } = totalsOf(files);
     return { generation, files: files.length, bytes, findings };
   }
@@ -55,15 +61,56 @@ export async function verify(
 
 const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
 
-function check(archive: Archive, file: PublishedFile): Finding | undefined {
-  const bytes = readNow(archive, file.path);
-  if (bytes === null) return { path: file.path, what: 'missing' };
-  return sha256(bytes) === file.sha256 ? undefined : { path: file.path, what: 'differs' };
+/** Looks at one file; `records` takes what it is made of, where that is not known yet and it is intact. */
+function check(archive: Archive, file: PublishedFile, records: FileRecord[]): Finding | undefined {
+  const { path } = file;
+  const bytes = bytesNow(archive, path);
+  if (bytes === null) return { path, what: 'missing' };
+  if (bytes === undefined || sha256(bytes) !== file.sha256) return { path, what: 'differs' };
+  if (!hasRowGroups(archive.state.db, path, file.sha256)) {
+    const dataset = path.slice(0, path.indexOf('/')) as DatasetName;
+    records.push(recordOf(path, bytes, file.sha256, keysIn(dataset, bytes)));
+  }
+  return undefined;
+}
+
+/** A folder in the file's place, bytes that the device does not give, more of them than can be read at once. */
+const unreadable = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TOO_LARGE']);
+
+/** The bytes of a published file as it is now; null where it is missing, undefined where they cannot be had. */
+export function bytesNow(archive: Archive, path: string): Uint8Array | null | undefined {
+  try {
+    return readNow(archive, path);
+  } catch (error) {
+    if (unreadable.has((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+}
+
+/** Keeps what a repair needs to know, where an older oddslake did not or the state was lost. */
+function noteKnown(
+  archive: Archive,
+  manifest: Manifest,
+  records: readonly FileRecord[],
+  byPath: ReadonlyMap<string, PublishedFile>,
+): void {
+  const { db } = archive.state;
+  if (manifest.generation > 0) keepManifestText(archive, archive.manifestText());
+  const gone = notedPaths(db).filter((path) => !byPath.has(path));
+  if (records.length + gone.length === 0) return;
+  db.transaction(() => {
+    // A publish that came in between noted its own files.
+    if (archive.state.generation() !== manifest.generation) return;
+    noteRowGroups(db, records);
+    dropRowGroups(db, gone);
+  });
 }
 
 /** Parquet files that a glob over a dataset would read and no manifest names. */
 function strangers(archive: Archive, files: readonly PublishedFile[]): Finding[] {
-  const known = new Set(files.map((file) => file.path));
+  // What a repair is about to remove is none.
+  const going = openIntent(archive.state.db)?.moves.filter((move) => move.from === null) ?? [];
+  const known = new Set([...files, ...going.map(({ to }) => ({ path: to }))].map((file) => file.path));
   const found: Finding[] = [];
   for (const dataset of datasetNames) {
     for (const name of archive.disk.list(join(archive.layout.root, dataset))) {
@@ -87,7 +134,10 @@ function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
     'manifest.json': getMeta(archive.state.db, manifestHashKey),
     SHA256SUMS: sha256(Buffer.from(checksumsText(manifest))),
     // Another version's views are its own; it may have had none.
-    ...(manifest.writer === archive.writer && { 'views.sql': sha256(Buffer.from(viewsText(manifest))) }),
+    ...(manifest.writer === archive.writer && {
+      'views.sql': sha256(Buffer.from(viewsText(manifest))),
+      'README.md': sha256(Buffer.from(readmeText(manifest))),
+    }),
   };
   return Object.entries(expected).flatMap(([path, hash]): Finding[] => {
     const at = join(archive.layout.root, path);

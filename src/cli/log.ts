@@ -29,7 +29,7 @@ export async function createLog({ level, stream, secrets = [] }: LogOptions): Pr
   return log;
 }
 
-const secretNames = ['apiKey', 'api_key', '["x-api-key"]', 'authorization'];
+const secretNames = ['apiKey', 'api_key', 'fromApiKey', 'from_api_key', '["x-api-key"]', 'authorization'];
 const secretPaths = ['', '*.', '*.*.'].flatMap((above) =>
   secretNames.map((name) => (name.startsWith('[') ? above.slice(0, -1) + name : above + name)),
 );

@@ -86,6 +86,8 @@ export const sandboxFlags: readonly SandboxFlag[] = [
   row('--late-delay <duration>', 'by at most so much (default: 10m)', 'lateDelayMsMax', parseDuration),
   row('--revise-share <share>', 'share of ticks whose price changes (default: 0)', 'reviseShare', Number),
   row('--revise-after <duration>', 'so long after their time (default: 10m)', 'reviseAfterMs', parseDuration),
+  row('--thin-share <share>', 'share of old ticks that are gone (default: 0)', 'thinShare', Number),
+  row('--thin-after <duration>', 'once they are so old (default: 2d)', 'thinAfterMs', parseDuration),
 ];
 
 /**

@@ -19,7 +19,10 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
         ? 'no live symbol'
         : `every live symbol up to ${isoUtc(status.watermark)}, ${duration(status.lag_ms!)} ago`,
     ],
-    ['gaps', `${many(status.gaps.windows, 'window')} of ${many(status.gaps.symbols, 'symbol')}`],
+    [
+      'gaps',
+      `${many(status.gaps.windows, 'window')} of ${many(status.gaps.symbols, 'symbol')}${status.gaps.lost === 0 ? '' : `, ${number(status.gaps.lost)} of them lost after they were had`}`,
+    ],
     [
       'last run',
       run === null

@@ -177,6 +177,16 @@ export const HistoricalCandlesAnswer = Type.Object({
   ...paging,
 });
 
+const HistoricalGap = Type.Object({
+  symbol: Type.String(),
+  from: Ms('Start, included'),
+  to: Ms('End, excluded'),
+  reason: Type.Optional(
+    Type.Literal('lost', { description: 'Its ticks were published once and are lost; absent where nobody had them.' }),
+  ),
+  ticks: Type.Optional(Type.Integer({ minimum: 0, description: 'How many ticks were lost, with that reason.' })),
+});
+
 export const HistoricalCoverageAnswer = Type.Object({
   coverage: Type.Array(
     Type.Object({
@@ -191,7 +201,7 @@ export const HistoricalCoverageAnswer = Type.Object({
     { description: 'Windows that were asked for and answered, in the order of symbol and t_from.' },
   ),
   gaps: Type.Optional(
-    Type.Array(Type.Object({ symbol: Type.String(), from: Ms('Start, included'), to: Ms('End, excluded') }), {
+    Type.Array(HistoricalGap, {
       description:
         "Of one symbol's ticks: windows of its life inside the window asked for that no answer covers, the same on every page, the earliest where there are more than a page may hold.",
     }),

@@ -70,7 +70,13 @@ export const TicksQuery = Type.Object(
 export type TicksQuery = Type.Static<typeof TicksQuery>;
 
 /** A part of the answered window that the service lacks: our extension, absent from answers without holes. */
-export const Gap = Type.Object({ from: EpochMs('Gap start, included'), to: EpochMs('Gap end, excluded') });
+export const Gap = Type.Object({
+  from: EpochMs('Gap start, included'),
+  to: EpochMs('Gap end, excluded'),
+  reason: Type.Optional(
+    Type.Literal('lost', { description: 'Its ticks were had once and are lost; absent where nobody ever had them.' }),
+  ),
+});
 export type Gap = Type.Static<typeof Gap>;
 
 export const TicksAnswer = Type.Object({

@@ -1,7 +1,8 @@
 import { type Covered, settled } from './coverage.ts';
 import { cursorOf, isLive, type LingerRules, lifeOf } from './life.ts';
+import type { LostWindow } from './lost.ts';
 import type { SymbolFacts } from './market.ts';
-import { dayMs, intersection, isEmpty, union, type Window } from './window.ts';
+import { dayMs, intersection, isEmpty, union, type Window, within } from './window.ts';
 
 export interface DayState {
   /** Every symbol alive that day is covered to its end by answers generated `settleMs` after it. */
@@ -19,6 +20,8 @@ export interface Question {
   readonly coverage: ReadonlyMap<string, readonly Covered[]>;
   /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
   readonly named: ReadonlySet<string> | null;
+  /** Windows whose ticks were had once: a symbol was alive in them, whatever is left to tell so. */
+  readonly lost?: readonly LostWindow[];
   /** UTC midnights. */
   readonly days: readonly number[];
   readonly nowMs: number;
@@ -40,6 +43,7 @@ export function completeness(question: Question): { days: Map<number, DayState>;
   let newest = Number.NEGATIVE_INFINITY;
   for (const list of coverage.values()) newest = Math.max(newest, list.at(-1)?.to ?? newest);
   let watermark: number | null = null;
+  const lost = Map.groupBy(question.lost ?? [], ({ symbol }) => symbol);
   for (const facts of question.symbols) {
     const answers = coverage.get(facts.symbol) ?? [];
     const wanted = named === null ? facts.listed : named.has(facts.symbol);
@@ -55,11 +59,15 @@ export function completeness(question: Question): { days: Map<number, DayState>;
     // One that was given up on is waited for no further than it ever answered.
     const until = facts.retiredAt === null ? Number.POSITIVE_INFINITY : covered.at(-1)!.to;
     const life = intersection(lifeOf(facts), { from: Number.NEGATIVE_INFINITY, to: until });
+    const gone = lost.get(facts.symbol);
     for (const state of days) {
-      const alive = intersection(life, { from: state.day, to: state.day + dayMs });
+      const day = { from: state.day, to: state.day + dayMs };
+      const living = intersection(life, day);
+      const alive = gone !== undefined && isEmpty(living) ? (gone.find((w) => within(w.from, day)) ?? living) : living;
       if (isEmpty(alive)) continue;
       state.expected++;
-      if (holds(covered, unasked ? alive : intersection(alive, { from: state.day, to: newest }))) state.covered++;
+      if (holds(covered, unasked || alive !== living ? alive : intersection(alive, { from: state.day, to: newest })))
+        state.covered++;
       else if (state.missing.length < missingMax) state.missing.push(facts.symbol);
       if (!holds(final, alive)) state.complete = false;
     }

@@ -54,7 +54,8 @@ function answersOf(stretches: readonly Covered[]): Covered[] {
   });
 }
 
-function without(piece: Covered, taken: Window): Covered[] {
+/** What of a stretch lies outside of `taken`. */
+export function without(piece: Covered, taken: Window): Covered[] {
   if (isEmpty(intersection(piece, taken))) return [piece];
   const left = { ...piece, to: taken.from };
   const right = { ...piece, from: taken.to };

@@ -17,6 +17,8 @@ export interface Collected {
   /** Symbols of which some request failed. */
   readonly failed: readonly string[];
   readonly failures: readonly Failure[];
+  /** Those of the failures that no request failed for: the service says, or shows, that it brings nothing of them. */
+  readonly unbrought: ReadonlySet<Failure>;
   /** Symbols polled for the first time of which the service has something, but not from the start asked for. */
   readonly shortened: readonly string[];
   /** What a poll asked for up to its end and the service says that it has nothing of yet: one that is behind does not fail. */
@@ -96,7 +98,8 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
   // Only now is all that could be covered.
   const past = new Set(lost.filter((w) => isPast(context, byName.get(w.symbol)!, w)));
   const behind = new Set(lost.filter((w) => !past.has(w) && isYetToCome(context, byName.get(w.symbol)!, w)));
-  for (const w of lost) if (!past.has(w) && !behind.has(w)) failures.push(w);
+  const unbrought = new Set(lost.filter((w) => !past.has(w) && !behind.has(w)));
+  for (const w of unbrought) failures.push(w);
   const why = stopped as UpstreamError | null;
   const unsettled = new Set(waiting.map((item) => item.symbol));
   if (why !== null) {
@@ -110,6 +113,7 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
     done: [...byName.keys()].filter((symbol) => reached.has(symbol) && !failed.has(symbol) && !unsettled.has(symbol)),
     failed: [...failed],
     failures,
+    unbrought,
     shortened: [...new Set([...past].map((w) => w.symbol))],
     behind: [...behind],
     stopped: why,

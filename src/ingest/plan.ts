@@ -1,6 +1,6 @@
 import { cursorOf, isLive, type LingerRules, lifeOf } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
+import { intersect, intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
 
 /** What one symbol is to be asked for. */
 export interface SymbolPlan {
@@ -34,6 +34,15 @@ export function planPoll(facts: SymbolFacts, coverage: readonly Window[], end: n
     w === last && reachesEnd ? { from: Math.max(anchor, w.from - rules.overlapMs), to: w.to } : w,
   );
   return { symbol, windows: union(overlapped), first: polledFrom === null };
+}
+
+/**
+ * The plan with every lost window that it touches asked for whole: an answer for a part of one could not prove that it is
+ * back.
+ */
+export function withWholeLost(plan: SymbolPlan, lost: readonly Window[]): SymbolPlan {
+  const touched = lost.filter((window) => intersect(plan.windows, [window]).length > 0);
+  return touched.length === 0 ? plan : { ...plan, windows: union([...plan.windows, ...touched]) };
 }
 
 /** Whether market lists still ask for a symbol to be polled at `nowMs`. */

@@ -1,8 +1,8 @@
 import type { Archive } from '../archive/archive.ts';
 import { allFiles, totalsOf } from '../archive/manifest.ts';
 import { cursorOf, isLive, type LingerRules } from '../core/life.ts';
-import { coverageOf } from '../state/coverage.ts';
 import { journaledTicks } from '../state/journal.ts';
+import { sureCoverageOf } from '../state/lost.ts';
 import { lastRun } from '../state/runs.ts';
 import { allSymbols } from '../state/symbols.ts';
 import { countGaps } from './gaps.ts';
@@ -21,7 +21,7 @@ export function readStatus(archive: Archive, rules: StatusRules, nowMs: number) 
   const symbols = allSymbols(db);
   const named = new Set(rules.named);
   const cursors = symbols
-    .map((facts) => ({ facts, cursor: cursorOf(facts, coverageOf(db, facts.symbol)) }))
+    .map((facts) => ({ facts, cursor: cursorOf(facts, sureCoverageOf(db, facts.symbol)) }))
     .filter(({ facts, cursor }) =>
       named.size > 0 ? named.has(facts.symbol) && facts.retiredAt === null : isLive(facts, cursor, nowMs, rules),
     )

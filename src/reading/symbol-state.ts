@@ -4,8 +4,8 @@ import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import { partOf } from '../core/part.ts';
 import { dayStart } from '../core/time.ts';
 import { dayFloor, union, type Window } from '../core/window.ts';
-import { coverageOf } from '../state/coverage.ts';
 import { journalEnd } from '../state/journal.ts';
+import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import { journaledDays, publishedSpan } from '../state/symbol-ticks.ts';
 import type { Current } from './current.ts';
 
@@ -18,6 +18,8 @@ export interface SymbolState {
   readonly days: readonly SymbolDay[];
   /** Published or journaled, sorted and disjoint. */
   readonly covered: readonly Window[];
+  /** Windows whose ticks were published once and were lost, in order; none of them is covered. */
+  readonly lost: readonly Window[];
   /** First published tick; null where there is none. */
   readonly firstPublished: number | null;
 }
@@ -42,7 +44,7 @@ const weightMax = 1_000_000;
 export function openSymbolStates(archive: Archive, current: Current): (symbol: string) => SymbolState | null {
   const kept = new LRUCache<string, SymbolState>({
     ...{ max: symbolsMax, maxSize: weightMax },
-    sizeCalculation: ({ days, covered }) => days.length + covered.length + 1,
+    sizeCalculation: ({ days, covered, lost }) => days.length + covered.length + lost.length + 1,
   });
   const filesOf = partFiles();
   let version: number | undefined;
@@ -54,7 +56,7 @@ export function openSymbolStates(archive: Archive, current: Current): (symbol: s
     const manifest = current.manifest();
     const generation = archive.state.generation();
     if (manifest.generation !== generation) throw new Superseded();
-    const covered = coverageOf(db, symbol);
+    const covered = sureCoverageOf(db, symbol);
     const end = journalEnd(db);
     const journaled = new Map(journaledDays(db, symbol, end).map(({ day, last }) => [day, last]));
     // Where the symbols dataset was lost with the state, coverage still tells which days to look at.
@@ -62,7 +64,7 @@ export function openSymbolStates(archive: Archive, current: Current): (symbol: s
     const files = filesOf(manifest, partOf(symbol, manifest.parts));
     const days = [...new Set([...daysWithin(files, known), ...journaled.keys()])].sort((a, b) => a - b);
     return {
-      ...{ generation, end, covered, firstPublished: span?.from ?? null },
+      ...{ generation, end, covered, lost: lostTicksOf(db, symbol), firstPublished: span?.from ?? null },
       days: days.map((day) => ({ day, file: files.get(day), journaled: journaled.get(day) })),
     };
   }

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { type Archive, requireOwnManifest } from '../archive/archive.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
+import { cutAtLost } from '../core/lost.ts';
 import { mergePart, noPart, type PartColumns } from '../core/merge.ts';
 import { firstAtOrAfter } from '../core/search.ts';
 import { noTicks, type TickColumns } from '../core/tick.ts';
@@ -34,7 +35,12 @@ export interface TicksFound extends Window {
   readonly slices: readonly TicksSlice[];
   readonly count: number;
   /** What of the window nobody has covered; the last one spans all the rest where there are more than `gapsMax`. */
-  readonly gaps: readonly Window[];
+  readonly gaps: readonly TicksGap[];
+}
+
+export interface TicksGap extends Window {
+  /** `lost`: its ticks were published once and were lost. Absent where nobody ever covered it. */
+  readonly reason?: 'lost';
 }
 
 /** Days of one answer: what it costs has a bound, however few ticks a day has. */
@@ -124,7 +130,7 @@ export function openTicks(archive: Archive, current: Current, files: VerifiedFil
       count += slice.to - slice.from;
     }
     if (latest) slices.reverse();
-    return { ...window, slices, count, gaps: bounded(subtract([window], known.covered)) };
+    return { ...window, slices, count, gaps: gapsIn(window, known) };
   }
 
   /** The first moment of which anything is known, or `to` where it is not before that. */
@@ -167,7 +173,10 @@ const cut = (columns: Keyed, { from, to }: Window): TicksSlice => ({
 });
 
 /** At most `gapsMax`: what is too much joins the last one, so that nothing uncovered seems covered. */
-const bounded = (gaps: readonly Window[]): readonly Window[] =>
-  gaps.length <= gapsMax
-    ? gaps
-    : [...gaps.slice(0, gapsMax - 1), { from: gaps[gapsMax - 1]!.from, to: gaps.at(-1)!.to }];
+function gapsIn(window: Window, { covered, lost }: SymbolState): TicksGap[] {
+  const gaps = cutAtLost(subtract([window], covered), lost).map(({ from, to, loss }): TicksGap => {
+    return { from, to, ...(loss !== null && { reason: 'lost' }) };
+  });
+  if (gaps.length <= gapsMax) return gaps;
+  return [...gaps.slice(0, gapsMax - 1), { from: gaps[gapsMax - 1]!.from, to: gaps.at(-1)!.to }];
+}

@@ -56,6 +56,8 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
   lateDelayMsMax: whole(1, timerMsMax),
   reviseShare: number(0, 1),
   reviseAfterMs: whole(1, timerMsMax),
+  thinShare: number(0, 1),
+  thinAfterMs: whole(0, latestMs),
   cap: whole(1, 1_000_000),
   defaultLimit: whole(1, 1_000_000),
   defaultWindowMs: whole(1, latestMs),

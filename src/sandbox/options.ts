@@ -36,6 +36,9 @@ export interface SandboxOptions {
   /** Share of ticks whose price is another one until `reviseAfterMs` after their time. Defaults 0, 10 minutes. */
   readonly reviseShare: number;
   readonly reviseAfterMs: number;
+  /** Share of the ticks that are gone once they are older than `thinAfterMs`. Defaults 0, 2 days. */
+  readonly thinShare: number;
+  readonly thinAfterMs: number;
 
   /** Most ticks in an answer, whatever the limit asked for. Default 5000. */
   readonly cap: number;
@@ -118,6 +121,8 @@ export const sandboxDefaults: SandboxOptions = {
   lateDelayMsMax: 600_000,
   reviseShare: 0,
   reviseAfterMs: 600_000,
+  thinShare: 0,
+  thinAfterMs: 2 * dayMs,
   cap: 5_000,
   defaultLimit: 5_000,
   defaultWindowMs: dayMs,

@@ -8,17 +8,19 @@ import { chance, textKey } from './random.ts';
 /** What stands between the truth and what can be seen of it at a moment. */
 export type Amendments = Pick<
   SandboxOptions,
-  'seed' | 'lateShare' | 'lateDelayMsMax' | 'reviseShare' | 'reviseAfterMs'
+  'seed' | 'lateShare' | 'lateDelayMsMax' | 'reviseShare' | 'reviseAfterMs' | 'thinShare' | 'thinAfterMs'
 >;
 
-/** The ticks of a symbol as they can be seen at `asOfMs`, which is no part of it: t + delay < asOf. */
+/** The ticks of a symbol as they can be seen at `asOfMs`, which is no part of it: t + delay < asOf, or thinned out. */
 export function visible(ticks: TickColumns, symbol: string, asOfMs: number, amend: Amendments): TickColumns {
   const unsettledMs = Math.max(
     amend.lateShare > 0 ? amend.lateDelayMsMax : 0,
     amend.reviseShare > 0 ? amend.reviseAfterMs : 0,
   );
   const rowCount = ticks.t.length;
-  if (rowCount === 0 || ticks.t[rowCount - 1]! + unsettledMs < asOfMs) return ticks;
+  const thinnedBefore = amend.thinShare > 0 ? asOfMs - amend.thinAfterMs : Number.NEGATIVE_INFINITY;
+  const isSettled = rowCount === 0 || ticks.t[rowCount - 1]! + unsettledMs < asOfMs;
+  if (isSettled && (rowCount === 0 || ticks.t[0]! >= thinnedBefore)) return ticks;
   const key = textKey(amend.seed, symbol);
   const t = new Float64Array(rowCount);
   const p = new Float64Array(rowCount);
@@ -26,6 +28,7 @@ export function visible(ticks: TickColumns, symbol: string, asOfMs: number, amen
   for (let i = 0; i < rowCount; i++) {
     const at = ticks.t[i]!;
     if (at + delayMs(key, at, amend) >= asOfMs) continue;
+    if (at < thinnedBefore && chance(key ^ 0x7417, at) < amend.thinShare) continue;
     t[kept] = at;
     p[kept] =
       isRevised(key, at, amend) && asOfMs <= at + amend.reviseAfterMs ? firstPrice(key, at, ticks.p[i]!) : ticks.p[i]!;

@@ -9,6 +9,8 @@ const settingOf: Readonly<Record<string, string>> = {
   ODDSLAKE_BASE_URL: 'upstream.base_url',
   ODDSLAKE_API_KEY: 'upstream.api_key',
   ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
+  ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
+  ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
   ODDSLAKE_OUTPUT: 'archive.output',
   ODDSLAKE_DATABASE_URL: 'service.database_url',

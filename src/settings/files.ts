@@ -21,8 +21,8 @@ export async function readConfigFile(path: string): Promise<Layer> {
   return layerFromDocument(document, path);
 }
 
-/** Reads the file that holds the key, whole. Throws UsageError where it is missing or unreadable. */
-export const readKeyFile = (path: string): string => readText(path, 'upstream.api_key_file', keyBytesMax);
+/** Reads the file that holds a key, whole; `setting` names it. Throws UsageError where it is missing or unreadable. */
+export const readKeyFile = (path: string, setting: string): string => readText(path, setting, keyBytesMax);
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',

@@ -3,6 +3,7 @@ import { UsageError } from '../core/errors.ts';
 import { type Environment, environmentLayers } from './environment.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
 import { badValue, defaults, type Layer, layerFromText } from './layer.ts';
+import { serviceUrl } from './service-url.ts';
 import { freezeAll, nest, type Settings } from './settings.ts';
 
 /** Where settings come from; every text as it was given. */
@@ -38,9 +39,11 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   await checkCrons(merged);
   const values = new Map([...merged].map(([path, { value }]) => [path, value]));
   values.set('upstream.base_url', baseUrl(merged.get('upstream.base_url')!));
-  values.set('upstream.api_key', apiKey(merged, base));
-  const keyFile = values.get('upstream.api_key_file');
-  if (typeof keyFile === 'string') values.set('upstream.api_key_file', resolve(base, keyFile));
+  for (const { key, keyFile } of keys) {
+    values.set(key, apiKey(merged, base, key, keyFile));
+    const file = values.get(keyFile);
+    if (typeof file === 'string') values.set(keyFile, resolve(base, file));
+  }
   const keySet = values.get('service.tokens.jwks_file');
   if (typeof keySet === 'string') values.set('service.tokens.jwks_file', resolve(base, keySet));
   const database = /^sqlite:(?!\/\/[^/])(.*\S.*)$/is.exec(
@@ -82,22 +85,25 @@ function flagLayers({ set = [], output, logLevel }: SettingSources): Layer[] {
   return layers;
 }
 
-const key = 'upstream.api_key';
-const keyFile = 'upstream.api_key_file';
+/** The settings that hold a key, each with the one that names a file with it. */
+const keys = [
+  { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
+  { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
+] as const;
 
 function merge(levels: readonly (readonly Layer[])[]): Merged {
   const merged: Merged = new Map();
   for (const level of levels) {
     const own: Merged = new Map();
     for (const { from, values } of level) for (const [path, value] of values) own.set(path, { value, from });
-    settleKey(own, merged);
+    for (const { key, keyFile } of keys) settleKey(own, merged, key, keyFile);
     for (const [path, sourced] of own) merged.set(path, sourced);
   }
   return merged;
 }
 
 /** A key and a key file are two ways to say one thing: either of them replaces both of the levels below. */
-function settleKey(own: Merged, below: Merged): void {
+function settleKey(own: Merged, below: Merged, key: string, keyFile: string): void {
   const given = [key, keyFile].filter((path) => (own.get(path)?.value ?? null) !== null);
   if (given.length > 1) throw new UsageError(`${own.get(key)!.from}: give either ${key} or ${keyFile}, not both`);
   if (given.length === 0) return;
@@ -132,30 +138,21 @@ async function checkCrons(merged: Merged): Promise<void> {
   }
 }
 
-function baseUrl({ value, from }: Sourced): string | null {
-  if (value === null) return null;
-  const text = (value as string).trim();
-  const url = URL.parse(text);
-  const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
-  if (usable && url.search === '' && url.hash === '') return url.href.replace(/\/+$/, '');
-  const shown = /[@?#]/.test(text) ? '(hidden)' : JSON.stringify(text);
-  throw new UsageError(
-    `${from}: upstream.base_url is ${shown}: expected an http or https URL without credentials, query or fragment`,
-  );
-}
+const baseUrl = ({ value, from }: Sourced): string | null =>
+  value === null ? null : serviceUrl(value as string, `${from}: upstream.base_url`);
 
-function apiKey(merged: Merged, base: string): string | null {
+function apiKey(merged: Merged, base: string, key: string, keyFile: string): string | null {
   const file = merged.get(keyFile)!;
   if (file.value !== null) {
     const path = resolve(base, file.value as string);
-    return checkedKey(readKeyFile(path), path);
+    return checkedKey(readKeyFile(path, keyFile), path, key);
   }
   const { value, from } = merged.get(key)!;
-  return value === null ? null : checkedKey(value as string, from);
+  return value === null ? null : checkedKey(value as string, from, key);
 }
 
 /** A key goes into a header, where only printable ASCII is safe. */
-function checkedKey(text: string, from: string): string {
+function checkedKey(text: string, from: string, key: string): string {
   const trimmed = text.trim();
   if (/^[\x20-\x7e]{1,4096}$/.test(trimmed)) return trimmed;
   throw badValue(key, text, from, 'one line of 1 to 4096 printable ASCII characters');

@@ -59,6 +59,10 @@ export const settingsSchema = section({
     keep_days: whole(7, 0, 3650),
     bytes_max: whole(2 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
   }),
+  repair: section({
+    from_api_key: nullable({ type: 'string', minLength: 1, secret: true }),
+    from_api_key_file: nullable({ type: 'string', minLength: 1 }),
+  }),
   falls: section({
     markets_share_max: number(0.5, 0, 1),
     ticks_share_max: number(0.8, 0, 1),

@@ -1,10 +1,11 @@
 import { UsageError } from '../core/errors.ts';
 import type { settingsSchema, ValuesOf } from './schema.ts';
+import { serviceUrl } from './service-url.ts';
 
 /** What schema.ts describes, in camelCase. */
 export type SettingValues = ValuesOf<typeof settingsSchema>;
 
-/** Every setting of a run, deeply frozen. Secret: `upstream.apiKey`. */
+/** Every setting of a run, deeply frozen. Secret: `upstream.apiKey`, `repair.fromApiKey`. */
 export interface Settings extends Omit<SettingValues, 'archive'> {
   readonly archive: SettingValues['archive'] & {
     /** Whether flag, environment or config named the output; a default archive that is missing is not created. */
@@ -31,6 +32,19 @@ export function requireUpstream(settings: Settings): UpstreamAccess {
   }
   if (apiKey === null) {
     throw new UsageError(`No key for ${baseUrl}: set ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE`);
+  }
+  return { baseUrl, apiKey };
+}
+
+/**
+ * For a repair that asks another oddslake, at `url`, for what was lost here.
+ * @throws UsageError for a URL that is none, and saying which variable to set where its key is missing
+ */
+export function requireOther(settings: Settings, url: string): UpstreamAccess {
+  const baseUrl = serviceUrl(url, '--from-url');
+  const apiKey = settings.repair.fromApiKey;
+  if (apiKey === null) {
+    throw new UsageError(`No key for ${baseUrl}: set ODDSLAKE_FROM_API_KEY or ODDSLAKE_FROM_API_KEY_FILE`);
   }
   return { baseUrl, apiKey };
 }

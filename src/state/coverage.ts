@@ -1,5 +1,5 @@
 import { type Covered, joinFinal, type Origin, overlay } from '../core/coverage.ts';
-import { dayMs, union, type Window } from '../core/window.ts';
+import { dayMs, subtract, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 
 interface SegmentRow {
@@ -47,6 +47,29 @@ export function allSegments(db: Database): Map<string, Covered[]> {
   return out;
 }
 
+/** The published coverage that reaches into a window, by symbol; as it is, not cut. */
+export function segmentsIn(db: Database, { from, to }: Window): Map<string, Covered[]> {
+  const rows = db.all<SegmentRow & Record<string, number>>(
+    'select * from segments where t_from < ? and t_to > ? order by symbol, t_from',
+    ...[to, from],
+  );
+  return new Map([...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(coveredOf)]));
+}
+
+/** Takes back what is covered of a symbol in some windows. Inside the transaction that publishes it. */
+export function retractSegments(db: Database, symbol: string, windows: readonly Window[]): void {
+  for (const segment of segmentsOf(db, symbol)) {
+    const left = subtract([segment], windows);
+    if (left.length === 1 && left[0]!.from === segment.from && left[0]!.to === segment.to) continue;
+    db.run('delete from segments where symbol = ? and t_from = ?', symbol, segment.from);
+    restoreSegments(
+      db,
+      symbol,
+      left.map((window) => ({ ...segment, ...window })),
+    );
+  }
+}
+
 /** How long the answers of a symbol are told apart, in ms; older ones are joined once they are final. */
 const apartMs = 2 * dayMs;
 
@@ -79,14 +102,15 @@ export function restoreSegments(db: Database, symbol: string, segments: readonly
 }
 
 /**
- * From the first to the last moment of which anything is known, be it covered (published or journaled) or a published
- * tick; null where there is none.
+ * From the first to the last moment of which anything is known, be it covered (published or journaled), a published
+ * tick, or lost; null where there is none.
  */
 export function knownSpan(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
     `select min(t_from) as t_from, max(t_to) as t_to from
        (select t_from, t_to from segments union all select t_from, t_to from journal_cover
-        union all select first_tick, last_tick + 1 from symbols)`,
+        union all select first_tick, last_tick + 1 from symbols
+        union all select t_from, t_to from lost where dataset = 'ticks')`,
   );
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }

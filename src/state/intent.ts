@@ -3,7 +3,8 @@ import { setMeta } from './state.ts';
 
 /** One staged file and where it belongs, both relative to the archive's root. */
 export interface Move {
-  readonly from: string;
+  /** Null where nothing takes the place of the file that is there: it goes. */
+  readonly from: string | null;
   readonly to: string;
 }
 

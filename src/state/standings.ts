@@ -65,6 +65,11 @@ function lay(db: Database, stretch: Stretch): void {
   enterStretch(db, stretch);
 }
 
+/** Forgets the standings of single keys in a window: they are published no more. */
+export function dropContested(db: Database, symbol: string, { from, to }: Window): void {
+  db.run('delete from contested where symbol = ? and t >= ? and t < ?', symbol, from, to);
+}
+
 /** Enters a stretch where there is none; it lies within one UTC day. */
 export function enterStretch(db: Database, { symbol, from, to, rank, observedAt }: Stretch): void {
   db.run('insert into imported values (?, ?, ?, ?, ?)', symbol, from, to, rank, observedAt);

@@ -25,6 +25,9 @@ export interface State {
 /** sha256 of the manifest that the last publish wrote. */
 export const manifestHashKey = 'manifest_sha256';
 
+/** Its text, so that it can be put back. */
+export const manifestTextKey = 'manifest_text';
+
 /** How long a short write may wait for another process's short write, in ms. */
 const busyMsMax = 60_000;
 

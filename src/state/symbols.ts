@@ -161,6 +161,25 @@ export function addTickDeltas(db: Database, deltas: readonly TickDelta[], nowMs:
   }
 }
 
+/** A symbol's published ticks, counted; times are epoch milliseconds, null where it has none. */
+export interface TickCount {
+  readonly symbol: string;
+  readonly ticks: number;
+  readonly firstTick: number | null;
+  readonly lastTick: number | null;
+}
+
+/** Enters what was counted in place of what was thought. */
+export function setTickCounts(db: Database, counts: readonly TickCount[], nowMs: number): void {
+  for (const { symbol, ticks, firstTick, lastTick } of counts) {
+    db.run(
+      `insert into symbols (symbol, first_seen, last_seen, first_tick, last_tick, ticks) values (?1, ?5, ?5, ?3, ?4, ?2)
+       on conflict do update set ticks = excluded.ticks, first_tick = excluded.first_tick, last_tick = excluded.last_tick`,
+      ...[symbol, ticks, firstTick, lastTick, nowMs],
+    );
+  }
+}
+
 /** Puts back a symbol from a row of the published symbols dataset, its columns in the file's order. */
 export function restoreSymbol(db: Database, row: readonly unknown[]): void {
   const [symbol, canonicalId, source, question, category, isActive, opensAt, closesAt, resolvedAt, outcome] = row;

@@ -36,9 +36,9 @@ export interface Nights {
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** An archive and a service that go with the test. */
-export async function startNights(options: Partial<SandboxOptions> = {}): Promise<Nights> {
-  const output = mkdtempSync(join(tmpdir(), 'oddslake-nights-'));
+/** An archive in `home`, and a service, that go with the test. */
+export async function startNights(options: Partial<SandboxOptions> = {}, home = tmpdir()): Promise<Nights> {
+  const output = mkdtempSync(join(home, 'oddslake-nights-'));
   onTestFinished(() => rmSync(output, { recursive: true, force: true }));
   let wallMs = firstNight;
   const clock: Clock = { ...systemClock, nowMs: () => wallMs };

@@ -42,6 +42,8 @@ export interface Opening {
   readonly upstream?: string | null;
   readonly parts?: number;
   readonly create?: boolean;
+  readonly mends?: boolean;
+  readonly groupRows?: number;
 }
 
 /** Opens (or starts) an archive that is closed with the test. */

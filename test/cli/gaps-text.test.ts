@@ -1,6 +1,16 @@
 import { expect, test } from 'vitest';
 import { gapsText } from '../../src/cli/gaps-text.ts';
 
+test('a window that was lost says so, and how many ticks it had', () => {
+  const gaps = [
+    { symbol: 'A', from: 0, to: 1000 },
+    { symbol: 'A', from: 1000, to: 2000, reason: 'lost' as const, ticks: 1234 },
+  ];
+  const lines = gapsText({ from: 0, to: 2000, count: 2, gaps }).split('\n');
+  expect(lines[0]).toMatch(/ A$/);
+  expect(lines[1]).toMatch(/ A {2}lost: 1,234 ticks once$/);
+});
+
 test('a symbol breaks no line and moves no cursor', () => {
   const gap = { symbol: 'a\nb\u001b[2J', from: 0, to: 1000 };
   expect(gapsText({ from: 0, to: 1000, count: 1, gaps: [gap] }).split('\n')[0]).toMatch(/a\\nb\\u001b\[2J$/);

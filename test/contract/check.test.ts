@@ -9,6 +9,7 @@ import {
   exitCodes,
   fileFields,
   manifestFields,
+  manifestFieldsAtTimes,
   rootFiles,
   routes,
   summaryFields,
@@ -48,7 +49,7 @@ const promised: readonly Promised[] = [
       (name) => proofs.columns[name] ?? proofs.everyColumn,
     ),
   ),
-  ...rowsOf('Fields of the manifest', manifestFields, (name) => proofs.manifest[name]),
+  ...rowsOf('Fields of the manifest', [...manifestFields, ...manifestFieldsAtTimes], (name) => proofs.manifest[name]),
   ...rowsOf(
     'Fields of the manifest',
     dayFields.map((name) => `days.${name}`),

@@ -14,7 +14,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   gaps: ['--from', '--to', '--symbol'],
   symbols: [],
   changes: ['--since'],
-  verify: [],
+  verify: ['--repair', '--from-url'],
   snapshot: [],
   export: ['--out', '--dataset', '--symbol', '--from', '--to', '--format'],
   sql: ['--format'],
@@ -57,6 +57,8 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_CONFIG: null,
   ODDSLAKE_DATABASE_URL: 'service.database_url',
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
+  ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
+  ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 
@@ -115,6 +117,9 @@ export const manifestFields = [
   ...['format_version', 'generation', 'created_at', 'writer', 'upstream', 'parts', 'previous_sha256', 'watermark'],
   ...['days', 'datasets'],
 ] as const;
+
+/** Fields that the manifest has where there is something to say: windows of which ticks were lost. */
+export const manifestFieldsAtTimes = ['lost'] as const;
 
 /** Fields of one day in the manifest, and of one file. */
 export const dayFields = ['complete', 'expected', 'covered', 'missing'] as const;

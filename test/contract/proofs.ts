@@ -85,7 +85,15 @@ const precedence: Proof = [
   'settings/load.test.ts',
   'flags beat environment, environment beats the file, the file beats the defaults',
 ];
+const fromUrl: Proof = [
+  'e2e/repair-from.test.ts',
+  'what a thinned upstream cannot bring back stays a gap, told once, until another oddslake brings it all',
+];
 const keyFile: Proof = ['settings/load.test.ts', 'comes from a file beside the config, trimmed'];
+const otherKey: Proof = [
+  'settings/load.test.ts',
+  'of another oddslake comes the same ways, and is no key of the upstream',
+];
 const outputHome: Proof = [settings, 'output is where the archive is, from the folder of the config on'];
 const rate: Proof = ['e2e/faults.test.ts', 'never asks faster than allowed, nor before the time a service named'];
 const views: Proof = [settings, 'views are the lists that are polled, markets_limit what is asked of them'];
@@ -173,6 +181,8 @@ export const proofs: Proofs = {
     'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
     'backfill --all-known': ['ingest/plan.test.ts', 'asks beyond the life for all known symbols, where told to'],
     'status --max-lag': statusTold,
+    'verify --repair': ['e2e/repair.test.ts', 'fetches again what a damaged file lost, from the upstream, to the byte'],
+    'verify --from-url': fromUrl,
     'gaps --from': gapsTold,
     'gaps --to': gapsTold,
     'gaps --symbol': gapsTold,
@@ -226,6 +236,8 @@ export const proofs: Proofs = {
     ODDSLAKE_API_KEY_FILE: keyFile,
     ODDSLAKE_OUTPUT: ['settings/load.test.ts', 'is named by flag, environment or file'],
     ODDSLAKE_CONFIG: ['settings/load.test.ts', '--config beats ODDSLAKE_CONFIG'],
+    ODDSLAKE_FROM_API_KEY: otherKey,
+    ODDSLAKE_FROM_API_KEY_FILE: otherKey,
     ODDSLAKE_REQUESTS_PER_SECOND: [commandsFile, 'every promised variable of the environment sets its setting'],
   },
   routes: serviceRoutes,
@@ -285,6 +297,8 @@ export const proofs: Proofs = {
     ],
     'raw.keep_days': ['app/raw.test.ts', 'raw.keep_days 0 keeps none and removes what there is; days that are over go'],
     'raw.bytes_max': ['app/raw.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
+    'repair.from_api_key': otherKey,
+    'repair.from_api_key_file': otherKey,
     'falls.markets_share_max': [
       'app/falls.test.ts',
       'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',
@@ -332,6 +346,10 @@ export const proofs: Proofs = {
     previous_sha256: manifestShape,
     watermark: ['core/completeness.test.ts', 'has its watermark where every live symbol is covered without a hole'],
     days: daysJudged,
+    lost: [
+      'archive/lost.test.ts',
+      'a state filled from the published tree knows what is lost, and whether it was told is forgotten with the state',
+    ],
     datasets: manifestTruth,
     'days.complete': [
       'core/completeness.test.ts',

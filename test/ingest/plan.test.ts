@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { dayMs, intersect, subtract, union, type Window } from '../../src/core/window.ts';
-import { expectedRequests, isWanted, planBackfill, planPoll } from '../../src/ingest/plan.ts';
+import { expectedRequests, isWanted, planBackfill, planPoll, withWholeLost } from '../../src/ingest/plan.ts';
 import { factsOf } from '../core/facts.ts';
 
 const end = Date.UTC(2026, 6, 10);
@@ -10,6 +10,18 @@ const minute = 60_000;
 const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs, settleMs: hour };
 const polled = factsOf({ polledFrom: end - 5 * dayMs });
 const until = (to: number): Window[] => [{ from: end - 5 * dayMs, to }];
+
+test('a lost window is asked for whole, or not at all', () => {
+  const plan = { symbol: 'S', windows: [{ from: 10, to: 20 }], first: false };
+  const lost = [
+    { from: 0, to: 5 },
+    { from: 8, to: 11 },
+    { from: 19, to: 25 },
+    { from: 25, to: 30 },
+  ];
+  expect(withWholeLost(plan, lost).windows).toEqual([{ from: 8, to: 25 }]);
+  expect(withWholeLost(plan, [lost[0]!, lost[3]!])).toBe(plan);
+});
 
 describe('a poll', () => {
   test('looks back, the first time, for so many days', () => {

@@ -157,6 +157,22 @@ test('changes the price of some ticks once, some time after them', async () => {
   expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(final);
 });
 
+test('thins out what is old, the same ticks for everybody, and keeps what is young', async () => {
+  const box = await sandbox({ ticksPerDay: 400 });
+  const window = { from: noon - 12 * hourMs, to: noon };
+  const { symbol } = busiest(box, window);
+  const whole = box.truth(symbol, window);
+  box.set({ thinShare: 0.5, thinAfterMs: 6 * hourMs });
+  const left = columns((await page(box, { symbol, ...window })).ticks);
+  expect(columns((await page(box, { symbol, ...window })).ticks)).toEqual(left);
+  const young = whole.t.filter((t) => t >= noon - 6 * hourMs);
+  expect([...left.t].filter((t) => t >= noon - 6 * hourMs)).toEqual([...young]);
+  const [before, after] = [whole.t.length - young.length, left.t.length - young.length];
+  expect(after).toBeGreaterThan(before * 0.3);
+  expect(after).toBeLessThan(before * 0.7);
+  expect([...left.t].every((t) => whole.t.includes(t))).toBe(true);
+});
+
 test('compresses pages for those who take it, when it is on', async () => {
   const box = await sandbox({ cap: 500 });
   const { symbol, from, to } = busiest(box);

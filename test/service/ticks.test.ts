@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { TicksAnswer } from '../../src/contract/schemas.ts';
 import { openTicksTexts } from '../../src/service/ticks-text.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
+import { fetched, hours, withLosses } from '../archive/losses.ts';
 import { answer, append, day0, dayMs, now, opened, type Pairs, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { type Serving, type ServingOptions, serving } from './serving.ts';
 
@@ -55,6 +56,30 @@ test('windows are half-open, and gaps are what of them nobody covered', async ()
   ]);
   const before = await json(path({ from: 0, to: 1 }));
   expect(before.body).toMatchObject({ ticks: [], count: 0, from: 0, to: 1, gaps: [{ from: 0, to: 1 }] });
+});
+
+test('a gap whose ticks were had once and are lost says so, and a journaled answer for it does not hide it', async () => {
+  const archive = opened();
+  await withLosses(archive, 'A', [hours(6, 8)]);
+  const { json, ask } = await serving(archive);
+  const query = `/api/v1/ticks?${new URLSearchParams({ symbol: 'A', from: `${hours(4, 5).from}`, to: `${hours(24, 25).to}` })}`;
+  const gaps = [{ ...hours(6, 8), reason: 'lost' }, hours(24, 25)];
+  const { body } = await json(query);
+  expect(body.gaps).toEqual(gaps);
+  expect(Value.Check(TicksAnswer, body)).toBe(true);
+  append(
+    archive,
+    fetched('A', hours(5, 9), () => false),
+  );
+  expect((await json(query)).body.gaps).toEqual(gaps);
+  // A collector reads them as any others.
+  const page = decodeTickPage(new Uint8Array(await (await ask(query)).arrayBuffer()));
+  expect(page.gaps).toEqual([hours(6, 8), hours(24, 25)]);
+  const coverage = await json('/api/v1/historical/coverage?dataset=ticks&symbol=A');
+  expect(coverage.body).toMatchObject({
+    gaps: [{ symbol: 'A', ...hours(6, 8), reason: 'lost', ticks: 12 }],
+    gaps_count: 1,
+  });
 });
 
 test('with a start, the limit cuts behind the last tick given; without one, before the first', async () => {

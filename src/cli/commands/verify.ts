@@ -1,34 +1,70 @@
-import { exitCodes } from '../../core/errors.ts';
+import type { RepairFlags } from '../../app/job.ts';
+import { exitCodes, UsageError } from '../../core/errors.ts';
 import { many, size } from '../amounts.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
-/** `verify`: re-reads every published file. */
+interface VerifyOptions extends CommonFlags {
+  readonly repair?: boolean;
+  readonly fromUrl?: string;
+}
+
+/** `verify`: re-reads every published file, and mends what is damaged where it is told to. */
 export function addVerify(shell: Shell): void {
   const command = shell.program
     .command('verify')
-    .description('re-read and re-hash every published file against the manifest; exit 6 where one differs');
-  withCommonFlags(command, ['--wait', '--strict']).action((flags: CommonFlags) =>
-    withArchive(flags, shell.version, async (archive, context) => {
-      const { verify } = await import('../../archive/verify.ts');
-      const display = await context.startDisplay('verify', 1, 'files');
-      try {
-        const onProgress = (done: number, total: number): void => display.update({ done, total });
-        const found = await verify(archive, null, onProgress, context.signal);
-        display.stop();
-        if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
-        else {
-          for (const { path, what } of found.findings) process.stdout.write(`${path}: ${what}\n`);
-          const verdict =
-            found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
-          process.stdout.write(
-            `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
-          );
-        }
-        shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
-      } finally {
-        display.stop();
-      }
-    }),
+    .description('re-read and re-hash every published file against the manifest; exit 6 where one differs')
+    .option('--repair', 'set damaged files aside, keep what is provably intact, fetch the rest again')
+    .option('--from-url <url>', 'with --repair: ask the oddslake that is served there, not the upstream');
+  withNotes(command, notes);
+  withExamples(command, examples);
+  withCommonFlags(command).action((flags: VerifyOptions) =>
+    flags.repair === true ? repairAndTell(shell, flags) : verifyAndTell(shell, flags),
   );
 }
+
+async function repairAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
+  const { repairText } = await import('../repair-text.ts');
+  const parse = (): RepairFlags => ({
+    fromUrl: flags.fromUrl ?? null,
+    show: (repaired) =>
+      process.stdout.write(flags.json === true ? `${JSON.stringify({ repaired })}\n` : repairText(repaired)),
+  });
+  await runAndTell(shell, 'repair', flags, shell.jobs.repair, parse);
+}
+
+async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
+  if (flags.fromUrl !== undefined) throw new UsageError('--from-url needs --repair: without it nothing is fetched.');
+  await withArchive(flags, shell.version, async (archive, context) => {
+    const { verify } = await import('../../archive/verify.ts');
+    const display = await context.startDisplay('verify', 1, 'files');
+    try {
+      const onProgress = (done: number, total: number): void => display.update({ done, total });
+      const found = await verify(archive, null, onProgress, context.signal);
+      display.stop();
+      if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
+      else {
+        for (const { path, what } of found.findings) process.stdout.write(`${path}: ${what}\n`);
+        const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
+        process.stdout.write(
+          `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
+        );
+      }
+      shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
+    } finally {
+      display.stop();
+    }
+  });
+}
+
+const notes = `
+--repair keeps what was there under .oddslake/damaged, and leaves nothing that is not provably as it was published. What
+is lost of ticks counts as missing and is asked for again: exit 0 where all is back, 4 where something stays lost. Of
+order books, markets and conflicts the past cannot be asked for. --from-url needs a key: ODDSLAKE_FROM_API_KEY.`;
+
+const examples = `
+  oddslake verify --output lake
+  oddslake verify --output lake --repair
+  ODDSLAKE_FROM_API_KEY_FILE=key.txt oddslake verify --output lake --repair --from-url https://mirror.example`;

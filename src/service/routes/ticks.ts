@@ -1,5 +1,5 @@
 import { paths } from '../../contract/paths.ts';
-import { TicksAnswer, TicksQuery } from '../../contract/schemas.ts';
+import { type Gap, TicksAnswer, TicksQuery } from '../../contract/schemas.ts';
 import { exitCodes, OddslakeError } from '../../core/errors.ts';
 import { openTicks, type TicksFound } from '../../reading/ticks.ts';
 import type { App } from '../app.ts';
@@ -51,8 +51,7 @@ function answerBytes(
   textOf: ReturnType<typeof openTicksTexts>,
   nowMs: number,
 ): Buffer {
-  const holes =
-    gaps.length === 0 ? '' : `,"gaps":${JSON.stringify(gaps.map((gap) => ({ from: gap.from, to: gap.to })))}`;
+  const holes = gaps.length === 0 ? '' : `,"gaps":${JSON.stringify(gaps satisfies readonly Gap[])}`;
   const pieces: Uint8Array[] = [Buffer.from(`{"symbol":${JSON.stringify(symbol)},"ticks":[`)];
   for (const [i, slice] of slices.entries()) {
     if (i > 0) pieces.push(comma);

@@ -1,0 +1,26 @@
+import type { Job, RepairFlags } from '../src/app/job.ts';
+import { lostStep } from '../src/app/lost-step.ts';
+import { nobodyToAsk, refetchStep } from '../src/app/refetch-step.ts';
+import { repairStep } from '../src/app/repair-step.ts';
+import { runJob } from '../src/app/run.ts';
+import { publishStep, verifyStep } from '../src/app/steps.ts';
+import { requireOther } from '../src/settings/settings.ts';
+
+/** Mends what is damaged and fetches what was lost again, from the upstream or from another oddslake. */
+export const job: Job<RepairFlags> = {
+  name: 'repair',
+  async run(context, { fromUrl, show }) {
+    const other = fromUrl === null ? null : requireOther(context.settings, fromUrl);
+    const { baseUrl, apiKey } = context.settings.upstream;
+    // An archive is mended where nothing is collected, too: a copy on another machine.
+    const upstream = other === null && baseUrl !== null && apiKey !== null;
+    return runJob(context, 'repair', { upstream, other, mends: true }, async (run) => {
+      await repairStep(run, show);
+      if (upstream || other !== null) await refetchStep(run);
+      else nobodyToAsk(run);
+      await publishStep(run);
+      await verifyStep(run);
+      lostStep(run);
+    });
+  },
+};

@@ -1,0 +1,62 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Archive, openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { type RepairOptions, repair } from '../../src/archive/repair.ts';
+import type { Repaired } from '../../src/archive/repair-report.ts';
+import { sideOf } from '../../src/core/book.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { appendBooks } from '../../src/state/journal-books.ts';
+import { answer, append, clockAt, day0, dayMs, hourMs, market, now, publishNow, upstreamName } from './scratch.ts';
+
+// An archive to be damaged: every dataset, and in each of those that can have several row groups some of them.
+
+export const symbols = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE'];
+/** Rows of a row group there. */
+export const groupRows = 100;
+const minuteMs = 60_000;
+
+const ticksOf = (symbol: string, day: number) =>
+  Array.from({ length: 150 }, (_, i) => [day + i * 5 * minuteMs + symbol.charCodeAt(0), (i % 97) / 100] as const);
+
+/** Order books of one symbol, three levels a side, ten minutes apart: six rows each, so that row groups cut them. */
+const booksOf = (symbol: string) =>
+  Array.from({ length: 60 }, (_, i) => {
+    const t = day0 + i * 10 * minuteMs;
+    const bids = sideOf(
+      [0.3, 0.2, 0.1].map((price) => ({ price, quantity: i })),
+      'highest',
+    );
+    const asks = sideOf(
+      [0.5, 0.6, 0.7].map((price) => ({ price, quantity: i })),
+      'lowest',
+    );
+    const answered = { runId: 'run', observedAt: t + 500, rejected: [], understood: true };
+    return { symbol, ...answered, snapshots: [{ t, bids, asks }] };
+  });
+
+/** A folder with an archive of two days, one generation, closed. Whoever asks for it removes it. */
+export async function filledArchive(): Promise<string> {
+  const root = mkdtempSync(join(tmpdir(), 'oddslake-damaged-'));
+  const options = { root, create: true, upstream: upstreamName, parts: 1, writer: 'oddslake test', settleMs: hourMs };
+  const archive = openArchive({ ...options, groupRows }, systemDisk);
+  for (const day of [day0, day0 + dayMs])
+    for (const symbol of symbols)
+      append(archive, answer(symbol, ticksOf(symbol, day), { windows: [{ from: day, to: day + dayMs }] }));
+  const other = ticksOf('AAA', day0).map(([t, p]) => [t, p + 0.001] as const);
+  append(archive, answer('AAA', other, { observedAt: now - 1, windows: [] }));
+  const markets = Array.from({ length: 250 }, (_, i) => market(`M${String(i).padStart(3, '0')}`));
+  appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
+  for (const symbol of ['AAA', 'BBB']) appendBooks(archive.state, booksOf(symbol));
+  await publishNow(archive);
+  archive.close();
+  return root;
+}
+
+export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): Promise<Repaired> =>
+  repair(archive, {
+    ...{ clock: clockAt(now + 5), waitMs: 0, named: null },
+    rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
+    ...rest,
+  });

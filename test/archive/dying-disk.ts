@@ -1,0 +1,28 @@
+import { type Disk, systemDisk } from '../../src/archive/disk.ts';
+
+export class PowerCut extends Error {}
+
+/** The real disk, until it has changed something `changes` times: from then on every change fails. */
+export function dyingDisk(changes: number): Disk & { readonly made: () => number } {
+  let made = 0;
+  const dying =
+    <A extends unknown[]>(work: (...args: A) => void) =>
+    (...args: A): void => {
+      if (made >= changes) throw new PowerCut(`after ${made} changes`);
+      made++;
+      work(...args);
+    };
+  // A write that dies leaves half of its bytes.
+  const write = (path: string, given: Uint8Array | Iterable<Uint8Array>): void => {
+    const bytes = given instanceof Uint8Array ? given : Buffer.concat([...given]);
+    if (made >= changes) systemDisk.write(path, bytes.subarray(0, bytes.length >> 1));
+    dying(systemDisk.write)(path, bytes);
+  };
+  const { makeFolder, makeScratch, rename, link, syncFolder, remove } = systemDisk;
+  return {
+    ...systemDisk,
+    ...{ write, makeFolder: dying(makeFolder), makeScratch: dying(makeScratch) },
+    ...{ rename: dying(rename), link: dying(link), syncFolder: dying(syncFolder), remove: dying(remove) },
+    made: () => made,
+  };
+}

@@ -1,0 +1,122 @@
+import { createHash } from 'node:crypto';
+import { type Archive, readPublished } from '../../src/archive/archive.ts';
+import { commit } from '../../src/archive/commit.ts';
+import { coverageRows, encodeDay, readCoverage } from '../../src/archive/day-files.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { fileAt, lostInManifest } from '../../src/archive/manifest.ts';
+import { nextFiles, startStage } from '../../src/archive/stage.ts';
+import { stageTicks } from '../../src/archive/stage-parts.ts';
+import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import type { LostWindow } from '../../src/core/lost.ts';
+import { partOf } from '../../src/core/part.ts';
+import { dayFloor, subtract, union, type Window } from '../../src/core/window.ts';
+import { restoreSegments, segmentsOf } from '../../src/state/coverage.ts';
+import { noteLost } from '../../src/state/lost.ts';
+import { answer, append, day0, hourMs, now, type Pairs, publishedRows, publishNow } from './scratch.ts';
+
+// Archives of which windows were lost, as a repair leaves them.
+
+/** Ticks of every ten minutes. */
+export const pairsIn = ({ from, to }: Window, keep: (t: number) => boolean = () => true): Pairs => {
+  const out: [number, number][] = [];
+  for (let t = Math.ceil(from / 600_000) * 600_000; t < to; t += 600_000) {
+    if (keep(t)) out.push([t, (t / 600_000) % 7]);
+  }
+  return out;
+};
+
+export const hours = (from: number, to: number): Window => ({ from: day0 + from * hourMs, to: day0 + to * hourMs });
+export const lost = (symbol: string, window: Window): LostWindow => ({
+  ...{ dataset: 'ticks', symbol, ...window, ticks: pairsIn(window).length },
+});
+
+export const fetched = (symbol: string, window: Window, keep?: (t: number) => boolean) =>
+  answer(symbol, pairsIn(window, keep), { windows: [window], asked: window, origin: 'backfill', observedAt: now });
+
+/** What a mended archive looks like: some windows of its first day are gone, with their coverage. */
+export async function withLosses(archive: Archive, symbol: string, gone: readonly Window[]): Promise<void> {
+  const day = hours(0, 24);
+  const isGone = (t: number): boolean => gone.some((w) => w.from <= t && t < w.to);
+  const cuts = [day.from, ...gone.flatMap((w) => [w.from, w.to]), day.to];
+  const kept = cuts.slice(1).flatMap((to, i) => (cuts[i]! < to && !isGone(cuts[i]!) ? [{ from: cuts[i]!, to }] : []));
+  append(
+    archive,
+    answer(
+      symbol,
+      pairsIn(day, (t) => !isGone(t)),
+      { windows: kept, asked: day },
+    ),
+  );
+  await publishNow(archive);
+  const windows = gone.map((w) => lost(symbol, w));
+  archive.state.db.transaction(() => noteLost(archive.state.db, windows, now));
+}
+
+export const covered = (root: string): Window[] =>
+  union(publishedRows(root, 'coverage').map((row) => ({ from: row[2] as number, to: row[3] as number })));
+
+/**
+ * Takes ticks and their coverage out of a published archive as a repair does that could keep nothing of them, the windows
+ * of symbols being such that each lies within one UTC day and is covered wholly.
+ */
+export async function loseTicks(archive: Archive, gone: readonly (Window & { symbol: string })[]): Promise<void> {
+  const { state } = archive;
+  const base = archive.manifest();
+  const stage = startStage(archive, base);
+  const windows: LostWindow[] = [];
+  const isGone = (symbol: string, t: number): boolean =>
+    gone.some((w) => w.symbol === symbol && w.from <= t && t < w.to);
+  for (const [path, ofPart] of Map.groupBy(gone, (w) =>
+    dayPath('ticks', dayFloor(w.from), partOf(w.symbol, base.parts)),
+  )) {
+    const part = decodeTicks(readPublished(archive, fileAt(base, 'ticks', path)!));
+    const left = part.symbols.map((symbol, i) => {
+      const rows = [...part.t.subarray(part.offsets[i]!, part.offsets[i + 1]!)].map((t, k): [number, number] => [
+        t,
+        part.p[part.offsets[i]! + k]!,
+      ]);
+      return { symbol, rows, kept: rows.filter(([t]) => !isGone(symbol, t)) };
+    });
+    for (const { symbol, ...w } of ofPart) {
+      const { rows } = left.find((one) => one.symbol === symbol) ?? { rows: [] };
+      windows.push({ dataset: 'ticks', symbol, ...w, ticks: rows.filter(([t]) => w.from <= t && t < w.to).length });
+    }
+    const some = left.filter(({ kept }) => kept.length > 0);
+    const rows = some.flatMap(({ kept }) => kept);
+    const columns = {
+      symbols: some.map(({ symbol }) => symbol),
+      offsets: Float64Array.from([
+        0,
+        ...some.map((_, i) => some.slice(0, i + 1).reduce((n, s) => n + s.kept.length, 0)),
+      ]),
+      t: Float64Array.from(rows, ([t]) => t),
+      p: Float64Array.from(rows, ([, p]) => p),
+    };
+    stageTicks(archive, stage, path, dayFloor(ofPart[0]!.from), columns);
+  }
+  for (const day of new Set(gone.map((w) => dayFloor(w.from)))) {
+    const coverage = readCoverage(archive, base, day);
+    for (const [symbol, stretches] of coverage.ticks) {
+      const mine = gone.filter((w) => w.symbol === symbol);
+      const rest = stretches.flatMap((stretch) => subtract([stretch], mine).map((w) => ({ ...stretch, ...w })));
+      coverage.ticks.set(symbol, rest);
+    }
+    encodeDay(archive, stage, 'coverage', day, coverageRows(coverage));
+  }
+  const manifest = {
+    ...{ ...base, generation: stage.generation, datasets: nextFiles(stage), ...lostInManifest(windows) },
+    previous_sha256: createHash('sha256').update(archive.manifestText()).digest('hex'),
+  };
+  commit(archive, manifest, stage.moves, () => {
+    for (const symbol of new Set(gone.map((w) => w.symbol))) {
+      const segments = segmentsOf(state.db, symbol);
+      const mine = gone.filter((w) => w.symbol === symbol);
+      state.db.run('delete from segments where symbol = ?', symbol);
+      const rest = segments.flatMap((s) => subtract([s], mine).map((w) => ({ ...s, ...w })));
+      restoreSegments(state.db, symbol, rest);
+    }
+    for (const { symbol, ticks } of windows)
+      state.db.run('update symbols set ticks = ticks - ? where symbol = ?', ticks, symbol);
+    noteLost(state.db, windows, now);
+  });
+}

@@ -1,0 +1,131 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import type { Manifest } from '../../src/archive/manifest.ts';
+import { intersect, union } from '../../src/core/window.ts';
+import { coverageOf, segmentsOf } from '../../src/state/coverage.ts';
+import { lostWindows, noteTold, sureCoverageOf } from '../../src/state/lost.ts';
+import { allSymbols } from '../../src/state/symbols.ts';
+import { covered, fetched, hours, lost, pairsIn, withLosses } from './losses.ts';
+import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
+
+const manifestOf = (root: string): Manifest =>
+  JSON.parse(readFileSync(join(root, 'manifest.json'), 'utf8')) as Manifest;
+
+test('an answer with fewer ticks is merged and claims nothing of the window, anywhere', async () => {
+  const archive = opened();
+  const { root } = archive.layout;
+  const gone = hours(6, 8);
+  await withLosses(archive, 'A', [gone]);
+  append(
+    archive,
+    fetched('A', hours(0, 24), (t) => t < gone.from || t >= gone.to || t % hourMs === 0),
+  );
+  // Journaled, it proves nothing yet, though it needs not be asked for again.
+  expect(intersect(sureCoverageOf(archive.state.db, 'A'), [gone])).toEqual([]);
+  expect(intersect(coverageOf(archive.state.db, 'A'), [gone])).toEqual([gone]);
+  const { lacking } = await publishNow(archive);
+  expect(lacking).toMatchObject([{ symbol: 'A', ...gone, ticks: 12 }]);
+  expect(publishedTicks(root).length).toBe(pairsIn(hours(0, 24)).length - 10);
+  expect(covered(root)).toEqual([hours(0, 6), hours(8, 24)]);
+  expect(union(segmentsOf(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
+  expect(lostWindows(archive.state.db)).toMatchObject([{ ...gone, ticks: 12, toldAt: null }]);
+  expect(manifestOf(root)).toMatchObject({
+    days: { '2026-06-01': { complete: false, covered: 0, missing: ['A'] } },
+    lost: [{ dataset: 'ticks', symbol: 'A', ...gone, ticks: 12 }],
+  });
+});
+
+test('equal answers restore it, byte for byte, and the manifest names no loss any more', async () => {
+  const whole = opened();
+  append(whole, answer('A', pairsIn(hours(0, 24)), { windows: [hours(0, 24)], asked: hours(0, 24) }));
+  await publishNow(whole);
+  const archive = opened();
+  await withLosses(archive, 'A', [hours(6, 8), hours(8, 9)]);
+  append(archive, fetched('A', hours(8, 9)), fetched('A', hours(5, 7)), fetched('A', hours(7, 8)));
+  expect((await publishNow(archive)).lacking).toEqual([]);
+  expect(publishedTicks(archive.layout.root)).toEqual(publishedTicks(whole.layout.root));
+  const sums = ({ layout }: Archive) => manifestOf(layout.root).datasets.ticks.files.map((file) => file.sha256);
+  expect(sums(archive)).toEqual(sums(whole));
+  expect(covered(archive.layout.root)).toEqual([hours(0, 24)]);
+  expect(lostWindows(archive.state.db)).toEqual([]);
+  expect(manifestOf(archive.layout.root)).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
+  expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({ complete: true, covered: 1 });
+  expect(allSymbols(archive.state.db)[0]!.ticks).toBe(publishedTicks(archive.layout.root).length);
+});
+
+test('ticks that came back piece by piece count, and the answer that covers the window at last claims it', async () => {
+  const archive = opened();
+  await withLosses(archive, 'A', [hours(6, 8)]);
+  for (const half of [hours(6, 7), hours(7, 8)]) {
+    append(archive, fetched('A', half));
+    expect((await publishNow(archive)).lacking).toEqual([]);
+    expect(lostWindows(archive.state.db).length).toBe(1);
+  }
+  append(archive, answer('A', [], { windows: [hours(6, 8)], asked: hours(6, 8) }));
+  await publishNow(archive);
+  expect(lostWindows(archive.state.db)).toEqual([]);
+  expect(covered(archive.layout.root)).toEqual([hours(0, 24)]);
+});
+
+test('an import can make no quiet day of a loss either', async () => {
+  const archive = opened();
+  await withLosses(archive, 'A', [hours(6, 8)]);
+  append(archive, answer('A', [], { windows: [hours(0, 24)], asked: hours(0, 24), origin: 'import', rank: 2 }));
+  await publishNow(archive);
+  expect(covered(archive.layout.root)).toEqual([hours(0, 6), hours(8, 24)]);
+});
+
+test('a loss of one symbol holds up no other of the same part', async () => {
+  const archive = opened({ parts: 1 });
+  await withLosses(archive, 'A', [hours(6, 8)]);
+  append(
+    archive,
+    fetched('B', hours(0, 24)),
+    fetched('A', hours(6, 8), () => false),
+  );
+  await publishNow(archive);
+  expect(union(segmentsOf(archive.state.db, 'B'))).toEqual([hours(0, 24)]);
+  expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({ expected: 2, covered: 1 });
+});
+
+test('a state filled from the published tree knows what is lost, and whether it was told is forgotten with the state', async () => {
+  const root = scratchFolder();
+  const archive = opened({ root });
+  await withLosses(archive, 'A', [hours(6, 8)]);
+  append(archive, fetched('A', hours(24, 25)));
+  await publishNow(archive);
+  noteTold(archive.state.db, lostWindows(archive.state.db), now);
+  expect(lostWindows(archive.state.db)).toMatchObject([{ toldAt: now }]);
+  archive.close();
+  rmSync(join(root, '.oddslake'), { recursive: true });
+  const again = opened({ root });
+  expect(lostWindows(again.state.db)).toEqual([{ ...lost('A', hours(6, 8)), lostAt: now, toldAt: null }]);
+  append(again, answer('A', [], { windows: [hours(0, 24)], asked: hours(0, 24) }));
+  await publishNow(again);
+  expect(covered(root)).toEqual([hours(0, 6), hours(8, 25)]);
+});
+
+test('a manifest from before losses were noted is read as it is', async () => {
+  const root = scratchFolder();
+  const archive = opened({ root });
+  append(archive, fetched('A', hours(0, 24)));
+  await publishNow(archive);
+  archive.close();
+  const text = readFileSync(join(root, 'manifest.json'), 'utf8');
+  expect(text).not.toContain('"lost"');
+  rmSync(join(root, '.oddslake'), { recursive: true });
+  writeFileSync(join(root, 'manifest.json'), text);
+  expect(lostWindows(opened({ root }).state.db)).toEqual([]);
+});
+
+test('the archive’s README tells that something was lost, and only then', async () => {
+  const archive = opened();
+  await withLosses(archive, 'A', [hours(6, 8)]);
+  const readme = () => readFileSync(join(archive.layout.root, 'README.md'), 'utf8');
+  expect(readme()).not.toContain('were lost');
+  append(archive, fetched('A', hours(24, 25)));
+  await publishNow(archive);
+  expect(readme()).toContain('- Windows whose ticks were published once and were lost: 1; `oddslake gaps` names them.');
+});

@@ -1,0 +1,130 @@
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { takeWriteLock } from '../../src/state/lock.ts';
+import { systemClock } from '../../src/system.ts';
+import { filledArchive, groupRows, repairNow } from './damaged.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hashes,
+  now,
+  opened,
+  publishedTicks,
+  publishNow,
+  scratchFolder,
+} from './scratch.ts';
+
+let template: string;
+beforeAll(async () => {
+  template = await filledArchive();
+});
+afterAll(() => rmSync(template, { recursive: true, force: true }));
+
+function lake(): { root: string; archive: Archive } {
+  const root = scratchFolder();
+  cpSync(template, root, { recursive: true });
+  return { root, archive: opened({ root, groupRows, mends: true }) };
+}
+
+const ticks0 = dayPath('ticks', day0, 0);
+const records = (archive: Archive) => archive.state.db.all('select * from row_groups');
+const texts = (archive: Archive) => archive.state.db.all("select * from meta where key = 'manifest_text'");
+
+function flip(path: string, at: number): void {
+  const bytes = readFileSync(path);
+  bytes[at]! ^= 4;
+  writeFileSync(path, bytes);
+}
+
+describe('verify', () => {
+  test('notes what files are made of and what the manifest says, as the publish would have', async () => {
+    const { archive } = lake();
+    const [noted, text] = [records(archive), texts(archive)];
+    expect(noted.length).toBe(Object.keys(hashes(archive.layout.root, '*/**/*.parquet')).length);
+    expect(text.length).toBe(1);
+    archive.state.db.script("delete from row_groups; delete from meta where key = 'manifest_text'");
+    archive.state.db.run('insert into row_groups values (?, ?, ?, ?)', 'ticks/gone', 'x', new Uint8Array(1), '[]');
+    expect((await verify(archive, null)).findings).toEqual([]);
+    expect(records(archive)).toEqual(noted);
+    expect(texts(archive)).toEqual(text);
+  });
+
+  test('notes nothing of a file that is damaged', async () => {
+    const { root, archive } = lake();
+    archive.state.db.run('delete from row_groups');
+    flip(join(root, ticks0), 99);
+    await verify(archive, null);
+    expect(archive.state.db.one('select 1 from row_groups where path = ?', ticks0)).toBeUndefined();
+  });
+});
+
+describe('a repair', () => {
+  test('of an archive whose state was lost keeps what a verification has seen intact since', async () => {
+    const { root, archive } = lake();
+    archive.close();
+    rmSync(join(root, '.oddslake'), { recursive: true });
+    const rebuilt = opened({ root, groupRows, mends: true });
+    await verify(rebuilt, null);
+    flip(join(root, ticks0), readFileSync(join(root, ticks0)).length - 20);
+    expect(await repairNow(rebuilt)).toMatchObject({ generation: 1, lost: [] });
+    expect(hashes(root, 'ticks/**/*.parquet')).toEqual(hashes(template, 'ticks/**/*.parquet'));
+  });
+
+  test('leaves a tree alone that was restored from a backup beside a newer state', async () => {
+    const { root, archive } = lake();
+    append(archive, answer('AAA', [[day0 + dayMs + 7, 0.5]], { observedAt: now + 1 }));
+    await publishNow(archive, now + 1);
+    for (const name of ['ticks', 'manifest.json', 'SHA256SUMS', 'coverage'])
+      cpSync(join(template, name), join(root, name), { recursive: true });
+    const before = hashes(root, '{*,*/**/*.parquet}');
+    await expect(repairNow(archive)).rejects.toMatchObject({
+      exitCode: 6,
+      message: expect.stringContaining('restored from a backup'),
+    });
+    expect(hashes(root, '{*,*/**/*.parquet}')).toEqual(before);
+  });
+
+  test('waits for another writer no longer than it is told to', async () => {
+    const { archive } = lake();
+    const lock = await takeWriteLock(archive.layout.lock, 0, systemClock);
+    await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 5 });
+    lock.release();
+    expect((await repairNow(archive)).mended).toEqual([]);
+  });
+
+  test('keeps what is journaled, and it is published onto what was mended', async () => {
+    const { root, archive } = lake();
+    append(archive, answer('AAA', [[day0 + 7, 0.75]], { observedAt: now + 1 }));
+    flip(join(root, ticks0), 40);
+    const { lost } = await repairNow(archive);
+    expect(lost.length).toBeGreaterThan(0);
+    const { refused } = await publishNow(archive, now + 2);
+    expect(refused).toEqual([]);
+    expect(publishedTicks(root)).toContain(`AAA ${day0 + 7} 0.75`);
+    expect((await verify(archive, null)).findings).toEqual([]);
+    expect(archive.manifest().lost).toEqual(lost);
+  });
+
+  test('where coverage, candles and ticks are damaged at once still takes back all that may be lost', async () => {
+    const { root, archive } = lake();
+    for (const dataset of ['ticks', 'coverage', 'candles_1d'] as const) rmSync(join(root, dayPath(dataset, day0, 0)));
+    const { lost } = await repairNow(archive);
+    const gone = publishedTicks(template)
+      .map((line) => line.split(' '))
+      .filter(([, t]) => Number(t) < day0 + dayMs);
+    expect(gone.length).toBe(750);
+    for (const [symbol, t] of gone)
+      expect(
+        lost.some((w) => w.symbol === symbol && w.from <= Number(t) && Number(t) < w.to),
+        `${symbol} ${t}`,
+      ).toBe(true);
+    for (const { ticks } of lost) expect(ticks).toBeGreaterThan(0);
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+});

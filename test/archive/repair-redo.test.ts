@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto';
+import { cpSync, globSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { allFiles } from '../../src/archive/manifest.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { rowGroupsOf } from '../../src/state/row-groups.ts';
+import { filledArchive, groupRows, repairNow } from './damaged.ts';
+import { dyingDisk, PowerCut } from './dying-disk.ts';
+import { day0, dayMs, hashes, opened, scratchFolder } from './scratch.ts';
+
+// Many repairs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
+
+const everything = '{ticks,candles_1h,candles_1d,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet';
+const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
+const aside = '.oddslake/damaged/**/*';
+
+function flip(path: string, at: number): void {
+  const bytes = readFileSync(path);
+  bytes[at]! ^= 4;
+  writeFileSync(path, bytes);
+}
+
+/** Something of every kind is damaged; returns the hashes of what was found wrong, all of which is to be kept. */
+function spoil(root: string): string[] {
+  const archive = opened({ root, groupRows });
+  const startOf = (path: string, group: number): number => {
+    const { sha256 } = allFiles(archive.manifest()).find((file) => file.path === path)!;
+    return rowGroupsOf(archive.state.db, path, sha256)!.groups[group]!.start;
+  };
+  const markets = globSync('markets/**/*.parquet', { cwd: root })[0]!;
+  const [lossy, footer, gone, stray] = [
+    dayPath('ticks', day0, 0),
+    dayPath('ticks', day0 + dayMs, 0),
+    dayPath('orderbooks', day0, 0),
+    'ticks/date=2026-06-01/part-07.parquet',
+  ];
+  flip(join(root, lossy), startOf(lossy, 2) + 9);
+  flip(join(root, footer), statSync(join(root, footer)).size - 9);
+  flip(join(root, markets), startOf(markets, 0) + 9);
+  writeFileSync(join(root, gone), '');
+  rmSync(join(root, dayPath('candles_1h', day0, 0)));
+  writeFileSync(join(root, stray), 'PAR1');
+  flip(join(root, 'SHA256SUMS'), 3);
+  flip(join(root, 'manifest.json'), 300);
+  archive.close();
+  const paths = [lossy, footer, markets, gone, stray, 'SHA256SUMS', 'manifest.json'];
+  return paths.map((path) =>
+    createHash('sha256')
+      .update(readFileSync(join(root, path)))
+      .digest('hex'),
+  );
+}
+
+const outcome = (root: string, archive: Archive) => ({
+  files: hashes(root, everything),
+  roots: hashes(root, roots),
+  segments: archive.state.db.all('select * from segments'),
+  lost: archive.state.db.all('select * from lost'),
+  symbols: archive.state.db.all('select symbol, ticks, first_tick, last_tick from symbols'),
+  records: archive.state.db.all('select path, sha256 from row_groups'),
+});
+
+test('a repair that dies is done by the next one, which loses no more and moves nothing that is whole', async () => {
+  const before = await filledArchive();
+  try {
+    const damaged = spoil(before);
+    const calm = scratchFolder();
+    cpSync(before, calm, { recursive: true });
+    const whole = dyingDisk(Number.POSITIVE_INFINITY);
+    const undisturbed = opened({ root: calm, disk: whole, groupRows, mends: true });
+    const repaired = await repairNow(undisturbed);
+    expect(repaired.mended.length).toBe(8);
+    const wanted = outcome(calm, undisturbed);
+    expect(new Set(Object.values(hashes(calm, aside)))).toEqual(new Set(damaged));
+    const changes = whole.made();
+    expect(changes).toBeGreaterThan(60);
+    let rolledBack = 0;
+    for (let n = 2; n < changes; n += 13) {
+      const root = scratchFolder();
+      cpSync(before, root, { recursive: true });
+      const dying = opened({ root, disk: dyingDisk(n), groupRows, mends: true });
+      await expect(repairNow(dying), `change ${n}`).rejects.toThrow(PowerCut);
+      dying.close();
+      const archive = opened({ root, disk: systemDisk, groupRows, mends: true });
+      if (archive.state.generation() === 1) rolledBack++;
+      await repairNow(archive);
+      expect(outcome(root, archive), `change ${n}`).toEqual(wanted);
+      const kept = new Set(Object.values(hashes(root, aside)));
+      expect(kept, `change ${n}`).toEqual(new Set(damaged));
+      expect((await verify(archive, null)).findings, `change ${n}`).toEqual([]);
+      archive.close();
+    }
+    expect(rolledBack).toBeGreaterThan(3);
+  } finally {
+    rmSync(before, { recursive: true, force: true });
+  }
+});
+
+test('a verification at any moment of a repair names nothing but what was damaged', async () => {
+  const root = await filledArchive();
+  try {
+    const text = readFileSync(join(root, 'manifest.json'));
+    spoil(root);
+    writeFileSync(join(root, 'manifest.json'), text);
+    const looking = opened({ root, groupRows });
+    const damaged = (await verify(looking, null)).findings.map(({ path }) => path);
+    expect(damaged.length).toBe(7);
+    const found: string[][] = [];
+    const look = async (): Promise<void> => {
+      found.push((await verify(looking, null)).findings.map(({ path }) => path));
+    };
+    // Of so few files it is done before it returns.
+    const after =
+      <A extends unknown[]>(work: (...args: A) => void) =>
+      (...args: A): void => {
+        work(...args);
+        void look();
+      };
+    const { write, rename, link, remove } = systemDisk;
+    const watched = { write: after(write), rename: after(rename), link: after(link), remove: after(remove) };
+    await repairNow(opened({ root, disk: { ...systemDisk, ...watched }, groupRows }));
+    expect(found.length).toBeGreaterThan(30);
+    for (const paths of found) expect(paths.filter((path) => !damaged.includes(path))).toEqual([]);
+    expect((await verify(looking, null)).findings).toEqual([]);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+});

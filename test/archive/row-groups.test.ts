@@ -1,0 +1,154 @@
+import { describe, expect, test } from 'vitest';
+import { encodeBooks } from '../../src/archive/books-file.ts';
+import { encodeCandles } from '../../src/archive/candles-file.ts';
+import { type DatasetName, datasets } from '../../src/archive/datasets.ts';
+import { sha256 } from '../../src/archive/disk.ts';
+import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet.ts';
+import { keysIn, keysOfRows, recordOf, sortKeys } from '../../src/archive/row-groups.ts';
+import { salvage } from '../../src/archive/salvage.ts';
+import { decodeTicks, encodeTicks } from '../../src/archive/ticks-file.ts';
+import { candleIntervals, candlesOf } from '../../src/core/candles.ts';
+import { drawFrom } from '../faults/seeds.ts';
+import { day0 } from './scratch.ts';
+
+const half = 150_000;
+/** Two symbols of as many ticks, half a second apart: three row groups as they are published. */
+const part = {
+  symbols: ['A', 'B 🚀'],
+  offsets: Float64Array.of(0, half, 2 * half),
+  t: Float64Array.from({ length: 2 * half }, (_, i) => day0 + (i % half) * 500),
+  p: Float64Array.from({ length: 2 * half }, (_, i) => (i % 997) / 1000),
+};
+
+/** Every dataset in row groups of 50 rows, by its own writer. */
+const files: readonly (readonly [DatasetName, Uint8Array])[] = (() => {
+  const few = {
+    symbols: part.symbols,
+    offsets: Float64Array.of(0, 90, 200),
+    t: new Float64Array(200),
+    p: new Float64Array(200),
+  };
+  few.t.forEach((_, i) => {
+    few.t[i] = day0 + (i < 90 ? i : i - 90) * 600_000;
+    few.p[i] = i / 200;
+  });
+  const books = { ...few, side: new Uint8Array(200), level: new Int32Array(200), price: few.p, quantity: few.p };
+  const rowsOf = (dataset: DatasetName): Value[][] =>
+    Array.from({ length: 130 }, (_, i) =>
+      datasets[dataset].map(({ type, name, nullable }): Value => {
+        if (sortKeys[dataset][0] === name) return `k${String(i).padStart(3, '0')}`;
+        if (nullable && i % 3 === 0) return null;
+        if (type === 'string') return `${name} ${i}`;
+        if (type === 'strings') return ['x', `${i}`];
+        if (type === 'boolean') return i % 2 === 0;
+        return type === 'double' ? i / 8 : day0 % 2 ** 31;
+      }),
+    );
+  return [
+    ['ticks', encodeTicks(few, 50)],
+    ['orderbooks', encodeBooks(books, 50)],
+    ['candles_1h', encodeCandles(candlesOf(few, new Map(), candleIntervals['1h']), 10)],
+    ...(['symbols', 'markets', 'coverage', 'conflicts'] as const).map((dataset): readonly [DatasetName, Uint8Array] => [
+      dataset,
+      encodeRows(datasets[dataset], rowsOf(dataset), 50),
+    ]),
+  ];
+})();
+
+const recorded = (dataset: DatasetName, bytes: Uint8Array) =>
+  recordOf('path', bytes, sha256(bytes), keysIn(dataset, bytes));
+
+describe('the record of a file', () => {
+  test.each(files)(
+    'of %s holds every byte of it once, and the keys where row groups begin and end',
+    (dataset, bytes) => {
+      const { groups, footer } = recorded(dataset, bytes);
+      expect(groups.length).toBeGreaterThan(2);
+      expect(groups[0]!.start).toBe(4);
+      groups.forEach((group, i) => {
+        expect(group.end).toBe(groups[i + 1]?.start ?? bytes.length - footer.length);
+        expect(sha256(bytes.subarray(group.start, group.end))).toBe(group.sha256);
+      });
+      expect(Buffer.compare(footer, bytes.subarray(bytes.length - footer.length))).toBe(0);
+      const rows = decodeRows(datasets[dataset], bytes);
+      const keyAt = keysOfRows(dataset, rows);
+      let row = 0;
+      for (const group of groups) {
+        expect(group.first).toEqual(keyAt(row));
+        row += group.rows;
+        expect(group.last).toEqual(keyAt(row - 1));
+      }
+      expect(row).toBe(rows.length);
+    },
+  );
+
+  test('of a part of the usual size has row groups of the usual size', () => {
+    const { groups } = recorded('ticks', encodeTicks(part));
+    expect(groups.map((group) => group.rows)).toEqual([rowGroupRows, rowGroupRows, 2 * half - 2 * rowGroupRows]);
+  });
+});
+
+describe('what is salvaged of a damaged file', () => {
+  test.each(files)(
+    'of %s is every row group but the one with the flipped bit, and the rows are those',
+    (dataset, bytes) => {
+      const record = recorded(dataset, bytes);
+      const rows = decodeRows(datasets[dataset], bytes);
+      const draw = drawFrom(7);
+      for (let n = 0; n < 40; n++) {
+        const at = draw.below(bytes.length);
+        const bad = bytes.slice();
+        bad[at]! ^= 1 << draw.below(8);
+        const hit = record.groups.findIndex((group) => group.start <= at && at < group.end);
+        const { whole, kept, readable, lost } = salvage(bad, record, rows.length);
+        if (hit < 0) {
+          expect(sha256(whole!)).toBe(record.sha256);
+          continue;
+        }
+        expect([whole, kept.length, kept.includes(hit)]).toEqual([null, record.groups.length - 1, false]);
+        const { first, last, rows: gone } = record.groups[hit]!;
+        expect(lost).toEqual([{ keys: { first, last }, rows: gone }]);
+        const before = record.groups.slice(0, hit).reduce((sum, group) => sum + group.rows, 0);
+        expect(decodeRows(datasets[dataset], readable!, kept)).toEqual([
+          ...rows.slice(0, before),
+          ...rows.slice(before + gone),
+        ]);
+      }
+    },
+  );
+
+  test('that is cut at any length is what lies before the cut, to the row', () => {
+    const [, bytes] = files[0]!;
+    const record = recorded('ticks', bytes);
+    for (let length = 0; length <= bytes.length; length++) {
+      const { whole, kept } = salvage(bytes.slice(0, length), record, 200);
+      const end = record.groups.at(-1)!.end;
+      expect(kept).toEqual(record.groups.flatMap((group, i) => (group.end <= length ? [i] : [])));
+      expect(whole !== null).toBe(length >= end);
+    }
+  });
+
+  test('that has bytes too many or too few in one place is all but the row group of that place', () => {
+    const [, bytes] = files[0]!;
+    const record = recorded('ticks', bytes);
+    const draw = drawFrom(9);
+    for (let n = 0; n < 200; n++) {
+      const at = draw.below(bytes.length);
+      const added = Buffer.alloc(draw.below(9), 7);
+      const taken = draw.below(9);
+      const bad = Buffer.concat([bytes.subarray(0, at), added, bytes.subarray(Math.min(bytes.length, at + taken))]);
+      const { kept } = salvage(bad, record, 200);
+      const touched = record.groups.filter((group) => group.start <= at + taken && at <= group.end).length;
+      expect(kept.length).toBeGreaterThanOrEqual(record.groups.length - touched);
+      for (const i of kept)
+        expect(decodeTicks(salvage(bad, record, 200).readable!, [i]).t.length).toBe(record.groups[i]!.rows);
+    }
+  });
+
+  test('without a record of it is nothing: what cannot be proven is not kept', () => {
+    const [, bytes] = files[0]!;
+    expect(salvage(bytes, undefined, 200)).toEqual({
+      ...{ whole: null, kept: [], readable: null, lost: [{ keys: null, rows: 200 }] },
+    });
+  });
+});

@@ -1,0 +1,77 @@
+import { cpSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { access, dayMs, fixedDay, fixedNow, folder, hashes, job, jobArgs, manifestOf, run, sandbox } from './lake.ts';
+import { keyOf, serve } from './served-archive.ts';
+
+const few = [
+  ...['--set', 'source.first_lookback_days=2', '--set', 'archive.candles=[]', '--set', 'archive.parts=1'],
+  ...['--set', 'upstream.retry_attempts_max=2'],
+];
+const lostPath = `ticks/date=${fixedDay}/part-00.parquet`;
+
+interface Lakes {
+  readonly box: Sandbox;
+  readonly output: string;
+  /** A copy of the archive from before it was damaged. */
+  readonly other: string;
+  readonly before: Readonly<Record<string, string>>;
+}
+
+/** Two equal archives, of one of which a day's ticks are gone, and a service that has thinned that day since. */
+async function damaged(): Promise<Lakes> {
+  const box = await sandbox({ seed: 5, markets: 6, ticksPerDay: 100, nowMs: fixedNow });
+  const [output, other] = [folder(), folder()];
+  const night = await job('nightly', box.url, output, '--date', fixedDay, ...few);
+  expect(night.code, night.stdout).toBe(0);
+  cpSync(output, other, { recursive: true });
+  const before = hashes(output, 'ticks');
+  rmSync(join(output, lostPath));
+  box.set({ thinShare: 0.6, thinAfterMs: dayMs / 2 });
+  return { box, output, other, before };
+}
+
+/** The gaps that were lost; of what lived before the archive began there are others. */
+async function lostOf(output: string): Promise<readonly object[]> {
+  const { stdout } = await run(['gaps', '--output', output, '--json']);
+  return (JSON.parse(stdout) as { gaps: { reason?: string }[] }).gaps.filter(({ reason }) => reason === 'lost');
+}
+
+test('what a thinned upstream cannot bring back stays a gap, told once, until another oddslake brings it all', {
+  timeout: 120_000,
+}, async () => {
+  const { box, output, other, before } = await damaged();
+  const whole = manifestOf(output);
+  const repair = await job('verify', box.url, output, '--repair', ...few);
+  expect(repair.summary, repair.stderr).toMatchObject({ job: 'repair', exit_code: 4, outcome: 'incomplete' });
+  expect(repair.summary.failures.length).toBeGreaterThan(0);
+  for (const { reason } of repair.summary.failures) expect(reason).toMatch(/^lost: \d+ of \d+ ticks came back$/);
+  const gaps = await lostOf(output);
+  expect(gaps.length).toBe(repair.summary.failures_count);
+  expect(manifestOf(output).lost?.length).toBe(gaps.length);
+  expect(manifestOf(output).days[fixedDay]).toMatchObject({ complete: false });
+
+  box.set({ nowMs: fixedNow + dayMs });
+  const night = await job('nightly', box.url, output, '--date', '2025-06-15', ...few);
+  expect(night.summary).toMatchObject({ exit_code: 0, failures: [] });
+  expect(night.summary.warnings).toEqual([expect.stringContaining('lost ticks that were published once')]);
+  expect(await lostOf(output)).toEqual(gaps);
+
+  const key = await keyOf(other);
+  const { url } = await serve(other, key);
+  const env = { ...access(box.url), ODDSLAKE_FROM_API_KEY: key };
+  const args = [...jobArgs('verify', output, '--repair', ...few), '--log-level', 'trace'];
+  const requests = box.stats().requests;
+  const again = await run([...args, '--from-url', url], env);
+  expect(again.summary, again.stderr).toMatchObject({ job: 'repair', exit_code: 0, failures: [], warnings: [] });
+  // The upstream is not asked for what the other has, and nobody hears of the key.
+  expect(box.stats().requests).toBe(requests);
+  expect(again.stdout + again.stderr).not.toContain(key);
+  expect(hashes(output, 'ticks')[lostPath]).toBe(before[lostPath]);
+  expect(await lostOf(output)).toEqual([]);
+  const mended = manifestOf(output);
+  expect(mended).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
+  expect(mended.days[fixedDay]).toEqual(whole.days[fixedDay]);
+  expect((await run(['verify', '--output', output])).code).toBe(0);
+});

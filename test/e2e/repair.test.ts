@@ -1,0 +1,122 @@
+import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import type { Repaired } from '../../src/archive/repair-report.ts';
+import { access, fixedNow, folder, hashes, job, manifestOf, quick, run, sandbox } from './lake.ts';
+import { keyOf, serve as serveArchive } from './served-archive.ts';
+
+// Many processes: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
+
+const input = { seed: 6, nowMs: fixedNow, markets: 4, ticksPerDay: 300 };
+const kept = ['ticks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts', 'symbols'] as const;
+
+async function filled(output: string) {
+  const box = await sandbox(input);
+  const days = ['--from', '2025-06-12', '--to', '2025-06-14'];
+  expect((await job('backfill', box.url, output, ...days)).code).toBe(0);
+  return box;
+}
+
+/** Damages the first file of a dataset in its first row group. */
+function spoil(output: string, dataset: string): string {
+  const path = globSync(`${dataset}/**/*.parquet`, { cwd: output }).sort()[0]!;
+  const bytes = readFileSync(join(output, path));
+  bytes[40]! ^= 1;
+  writeFileSync(join(output, path), bytes);
+  return path;
+}
+
+const repairArgs = (output: string, ...flags: string[]): string[] => [
+  ...['verify', '--repair', '--output', output, '--set', 'source.name=box', ...quick, ...flags],
+];
+
+/** What `--json` says before the summary. */
+const repairedOf = (stdout: string): Repaired =>
+  (JSON.parse(stdout.trimEnd().split('\n').at(-2)!) as { repaired: Repaired }).repaired;
+
+describe('verify --repair', () => {
+  test('fetches again what a damaged file lost, from the upstream, to the byte', async () => {
+    const output = folder();
+    const box = await filled(output);
+    const before = hashes(output, ...kept);
+    const path = spoil(output, 'ticks');
+    expect((await run(['verify', '--output', output])).code).toBe(6);
+    const repaired = await run(repairArgs(output), access(box.url));
+    expect(repaired.code, repaired.stderr).toBe(0);
+    expect(repairedOf(repaired.stdout)).toMatchObject({
+      mended: [{ path, what: 'differs', setAside: `.oddslake/damaged/1/${path}` }],
+      gone: [],
+    });
+    expect(repaired.summary).toMatchObject({ job: 'repair', exit_code: 0, gaps: 0, failures: [] });
+    expect(hashes(output, ...kept)).toEqual(before);
+    expect((await run(['verify', '--output', output])).code).toBe(0);
+    const again = await run(repairArgs(output).filter((flag) => flag !== '--json'));
+    expect(again.code, again.stderr).toBe(0);
+    expect(again.stdout).toMatch(/^\d+ files, .*: all as published\n/);
+  });
+
+  test('starts no archive where there is none', async () => {
+    const output = join(folder(), 'mistyped');
+    const refused = await run(repairArgs(output), access('https://box.example'));
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(`There is no archive at ${output}`)]);
+    expect(existsSync(output)).toBe(false);
+  });
+
+  test('is needed by --from-url', async () => {
+    const refused = await run(['verify', '--output', folder(), '--from-url', 'https://other.example']);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--from-url needs --repair')]);
+  });
+
+  test('puts a manifest back that nothing can be opened with, and needs no upstream for it', async () => {
+    const output = folder();
+    await filled(output);
+    const text = readFileSync(join(output, 'manifest.json'), 'utf8');
+    truncateSync(join(output, 'manifest.json'), 1000);
+    rmSync(join(output, 'SHA256SUMS'));
+    const looked = await run(['verify', '--output', output]);
+    expect([looked.code, looked.stderr]).toEqual([6, expect.stringContaining('verify --repair')]);
+    const { code, stdout, stderr } = await run(['verify', '--repair', '--output', output]);
+    expect(code, stderr).toBe(0);
+    expect(stdout).toContain(
+      'manifest.json: differs; put back; what was there is in .oddslake/damaged/1/manifest.json',
+    );
+    expect(readFileSync(join(output, 'manifest.json'), 'utf8')).toBe(text);
+    expect((await run(['verify', '--output', output])).code).toBe(0);
+  });
+
+  test('names what no request can bring back, with exit code 4, and the archive goes on', async () => {
+    const output = folder();
+    const box = await sandbox(input);
+    expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+    const path = spoil(output, 'markets');
+    const { rows } = manifestOf(output).datasets.markets.files[0]!;
+    const repaired = await run(
+      repairArgs(output).filter((flag) => flag !== '--json'),
+      access(box.url),
+    );
+    expect(repaired.code, repaired.stderr).toBe(4);
+    expect(repaired.stdout).toContain(`${path}: differs; removed, 0 of ${rows} rows kept`);
+    expect(repaired.stdout).toContain(`lost for good: ${rows} rows of markets in ${path}`);
+    expect((await run(['verify', '--output', output])).code).toBe(0);
+    expect((await job('nightly', box.url, output, '--date', '2025-06-14')).code).toBe(0);
+  });
+
+  test('makes the service give files again that it had refused, and queries their rows', async () => {
+    const output = folder();
+    const box = await filled(output);
+    const path = spoil(output, 'ticks');
+    const wanted = manifestOf(output).datasets.ticks.files.find((file) => file.path === path)!;
+    const service = await serveArchive(output, await keyOf(output));
+    const [, day, name] = /date=([^/]+)\/(.*)$/.exec(path)!;
+    const url = `/api/v1/export/files/ticks/${day}/${name}`;
+    expect((await service.ask(url)).status).toBe(503);
+    expect((await run(repairArgs(output), access(box.url))).code).toBe(0);
+    const given = await service.ask(url);
+    expect([given.status, given.headers.get('etag')]).toEqual([200, `"${wanted.sha256}"`]);
+    expect((await given.arrayBuffer()).byteLength).toBe(wanted.bytes);
+    const rows = manifestOf(output).datasets.ticks.files.reduce((sum, file) => sum + file.rows, 0);
+    const counted = await run(['sql', '--output', output, '--format', 'csv', 'select count(*) n from ticks']);
+    expect(counted.stdout).toBe(`n\n${rows}\n`);
+  });
+});

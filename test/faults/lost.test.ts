@@ -1,0 +1,70 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { intersect, union } from '../../src/core/window.ts';
+import { segmentsOf } from '../../src/state/coverage.ts';
+import { lostWindows } from '../../src/state/lost.ts';
+import { covered, fetched, hours, pairsIn, withLosses } from '../archive/losses.ts';
+import { append, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
+import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
+
+const symbol = 'A';
+
+/** Some hours of the day, side by side or apart. */
+function lossesOf(draw: Draw) {
+  const edges = [...new Set(Array.from({ length: 2 + draw.below(7) }, () => draw.below(25)))].sort((a, b) => a - b);
+  const windows = edges.slice(1).map((to, i) => hours(edges[i]!, to));
+  const some = windows.filter(() => draw.chance(0.7));
+  return some.length > 0 ? some : [hours(3, 4)];
+}
+
+async function trial(seed: number, root: string): Promise<void> {
+  const draw = drawFrom(seed);
+  const gone = lossesOf(draw);
+  const archive = opened({ root, parts: 1 });
+  const { db } = archive.state;
+  await withLosses(archive, symbol, gone);
+  const check = (): void => {
+    const claims = union(segmentsOf(db, symbol));
+    expect(covered(root)).toEqual(claims);
+    expect(intersect(claims, lostWindows(db))).toEqual([]);
+    expect(union([...claims, ...lostWindows(db)])).toEqual([hours(0, 24)]);
+    const held = publishedTicks(root).map((line) => Number(line.split(' ')[1]));
+    for (const w of gone) {
+      if (intersect(claims, [w]).length === 0) continue;
+      expect(held.filter((t) => w.from <= t && t < w.to).length).toBe(pairsIn(w).length);
+    }
+  };
+  for (let n = 1 + draw.below(8); n > 0; n--) {
+    const from = draw.below(24);
+    const every = draw.one([1, 1, 2, 5]);
+    const window = hours(from, from + 1 + draw.below(24 - from));
+    append(
+      archive,
+      fetched(symbol, window, (t) => (t / 600_000) % every === 0),
+    );
+    if (n > 1 && draw.chance(0.5)) continue;
+    await publishNow(archive);
+    check();
+  }
+  const cut = 1 + draw.below(23);
+  append(archive, fetched(symbol, hours(cut, 24)), fetched(symbol, hours(0, cut)));
+  await publishNow(archive);
+  expect(lostWindows(db)).toEqual([]);
+  expect(covered(root)).toEqual([hours(0, 24)]);
+  archive.close();
+}
+
+test('whatever comes in whichever pieces: no lost window is covered with fewer ticks, and full answers restore all', {
+  timeout: searchMsMax,
+}, async () => {
+  await search({ name: 'answers for lost windows', least: 60, share: 0.02 }, async (seed) => {
+    const root = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'oddslake-lost-'));
+    try {
+      await trial(seed, root);
+    } finally {
+      rmSync(root, { recursive: true, force: true });
+    }
+  });
+});
