@@ -1,6 +1,8 @@
 import type { CandleInterval } from '../core/candles.ts';
 import { noPart, type PartColumns } from '../core/merge.ts';
 import { partOf } from '../core/part.ts';
+import { dayMs, intersection, isEmpty } from '../core/window.ts';
+import { lostTicksIn } from '../state/lost.ts';
 import { type Archive, readPublished } from './archive.ts';
 import { datasets } from './datasets.ts';
 import { coverageRows, type DayCoverage, encodeDay, readCoverage } from './day-files.ts';
@@ -125,11 +127,27 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
   }
   for (const window of windows) losses.windows.push(window);
   for (const hole of holes) losses.holes.push(hole);
-  if (uncovered > 0) losses.gone.push({ dataset: 'ticks', path, rows: uncovered, ...hullOf(lost) });
+  const gone = uncovered - awaited(of, part, lost);
+  if (gone > 0) losses.gone.push({ dataset: 'ticks', path, rows: gone, ...hullOf(lost) });
   losses.rowsLost.set(path, broken.file.rows - left.t.length);
   if (left.t.length > 0) stageTicks(archive, stage, path, day, left);
   else stageRemoval(stage, path);
   return left;
+}
+
+/**
+ * How many of the lost rows may be ticks that had come back of windows that are lost already: those windows await them
+ * still, and they are asked for with them.
+ */
+function awaited({ archive, day }: Day, part: number, ranges: readonly LostRange[]): number {
+  const { parts } = archive.state.identity;
+  return [...lostTicksIn(archive.state.db, { from: day, to: day + dayMs })]
+    .filter(([symbol]) => partOf(symbol, parts) === part)
+    .flatMap(([symbol, windows]) => {
+      const spans = ranges.flatMap((range) => spanOf(range, symbol, day) ?? []);
+      return windows.filter((window) => spans.some((span) => !isEmpty(intersection(span, window))));
+    })
+    .reduce((sum, { ticks }) => sum + ticks, 0);
 }
 
 /**

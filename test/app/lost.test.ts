@@ -169,6 +169,25 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   );
 });
 
+test('what had come back of a loss and is damaged again is not gone for good', async () => {
+  const lake = await damaged();
+  const { nights, symbols, lost } = lake;
+  nights.box().set(thinned);
+  expect(await repaired(lake, at(1) + hourMs)).toMatchObject({ exit_code: 4, failures_count: 2 });
+  const [path] = Object.keys(lake.before).filter((one) => one.startsWith('ticks/date=2025-05-31'));
+  rmSync(join(nights.output, path!));
+  nights.box().set(asBefore);
+  const summary = await repaired(lake, at(1) + 2 * hourMs);
+  expect(summary).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  expect(hashes(nights.output, 'ticks/**/*.parquet')).toEqual(lake.before);
+  expect(lost.from).toBe(Date.parse('2025-05-31T12:00:00Z'));
+  await withArchive(nights, at(1), ({ state }) =>
+    expect(oneSymbol(state.db, symbols[0])!.ticks).toBe(
+      nights.box().truth(symbols[0], { from: at(-2), to: at(1) }).t.length,
+    ),
+  );
+});
+
 test('a night asks for a young loss by itself, and tells once what did not come back', async () => {
   const lake = await damaged();
   const { nights, symbols } = lake;

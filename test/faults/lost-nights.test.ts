@@ -1,0 +1,120 @@
+import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { job as backfill } from '../../jobs/backfill.ts';
+import { job as repair } from '../../jobs/repair.ts';
+import { openConfiguredArchive } from '../../src/app/run.ts';
+import type { Summary } from '../../src/app/summary.ts';
+import { type KnownLoss, lostWindows } from '../../src/state/lost.ts';
+import { dayMs, firstNight, hourMs, type Nights, startNights } from '../app/nights.ts';
+import { publishedRows, publishedTicks } from '../archive/scratch.ts';
+import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
+
+// Nights over an archive whose ticks are damaged now and then, while the service thins its past and has it whole by turns.
+
+const home = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+const few = [
+  'source.first_lookback_days=2',
+  'archive.candles=[]',
+  'archive.parts=2',
+  'falls.ticks_share_max=1',
+  'falls.markets_share_max=1',
+];
+const thinned = { thinShare: 0.6, thinAfterMs: 6 * hourMs };
+const whole = { thinShare: 0 };
+
+/** Takes away a published part, cuts it, or flips some of its bytes. */
+function damage(output: string, draw: Draw): void {
+  const path = join(output, draw.one(globSync('ticks/date=*/*.parquet', { cwd: output }).sort()));
+  const bytes = readFileSync(path);
+  const kind = draw.below(3);
+  if (kind === 0) rmSync(path);
+  else if (kind === 1) truncateSync(path, draw.below(bytes.length));
+  else {
+    for (let n = 1 + draw.below(3); n > 0; n--) bytes[draw.below(bytes.length)]! ^= 1 << draw.below(8);
+    writeFileSync(path, bytes);
+  }
+}
+
+/** What was ever published, and which losses a run has told of. */
+interface Memory {
+  readonly ticks: Set<string>;
+  readonly told: Set<string>;
+}
+
+const keyOf = ({ symbol, from }: { symbol: string | null; from: number | null }): string => `${from} ${symbol}`;
+
+async function lostIn(nights: Nights, nowMs: number): Promise<KnownLoss[]> {
+  const archive = openConfiguredArchive(await nights.contextAt(nowMs, ...few), false);
+  try {
+    return lostWindows(archive.state.db);
+  } finally {
+    archive.close();
+  }
+}
+
+async function check(nights: Nights, nowMs: number, { ticks, told }: Memory, summary: Summary): Promise<void> {
+  const said = JSON.stringify([summary.job, summary.exit_code, summary.error, summary.failures]);
+  expect([0, 4], said).toContain(summary.exit_code);
+  const lost = await lostIn(nights, nowMs);
+  const news = summary.failures.filter(({ reason }) => reason.startsWith('lost: '));
+  expect(news.length, said).toBe(summary.failures.length);
+  expect(news.filter((line) => told.has(keyOf(line)))).toEqual([]);
+  for (const line of news) told.add(keyOf(line));
+  const still = new Set(lost.map(keyOf));
+  for (const key of told) if (!still.has(key)) told.delete(key);
+
+  const published = publishedTicks(nights.output);
+  const held = new Set(published);
+  expect(held.size).toBe(published.length);
+  const covered = publishedRows(nights.output, 'coverage').filter((row) => row[0] === 'ticks');
+  const gone = [...ticks].filter((line) => !held.has(line));
+  for (const line of gone) {
+    const [symbol, time] = line.split(' ') as [string, string];
+    const t = Number(time);
+    const claims = covered.find((row) => row[1] === symbol && (row[2] as number) <= t && t < (row[3] as number));
+    expect(claims, `${line} is not there, and covered`).toBeUndefined();
+    expect(
+      lost.some((w) => w.symbol === symbol && w.from <= t && t < w.to),
+      `${line} is not noted as lost`,
+    ).toBe(true);
+  }
+  for (const line of held) ticks.add(line);
+}
+
+async function trial(seed: number): Promise<void> {
+  const draw = drawFrom(seed);
+  const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifeDaysMax: 30 }, home);
+  const memory: Memory = { ticks: new Set(), told: new Set() };
+  let nowMs = firstNight;
+  const after = async (run: () => Promise<Summary>): Promise<void> => check(nights, nowMs, memory, await run());
+  const night = () => nights.night(nowMs, ...few);
+  const mend = async () => repair.run(await nights.contextAt(nowMs, ...few), { fromUrl: null });
+  const fetchPast = async () =>
+    backfill.run(await nights.contextAt(nowMs, ...few), {
+      ...{ window: { from: firstNight - 2 * dayMs, to: nowMs }, symbols: [], force: draw.chance(0.3), allKnown: false },
+      showPlan: null,
+    });
+  await after(night);
+  for (let n = 4 + draw.below(5); n > 0; n--) {
+    nowMs += draw.one([hourMs, 10 * hourMs, dayMs]);
+    nights.box().set(draw.chance(0.6) ? thinned : whole);
+    if (draw.chance(0.4)) {
+      for (let k = 1 + draw.below(2); k > 0; k--) damage(nights.output, draw);
+      await after(mend);
+    } else await after(draw.one([night, night, mend, fetchPast]));
+  }
+  nights.box().set(whole);
+  await after(mend);
+  expect(await lostIn(nights, nowMs)).toEqual([]);
+  expect(publishedTicks(nights.output).length).toBe(memory.ticks.size);
+  await nights.box().stop();
+  rmSync(nights.output, { recursive: true, force: true });
+}
+
+test('whatever is damaged and whenever the past is thinned: nothing is covered that is not there, and all can come back', {
+  timeout: searchMsMax,
+}, async () => {
+  await search({ name: 'nights over losses', least: 15, share: 0.05 }, trial);
+});
