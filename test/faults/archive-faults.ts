@@ -82,12 +82,12 @@ export function countFaults(archive: string, before: number): string[] {
   }
 }
 
-/** Everything that is to be so once the last run is through. @param before ticks of runs that the state has forgotten */
-export const archiveFaults = (archive: string, box: Sandbox, before = 0): string[] => [
+/** Everything that is to be so once the last run is through. @param before ticks of runs that the state has forgotten; null: unknown */
+export const archiveFaults = (archive: string, box: Sandbox, before: number | null = 0): string[] => [
   ...globFaults(archive),
   ...treeFaults(archive),
   ...untruths(archive, box),
-  ...countFaults(archive, before),
+  ...(before === null ? [] : countFaults(archive, before)),
 ];
 
 /** What the program's own check finds; nothing where there is no archive yet. */

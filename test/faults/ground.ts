@@ -1,10 +1,20 @@
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
 import { turnedBack } from '../archive/older.ts';
-import { dayMs, fixedNow, rowsOf, sandbox, ticksOf, totalTicks } from '../e2e/lake.ts';
+import { dayMs, fixedNow, manifestOf, rowsOf, sandbox, ticksOf, totalTicks } from '../e2e/lake.ts';
 import { archiveFaults, type Contents, contentsOf, sha256Of, treeFaults } from './archive-faults.ts';
 import { hookedJob, runHooked, scratch } from './hooked.ts';
 import { type Base, bases, type Flow, must, type Place } from './kill-flows.ts';
@@ -47,7 +57,8 @@ export const outcomeOf = ({ archive, out }: Place): Outcome => {
 /** What is wrong with a place once the last run is through. */
 export function faultsOf({ box, bases }: Pick<Ground, 'box' | 'bases'>, { archive, out }: Place, base: Base): string[] {
   const snapshot = join(out, 'snapshot');
-  const forgotten = base === 'without its state' ? totalTicks(bases[base]) : 0;
+  // What a repair fetches anew counts as accepted once more.
+  const forgotten = base === 'damaged' ? null : base === 'without its state' ? totalTicks(bases[base]) : 0;
   return [...archiveFaults(archive, box, forgotten), ...(existsSync(snapshot) ? treeFaults(snapshot) : [])];
 }
 
@@ -111,7 +122,19 @@ async function makeBases(folder: string, box: Sandbox): Promise<Record<Base, str
   rmSync(join(at('without its state'), '.oddslake'), { recursive: true });
   cpSync(at('a day'), at('older'), { recursive: true });
   turnedBack(at('older'));
+  cpSync(at('a day'), at('damaged'), { recursive: true });
+  damage(at('damaged'));
   return Object.fromEntries(bases.map((base) => [base, at(base)])) as Record<Base, string>;
+}
+
+/** A bit that fell over in one part of the ticks, half of another, and candles that are gone. */
+function damage(archive: string): void {
+  const [first, second] = manifestOf(archive).datasets.ticks.files.map(({ path }) => join(archive, path));
+  const bytes = readFileSync(first!);
+  bytes[Math.floor(bytes.length / 3)]! ^= 1;
+  writeFileSync(first!, bytes);
+  truncateSync(second!, Math.floor(readFileSync(second!).length / 2));
+  rmSync(join(archive, manifestOf(archive).datasets.candles_1h.files[0]!.path));
 }
 
 /**

@@ -13,7 +13,7 @@ export interface Place {
 }
 
 /** What an archive is before the first run. */
-export const bases = ['new', 'a day', 'journaled', 'without candles', 'without its state', 'older'] as const;
+export const bases = ['new', 'a day', 'journaled', 'without candles', 'without its state', 'older', 'damaged'] as const;
 export type Base = (typeof bases)[number];
 
 export interface Flow {
@@ -22,6 +22,8 @@ export interface Flow {
   readonly args: (place: Place) => string[];
   /** Exit codes beside 0 of a run after one that was killed when all was done. */
   readonly codes?: readonly number[];
+  /** What is published is damaged until it is through, and some ticks are accepted anew. */
+  readonly damaged?: boolean;
 }
 
 const flow = (name: string, base: Base, ...args: [string, ...string[]]): Flow => ({
@@ -54,6 +56,10 @@ export const flows: readonly Flow[] = [
     args: ({ archive, out }) => ['snapshot', join(out, 'snapshot'), '--output', archive],
     // It is there already, whole.
     codes: [2],
+  },
+  {
+    ...{ name: 'repair', base: 'damaged', damaged: true },
+    args: ({ archive }) => hookedJob('verify', archive, '--repair'),
   },
   { ...{ name: 'upgrade', base: 'older' }, args: ({ archive }) => ['upgrade', '--output', archive] },
 ];

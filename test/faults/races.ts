@@ -207,6 +207,18 @@ const losses: Race = {
   },
 };
 
+const repair = flowOf('repair');
+
+/** A damaged archive is mended once, whoever asks. */
+const repairs: Race = {
+  ...{ name: 'repairs', weight: 1 },
+  async run(ground, place, draw) {
+    begin(ground, place, 'damaged');
+    await allDone(startAll(ground, place, [repair, repair], [], draw));
+    await settledAs(ground, place, [repair]);
+  },
+};
+
 /** What is made elsewhere, at one place by several. */
 const targets: Race = {
   ...{ name: 'one target', weight: 1 },
@@ -225,7 +237,7 @@ const targets: Race = {
   },
 };
 
-const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses, targets];
+const races: readonly Race[] = [writers, first, inits, stopped, impatient, upgrades, losses, targets, repairs];
 
 export function drawRace(draw: Draw): Race {
   let left = draw() * races.reduce((sum, { weight }) => sum + weight, 0);
