@@ -1,0 +1,232 @@
+import { linkSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative, sep } from 'node:path';
+import { type FileCalls, systemCalls } from '../../src/archive/file-calls.ts';
+
+// What a power cut leaves: a file has what its last sync found in it, a folder the names that its last sync found.
+// Files are told apart as the system does it, by what they are and not by name, so that a renamed one takes its bytes
+// with it, durable or not.
+
+/**
+ * - `vanished`: whatever was not synced
+ * - `names`: names that were not synced are there, bytes that were not are gone: the usual way of a journaling file system
+ * - `some`: any of the unsynced changes survived; a rename both sides or neither, of a file any part from its beginning
+ */
+export type Loss = 'vanished' | 'names' | 'some';
+
+interface FileNode {
+  /** Bytes written since it was created or emptied. */
+  pieces: Uint8Array[];
+  /** As of its last sync. */
+  synced: Uint8Array;
+  isSynced: boolean;
+  /** A sync of it failed: the system takes its bytes for written, and no later sync writes them. */
+  hasFailed: boolean;
+}
+
+interface FolderNode {
+  readonly names: Map<string, Node>;
+  synced: Map<string, Node>;
+  /** What happened to its names since its last sync. */
+  pending: { readonly change: object; readonly name: string; readonly node: Node | null }[];
+}
+
+type Node = FileNode | FolderNode;
+
+/** File calls whose failed syncs can be told. */
+export interface PowerCalls extends FileCalls {
+  /** The sync of this open file failed. */
+  failSync(file: number): void;
+}
+
+export interface PowerModel {
+  readonly calls: PowerCalls;
+  /**
+   * Makes the new folder `into` what a power cut now would leave of the root. Databases are not in it: they sync
+   * themselves, see `copyState`.
+   * @param draw numbers in [0, 1), for `some`
+   */
+  cut(into: string, loss: Loss, draw?: () => number): void;
+  /** Whether a power cut now would lose anything. */
+  hasUnsynced(): boolean;
+}
+
+/** Files of SQLite, which are changed by other calls than ours. */
+const isForeign = (name: string): boolean => /\.sqlite|\.lock/.test(name);
+
+/** What is below `root` now is durable; from here on it is followed through these calls. Holds all of it in memory. */
+export function powerModel(root: string, over: FileCalls = systemCalls): PowerModel {
+  const home = realpathSync(root);
+  const top = scanned(home);
+  const open = new Map<number, Node>();
+
+  function find(path: string): Node | undefined {
+    const below = relative(home, path);
+    if (below === '..' || below.startsWith(`..${sep}`)) return undefined;
+    let node: Node | undefined = top;
+    for (const name of below.split(sep)) {
+      if (name === '') continue;
+      node = isFolder(node) ? node.names.get(name) : undefined;
+    }
+    return node;
+  }
+
+  function change(...halves: [path: string, node: Node | null][]): void {
+    const one = {};
+    for (const [path, node] of halves) {
+      const folder = find(dirname(path));
+      const name = basename(path);
+      // Another's folder: nothing in it outlives a power cut.
+      if (!isFolder(folder) || (node === null && !folder.names.has(name))) continue;
+      if (node === null) folder.names.delete(name);
+      else folder.names.set(name, node);
+      folder.pending.push({ change: one, name, node });
+    }
+  }
+
+  /** One that came into being by other calls is adopted as it is, nothing of it durable. */
+  const moved = (path: string): Node => find(path) ?? { ...newFile(), pieces: [readFileSync(path)] };
+
+  const calls: PowerCalls = {
+    create(path) {
+      const file = over.create(path);
+      const there = find(path);
+      const node = there !== undefined && !isFolder(there) ? there : newFile();
+      Object.assign(node, { pieces: [], isSynced: false, hasFailed: false });
+      if (node !== there) change([path, node]);
+      open.set(file, node);
+      return file;
+    },
+    write(file, bytes) {
+      const taken = over.write(file, bytes);
+      const node = open.get(file);
+      if (node !== undefined && !isFolder(node)) {
+        node.pieces.push(bytes.slice(0, taken));
+        node.isSynced = false;
+      }
+      return taken;
+    },
+    openFolder(path) {
+      const file = over.openFolder(path);
+      const node = find(path);
+      if (node !== undefined) open.set(file, node);
+      return file;
+    },
+    sync(file) {
+      over.sync(file);
+      const node = open.get(file);
+      if (node === undefined) return;
+      if (isFolder(node)) Object.assign(node, { synced: new Map(node.names), pending: [] });
+      else if (!node.hasFailed) Object.assign(node, { synced: bytesOf(node), isSynced: true });
+    },
+    failSync(file) {
+      const node = open.get(file);
+      if (node !== undefined && !isFolder(node)) node.hasFailed = true;
+    },
+    close(file) {
+      open.delete(file);
+      over.close(file);
+    },
+    rename(from, to) {
+      const node = moved(from);
+      over.rename(from, to);
+      // Two names of one file: the system does nothing.
+      if (find(to) !== node) change([to, node], [from, null]);
+    },
+    link(from, to) {
+      const node = moved(from);
+      over.link(from, to);
+      change([to, node]);
+    },
+    unlink(path) {
+      over.unlink(path);
+      change([path, null]);
+    },
+    makeFolder(path) {
+      over.makeFolder(path);
+      change([path, { names: new Map(), synced: new Map(), pending: [] }]);
+    },
+    removeFolder(path) {
+      over.removeFolder(path);
+      change([path, null]);
+    },
+  };
+  return {
+    calls,
+    cut: (into, loss, draw = () => 0) => makeTree(into, top, surviving(loss, draw)),
+    hasUnsynced: () => unsynced(top),
+  };
+}
+
+const isFolder = (node: Node | undefined): node is FolderNode => node !== undefined && 'names' in node;
+
+const newFile = (): FileNode => ({ pieces: [], synced: new Uint8Array(), isSynced: false, hasFailed: false });
+
+const bytesOf = ({ pieces }: FileNode): Uint8Array => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces));
+
+function scanned(path: string): FolderNode {
+  const names = new Map<string, Node>();
+  for (const entry of readdirSync(path, { withFileTypes: true })) {
+    const at = join(path, entry.name);
+    if (entry.isDirectory()) names.set(entry.name, scanned(at));
+    else if (!isForeign(entry.name)) {
+      const bytes = readFileSync(at);
+      names.set(entry.name, { pieces: [bytes], synced: bytes, isSynced: true, hasFailed: false });
+    }
+  }
+  return { names, synced: new Map(names), pending: [] };
+}
+
+function unsynced(node: Node): boolean {
+  if (!isFolder(node)) return !node.isSynced;
+  return node.pending.length > 0 || [...node.names.values()].some(unsynced);
+}
+
+interface Surviving {
+  names(folder: FolderNode): ReadonlyMap<string, Node>;
+  bytes(file: FileNode): Uint8Array;
+}
+
+function surviving(loss: Loss, draw: () => number): Surviving {
+  if (loss === 'vanished') return { names: ({ synced }) => synced, bytes: ({ synced }) => synced };
+  if (loss === 'names') {
+    return { names: ({ names }) => names, bytes: (file) => (file.isSynced ? file.synced : new Uint8Array()) };
+  }
+  const fates = new Map<object, boolean>();
+  const survives = (change: object): boolean => {
+    const fate = fates.get(change) ?? draw() < 0.5;
+    fates.set(change, fate);
+    return fate;
+  };
+  return {
+    names({ synced, pending }) {
+      const names = new Map(synced);
+      for (const { change, name, node } of pending) {
+        if (!survives(change)) continue;
+        if (node === null) names.delete(name);
+        else names.set(name, node);
+      }
+      return names;
+    },
+    bytes(file) {
+      if (file.isSynced) return file.synced;
+      const bytes = bytesOf(file);
+      return bytes.subarray(0, Math.floor(draw() * (bytes.length + 1)));
+    },
+  };
+}
+
+function makeTree(into: string, top: FolderNode, { names, bytes }: Surviving): void {
+  const made = new Map<FileNode, string>();
+  const make = (path: string, node: Node): void => {
+    if (isFolder(node)) {
+      mkdirSync(path);
+      for (const [name, inner] of names(node)) make(join(path, name), inner);
+      return;
+    }
+    const twin = made.get(node);
+    if (twin !== undefined) linkSync(twin, path);
+    else writeFileSync(path, bytes(node));
+    made.set(node, path);
+  };
+  make(into, top);
+}
