@@ -38,6 +38,8 @@ function carryOut(archive: Archive, intent: Intent): void {
     folders.add(dirname(at(move.to)));
   }
   for (const move of intent.moves) folders.add(dirname(at(move.to)));
+  // And the folders that these stand in: whoever made one may have died before it was synced into them.
+  for (const folder of [...folders]) folders.add(dirname(folder));
   for (const folder of folders) disk.syncFolder(folder);
   const manifest = parseManifest(intent.manifest, 'the state database');
   for (const [name, text] of Object.entries(rootTexts(manifest))) replace(archive, name, text);
