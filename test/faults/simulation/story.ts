@@ -154,7 +154,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     requireCovered(lake);
     await requireTruth(lake, session, examine);
     const [dated] = await session([startDated(lake)], true);
-    if (dated?.exit_code === 0) await again('a second nightly of a day', () => startDated(lake), /^(markets|symbols|[^/]*$)/);
+    if (dated?.exit_code === 0 && dated.warnings_count === 0) await again('a second nightly of a day', () => startDated(lake), /^(markets|symbols|[^/]*$)/);
     examine();
     const published = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
     return { traceHash: lake.traceHash(), runs, strikes, ticks: published };
