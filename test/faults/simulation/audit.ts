@@ -1,5 +1,5 @@
-import { createHash } from 'node:crypto';
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { hash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { datasets } from '../../../src/archive/datasets.ts';
 import type { Manifest } from '../../../src/archive/manifest.ts';
@@ -35,10 +35,16 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
   };
 
   function hashes(): Map<string, string> {
-    const paths = globSync('{*,*/*.parquet,*/date=*/*}', { cwd: root }).filter((path) => /\.|SHA256SUMS/.test(path));
-    return new Map(
-      paths.sort().map((path) => [path, createHash('sha256').update(readFileSync(join(root, path))).digest('hex')]),
-    );
+    const out = new Map<string, string>();
+    const walk = (folder: string): void => {
+      for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {
+        const path = folder === '' ? entry.name : `${folder}/${entry.name}`;
+        if (entry.isDirectory() && path !== '.oddslake') walk(path);
+        else if (entry.isFile()) out.set(path, hash('sha256', readFileSync(`${root}/${path}`)));
+      }
+    };
+    walk('');
+    return out;
   }
 
   function rowsOf(name: 'coverage' | 'symbols' | 'conflicts', manifest: Manifest): Value[][] {
@@ -67,9 +73,9 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     const found = hashes();
     const listed = Object.values(manifest.datasets).flatMap(({ files: list }) => list);
     for (const file of listed) {
-      const hash = found.get(file.path);
-      if (hash === undefined) yield `files: ${file.path} is missing`;
-      else if (hash !== file.sha256) yield `files: ${file.path} differs from the manifest`;
+      const sha256 = found.get(file.path);
+      if (sha256 === undefined) yield `files: ${file.path} is missing`;
+      else if (sha256 !== file.sha256) yield `files: ${file.path} differs from the manifest`;
       const ticks = file.path.startsWith('ticks/') ? reader.file(file.path) : undefined;
       const rows = ticks && [...ticks.values()].reduce((sum, prices) => sum + prices.size, 0);
       if (rows !== undefined && rows !== file.rows) yield `files: ${file.path} has ${rows} rows, not ${file.rows}`;

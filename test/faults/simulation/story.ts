@@ -38,6 +38,7 @@ const chances = {
   noNight: 0.06,
   dated: 0.2,
   daytime: 0.25,
+  again: 0.2,
 };
 
 /**
@@ -120,7 +121,10 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     lake.network.weather = fairWeather;
     machine.startAnew(draw);
     if (isHurt && draw.chance(0.5)) return;
-    await recovered();
+    if (isHurt) await recovered();
+    else examine();
+    if (!draw.chance(chances.again)) return;
+    await session([publishing()], false);
     await again('a second publish', publishing, /^$/);
   }
 
