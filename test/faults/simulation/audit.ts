@@ -5,10 +5,11 @@ import { datasets } from '../../../src/archive/datasets.ts';
 import type { Manifest } from '../../../src/archive/manifest.ts';
 import { decodeRows, type Value } from '../../../src/archive/parquet.ts';
 import type { Covered, Origin } from '../../../src/core/coverage.ts';
-import { contiguousEnd, dayFloor, dayMs, union } from '../../../src/core/window.ts';
+import { dayFloor, dayMs } from '../../../src/core/window.ts';
 import { type Database, openDatabase } from '../../../src/state/database.ts';
-import { beyond, type Oracle, winnerOf } from './oracle.ts';
+import { type Oracle, winnerOf } from './oracle.ts';
 import type { Reader } from './reader.ts';
+import { beyond, endOf } from './spans.ts';
 
 export interface Audit {
   /** What is wrong with an archive that nobody writes to; sentences. */
@@ -178,7 +179,7 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       manifest.created_at,
     );
     for (const { symbol, polled_from, opens_at, first_seen } of live) {
-      const end = contiguousEnd(covered.get(symbol) ?? [], polled_from ?? opens_at ?? first_seen);
+      const end = endOf(covered.get(symbol) ?? [], polled_from ?? opens_at ?? first_seen);
       if (watermark === null || watermark > end) yield `watermark: ${watermark}, and ${symbol} is covered up to ${end}`;
     }
     for (const [date, { complete }] of Object.entries(days)) {
@@ -186,9 +187,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       const from = Date.parse(date);
       for (const { symbol, opens_at } of live) {
         if (opens_at === null) continue;
-        const final = union(
-          (oracle.covers.get(symbol) ?? []).map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) })),
-        );
+        const claims = oracle.covers.get(symbol) ?? [];
+        const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
         const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], final);
         if (holes.length > 0) yield `complete: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
       }

@@ -69,7 +69,8 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   const manners = makeManners(draw);
   const service = startService(world, manners, drawFrom(seed + 1));
   const network = startNetwork(service, drawFrom(seed + 2), trace);
-  const timeline = startTimeline(day0 + 3 * hourMs);
+  const turns = drawFrom(seed + 3);
+  const timeline = startTimeline(day0 + 3 * hourMs, () => (turns.chance(0.5) ? 0 : turns() * 100));
   const settings = await drawSettings(draw, root);
   const oracle = startOracle(world);
   const reader = startReader(root);

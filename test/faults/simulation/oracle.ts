@@ -1,5 +1,4 @@
 import type { Covered } from '../../../src/core/coverage.ts';
-import { intersect, subtract, union, type Window } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import { doublesOf } from '../../../src/state/journal.ts';
 import { toldTicks, type World } from './world.ts';
@@ -95,7 +94,7 @@ export function startOracle(world: World): Oracle {
     }
     if (to > fetchedAt) wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);
     const holes = market.holes.filter((hole) => fetchedAt < hole.until && hole.from < fetchedAt);
-    for (const hole of intersect(holes, [{ from, to }]))
+    for (const hole of holes.filter((w) => w.from < to && from < w.to))
       wrongs.push(`coverage: ${symbol} [${hole.from}, ${hole.to}) is claimed though it was lacking at ${fetchedAt}`);
   }
 
@@ -136,7 +135,3 @@ export function winnerOf(observations: readonly Observation[]): number {
     (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p) ? b : a,
   ).p;
 }
-
-/** What of `windows` is in none of `others`. */
-export const beyond = (windows: readonly Window[], others: readonly Window[]): Window[] =>
-  subtract(union(windows), union(others));

@@ -7,13 +7,13 @@ import { job as publish } from '../../../jobs/publish.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import { Interrupted } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
-import { contiguousEnd, dayFloor } from '../../../src/core/window.ts';
+import { dayFloor } from '../../../src/core/window.ts';
 // Loaded when first needed: that takes real time.
 import '../../../src/upstream/client.ts';
 import { day0, type Lake, openLake, type Started } from './lake.ts';
 import type { Strike } from './machine.ts';
 import { drawWeather, fairWeather } from './network.ts';
-import { beyond } from './oracle.ts';
+import { beyond, endOf } from './spans.ts';
 import { dayMs, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';
 
 /** What a simulation came to. */
@@ -178,7 +178,7 @@ function drawStrike({ draw }: Lake): Strike {
 
 /** Starts something after a while of this time. */
 function later<Flags>(lake: Lake, name: string, run: Parameters<typeof lake.start<Flags>>[1], flags: Flags): Started {
-  const waitMs = lake.draw.below(20_000);
+  const waitMs = lake.draw.below(lake.draw.one([300, 3000, 20_000]));
   return lake.start<Flags>(
     name,
     async (context, given) => {
@@ -241,15 +241,16 @@ function startImport(lake: Lake): Started {
 function requireCovered({ world, audit, timeline, settings, skewMs }: Lake): void {
   const covered = audit.coverage();
   const end = timeline.nowMs() - hourMs;
-  const from = end - settings.source.firstLookbackDays * dayMs;
+  // What was younger than that when the calm nights began has been asked for.
+  const from = end - settings.source.firstLookbackDays * dayMs - (calmNights - 1) * dayMs;
   for (const market of world.markets) {
     const { symbol, opensAt, closesAt, holes, tellsOpening } = market;
     if (closesAt < end || opensAt > end - dayMs || !tellsOpening) continue;
-    const life = { from: Math.max(from + calmNights * dayMs, opensAt), to: end };
+    const life = { from: Math.max(from, opensAt), to: end };
     const told = [...(covered.get(symbol) ?? []), ...holes.filter((hole) => end + skewMs - 2 * dayMs < hole.until)];
     const lacking = beyond([life], told);
     if (lacking.length > 0) {
-      const reach = new Date(contiguousEnd(covered.get(symbol) ?? [], life.from)).toISOString();
+      const reach = new Date(endOf(covered.get(symbol) ?? [], life.from)).toISOString();
       throw new Error(`calm: ${symbol} lacks ${JSON.stringify(lacking)}; it is covered up to ${reach}`);
     }
   }

@@ -27,7 +27,8 @@ const grainMs = 1 / 1024;
 
 const realImmediate = setImmediate;
 
-export function startTimeline(startMs: number): Timeline {
+/** @param turnMs how long one who gives way to others waits for his next turn, in ms */
+export function startTimeline(startMs: number, turnMs: () => number): Timeline {
   /** Since the start, in ms; a multiple of `grainMs`. */
   let now = 0;
   // In order; what is due at one moment happens in the order in which it was asked for.
@@ -82,9 +83,9 @@ export function startTimeline(startMs: number): Timeline {
         },
       );
       const immediate = globalThis.setImmediate;
-      // Whoever gives way to others does so for a moment of this time, in a fixed order.
+      // Whoever gives way to others does so for a while of this time: what takes long is not over in an instant.
       globalThis.setImmediate = ((given: (...args: unknown[]) => void, ...args: unknown[]) => {
-        after(0, () => given(...args));
+        after(turnMs(), () => given(...args));
       }) as unknown as typeof setImmediate;
       try {
         await settled();
