@@ -60,7 +60,7 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     const out = new Map<string, (Covered & { ticks: number })[]>();
     for (const row of rowsOf('coverage', manifest)) {
       const [dataset, symbol, from, to, ticks, fetchedAt, origin] = row as [
-        ...[string, string, number, number, number, number, Origin]
+        ...[string, string, number, number, number, number, Origin],
       ];
       if (dataset !== 'ticks') continue;
       const list = out.get(symbol) ?? [];
@@ -86,7 +86,13 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       if (path.endsWith('.parquet') && !known.has(path)) yield `files: ${path} is in no manifest`;
     const sums = readFileSync(join(root, 'SHA256SUMS'), 'utf8').trimEnd().split('\n');
     const wanted = listed.map(({ path, sha256 }) => `${sha256}  ${path}`);
-    if (sums.filter((line) => line !== '').sort().join() !== wanted.sort().join()) yield 'files: SHA256SUMS differs from the manifest';
+    if (
+      sums
+        .filter((line) => line !== '')
+        .sort()
+        .join() !== wanted.sort().join()
+    )
+      yield 'files: SHA256SUMS differs from the manifest';
   }
 
   function* ticks(db: Database): Generator<string> {
@@ -116,7 +122,9 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     const published = coverageIn(manifest);
     const all = reader.ticks();
     const journaled = Map.groupBy(
-      db.all<{ symbol: string; from: number; to: number }>('select symbol, t_from as "from", t_to as "to" from journal_cover'),
+      db.all<{ symbol: string; from: number; to: number }>(
+        'select symbol, t_from as "from", t_to as "to" from journal_cover',
+      ),
       ({ symbol }) => symbol,
     );
     for (const [symbol, list] of published) {
@@ -128,9 +136,12 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       let last = Number.NEGATIVE_INFINITY;
       for (const { from, to, ticks: counted, fetchedAt } of list) {
         const there = times.filter((t) => from <= t && t < to).length;
-        if (there !== counted) yield `counts: ${symbol} [${from}, ${to}) has ${there} ticks, coverage counts ${counted}`;
-        if (from < last || to <= from || dayFloor(to - 1) !== dayFloor(from)) yield `coverage: ${symbol} [${from}, ${to}) overlaps or spans days`;
-        if (!claims.some((claim) => claim.fetchedAt === fetchedAt)) yield `coverage: ${symbol} [${from}, ${to}) is of no answer of ${fetchedAt}`;
+        if (there !== counted)
+          yield `counts: ${symbol} [${from}, ${to}) has ${there} ticks, coverage counts ${counted}`;
+        if (from < last || to <= from || dayFloor(to - 1) !== dayFloor(from))
+          yield `coverage: ${symbol} [${from}, ${to}) overlaps or spans days`;
+        if (!claims.some((claim) => claim.fetchedAt === fetchedAt))
+          yield `coverage: ${symbol} [${from}, ${to}) is of no answer of ${fetchedAt}`;
         if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} was answered in the future`;
         last = to;
       }
@@ -145,7 +156,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       const [first, last, count] = [row[12], row[13], row[14]];
       const span = [times.length === 0 ? null : Math.min(...times), times.length === 0 ? null : Math.max(...times)];
       if (count !== times.length) yield `counts: ${row[0]} has ${times.length} ticks, symbols says ${count}`;
-      if (first !== span[0] || last !== span[1]) yield `counts: ${row[0]} has ticks from ${span}, symbols says ${[first, last]}`;
+      if (first !== span[0] || last !== span[1])
+        yield `counts: ${row[0]} has ticks from ${span}, symbols says ${[first, last]}`;
     }
     const named = new Set(rows.map((row) => row[0]));
     for (const symbol of all.keys()) if (!named.has(symbol)) yield `counts: ${symbol} is missing in symbols`;
@@ -167,7 +179,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     }
     const accepted = list.reduce((sum, run) => sum + (run as unknown as Record<string, number>).accepted!, 0);
     const rows = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
-    if (rows - baseRows !== accepted) yield `counts: ${accepted} ticks were accepted over all runs, ${rows - baseRows} are published`;
+    if (rows - baseRows !== accepted)
+      yield `counts: ${accepted} ticks were accepted over all runs, ${rows - baseRows} are published`;
   }
 
   function* completeness(manifest: Manifest, db: Database): Generator<string> {
@@ -190,7 +203,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
         const claims = oracle.covers.get(symbol) ?? [];
         const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
         const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], final);
-        if (holes.length > 0) yield `complete: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
+        if (holes.length > 0)
+          yield `complete: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
       }
     }
   }

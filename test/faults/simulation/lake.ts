@@ -118,7 +118,11 @@ async function drawSettings(draw: Draw, output: string): Promise<Settings> {
     env: { ODDSLAKE_BASE_URL: 'http://box.test', ODDSLAKE_API_KEY: 'key' },
     ...{ cwd: scratch, output },
     set: [
-      ...[`archive.parts=${1 + draw.below(3)}`, `archive.candles=${candles}`, `upstream.concurrency=${1 + draw.below(4)}`],
+      ...[
+        `archive.parts=${1 + draw.below(3)}`,
+        `archive.candles=${candles}`,
+        `upstream.concurrency=${1 + draw.below(4)}`,
+      ],
       ...['upstream.requests_per_second=20', 'falls.markets_share_max=1', 'falls.ticks_share_max=1'],
       `poll.page_limit=${draw.one([20, 200, 5000])}`,
       `publish.journal_ticks_max=${draw.one([100, 5_000_000])}`,

@@ -6,6 +6,7 @@ import { type Database, type OpenDatabase, openDatabase } from '../../../src/sta
 import { systemError } from '../fault-disk.ts';
 import { type Loss, type PowerModel, powerModel } from '../power-loss.ts';
 import type { Draw } from '../seeds.ts';
+import { watched } from './watched-database.ts';
 
 // The machine that the jobs run on: processes that can be killed, a disk that can fail, and the power that can go.
 
@@ -67,7 +68,10 @@ export function startMachine(root: string, events: MachineEvents): Machine {
   let living: { die(): void }[] = [];
 
   function strikeDown(kind: Strike['kind'], one: { die(): void }): void {
-    if (kind === 'kill') return one.die();
+    if (kind === 'kill') {
+      one.die();
+      return;
+    }
     left = new Map();
     for (const end of ['', '-wal']) if (existsSync(stateAt + end)) left.set(end, readFileSync(stateAt + end));
     for (const process of living) process.die();
@@ -197,48 +201,4 @@ function forgetLiving(path: string): void {
   } finally {
     db.close();
   }
-}
-
-type Changing = <T>(what: string, work: () => T) => T;
-
-/** A database whose transactions are changes of the machine's. */
-function watched(db: Database, alive: () => void, change: Changing, onCommit: (db: Database) => void): Database {
-  let depth = 0;
-  const outermost = <T>(what: string, work: () => T): T => {
-    alive();
-    if (depth > 0) return work();
-    depth++;
-    try {
-      const done = change(what, () => {
-        const result = work();
-        onCommit(db);
-        return result;
-      });
-      return done;
-    } finally {
-      depth--;
-    }
-  };
-  return {
-    run: (sql, ...values) => outermost('run', () => db.run(sql, ...values)),
-    script: (sql) => outermost('script', () => db.script(sql)),
-    transaction: (work) => outermost('commit', () => db.transaction(work)),
-    all(sql, ...values) {
-      alive();
-      return db.all(sql, ...values);
-    },
-    one(sql, ...values) {
-      alive();
-      return db.one(sql, ...values);
-    },
-    iterate(sql, ...values) {
-      alive();
-      return db.iterate(sql, ...values);
-    },
-    snapshot(work) {
-      alive();
-      return db.snapshot(work);
-    },
-    close: () => db.close(),
-  };
 }

@@ -1,10 +1,10 @@
+import type { Window } from '../../../src/core/window.ts';
 import { Fault } from '../../../src/upstream/fault.ts';
 import { judgeConnection } from '../../../src/upstream/judge.ts';
 import type { OpenWire } from '../../../src/upstream/wire.ts';
 import type { Draw } from '../seeds.ts';
 import type { Service } from './service.ts';
 import { hourMs } from './world.ts';
-import type { Window } from '../../../src/core/window.ts';
 
 /** What the way to the service is like for a while. Times are epoch ms of the collector's clock. */
 export interface Weather {
@@ -68,7 +68,9 @@ export function startNetwork(service: Service, draw: Draw, onExchange: (line: st
         }
         const answer = service.answer(path, clock.nowMs());
         await clock.sleep(fate === 'slow' ? draw() * options.requestDeadlineMs * 0.9 : wayMs, signal);
-        told(fate === 'fine' || fate === 'slow' ? `${fate} ${typeof answer === 'number' ? answer : answer.length}` : fate);
+        told(
+          fate === 'fine' || fate === 'slow' ? `${fate} ${typeof answer === 'number' ? answer : answer.length}` : fate,
+        );
         if (fate === 'reset') throw codeError('ECONNRESET');
         const [status, text] = bodyOf(fate, answer, draw);
         const retryAfter = (status === 429 || status === 503) && draw.chance(0.5) ? String(draw.below(20)) : undefined;

@@ -92,7 +92,8 @@ export function startOracle(world: World): Oracle {
       if (had?.has(t)) continue;
       wrongs.push(`coverage: ${symbol} [${from}, ${to}) as of ${fetchedAt} is claimed without its tick at ${t}`);
     }
-    if (to > fetchedAt) wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);
+    if (to > fetchedAt)
+      wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);
     const holes = market.holes.filter((hole) => fetchedAt < hole.until && hole.from < fetchedAt);
     for (const hole of holes.filter((w) => w.from < to && from < w.to))
       wrongs.push(`coverage: ${symbol} [${hole.from}, ${hole.to}) is claimed though it was lacking at ${fetchedAt}`);
@@ -118,7 +119,10 @@ export function startOracle(world: World): Oracle {
         for (const [t] of ticks) {
           const list = before?.get(t);
           if (list === undefined) continue;
-          of.set(t, list.map((observation) => ({ ...observation, record: 0 })));
+          of.set(
+            t,
+            list.map((observation) => ({ ...observation, record: 0 })),
+          );
           if (list.length > 1) loose.add(`${symbol}\n${t}`);
         }
         kept.set(symbol, of);
@@ -132,6 +136,8 @@ export function startOracle(world: World): Oracle {
 /** The price that is to be published, by the contract: the greatest (rank, time of observation, price). */
 export function winnerOf(observations: readonly Observation[]): number {
   return observations.reduce((a, b) =>
-    (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p) ? b : a,
+    (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p)
+      ? b
+      : a,
   ).p;
 }

@@ -52,7 +52,9 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
     const [from, to, limit] = ['from', 'to', 'limit'].map((name) => Number(query.get(name)));
     const window = { from: from! + (fromIncluded ? 0 : 1), to: to! + (toIncluded ? 1 : 0) };
     let rows = toldTicks(market, window, atMs).flatMap((tick) =>
-      toldPrices(tick, atMs).flatMap((p) => Array.from({ length: draw.chance(repeats) ? 2 : 1 }, () => ({ t: tick.t, p }))),
+      toldPrices(tick, atMs).flatMap((p) =>
+        Array.from({ length: draw.chance(repeats) ? 2 : 1 }, () => ({ t: tick.t, p })),
+      ),
     );
     const most = Math.min(limit!, cap);
     let stated = { from: from!, to: to! };

@@ -98,7 +98,9 @@ function makeTick(draw: Draw, t: number, calm: boolean, holes: readonly Hole[]):
 function makeHoles(draw: Draw, { from, to }: Window): Hole[] {
   const start = Math.floor(from + draw() * Math.max(0, to - from));
   const end = start + Math.floor((0.5 + draw() * 12) * hourMs);
-  return [{ from: start, to: end, until: draw.chance(0.5) ? Number.POSITIVE_INFINITY : end + Math.floor(draw() * 3 * dayMs) }];
+  return [
+    { from: start, to: end, until: draw.chance(0.5) ? Number.POSITIVE_INFINITY : end + Math.floor(draw() * 3 * dayMs) },
+  ];
 }
 
 /** The ticks of [from, to) that are told at a moment. */
