@@ -7,6 +7,7 @@ import { decodeRows, type Value } from '../../../src/archive/parquet.ts';
 import type { Covered, Origin } from '../../../src/core/coverage.ts';
 import { dayFloor, dayMs } from '../../../src/core/window.ts';
 import { type Database, openDatabase } from '../../../src/state/database.ts';
+import { startCandlesAudit } from './candles-audit.ts';
 import { type Oracle, winnerOf } from './oracle.ts';
 import type { Reader } from './reader.ts';
 import { beyond, endOf } from './spans.ts';
@@ -27,6 +28,7 @@ type Rows = readonly Value[][];
 export function startAudit(root: string, oracle: Oracle, reader: Reader, settleMs: number): Audit {
   // Most files are those of the audit before.
   const decoded = new Map<string, Rows>();
+  const wrongCandles = startCandlesAudit(root, reader);
   /** Rows that were published when the sums of the state began. */
   let baseRows = 0;
 
@@ -229,6 +231,7 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
           ...ticks(db),
           ...coverage(manifest, db, nowMs),
           ...symbols(manifest),
+          ...wrongCandles(manifest, coverageIn(manifest)),
           ...runs(db),
           ...completeness(manifest, db),
         ];
