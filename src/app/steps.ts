@@ -15,7 +15,7 @@ import { coverageOf } from '../state/coverage.ts';
 import { appendMarkets } from '../state/journal.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
-import { factsOf, polledSymbols } from './polled-symbols.ts';
+import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
 import { lingerRules, namedSymbols, type Run } from './run.ts';
 
 const minuteMs = 60_000;
@@ -147,6 +147,7 @@ export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origi
       },
       plans,
     );
+    if (origin === 'poll') notePolled(db, plans, collected.done);
     account(run, collected);
   } catch (error) {
     // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
