@@ -72,7 +72,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   const turns = drawFrom(seed + 3);
   const timeline = startTimeline(day0 + 3 * hourMs, () => (turns.chance(0.5) ? 0 : turns() * 100));
   const settings = await drawSettings(draw, root);
-  const oracle = startOracle(world);
+  const oracle = startOracle(world, manners.tellsMoment ? 0 : hourMs);
   const reader = startReader(root);
   const machine = startMachine(root, {
     onChange: trace,

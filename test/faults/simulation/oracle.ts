@@ -45,7 +45,8 @@ interface CoverRow {
   origin: Covered['origin'];
 }
 
-export function startOracle(world: World): Oracle {
+/** @param generatedMsMax how long after the moment that is entered an answer may have been generated: where it does not say */
+export function startOracle(world: World, generatedMsMax: number): Oracle {
   let seen = new Map<string, Map<number, Observation[]>>();
   let covers = new Map<string, Covered[]>();
   let loose = new Set<string>();
@@ -94,7 +95,7 @@ export function startOracle(world: World): Oracle {
     }
     if (to > fetchedAt)
       wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);
-    const holes = market.holes.filter((hole) => fetchedAt < hole.until && hole.from < fetchedAt);
+    const holes = market.holes.filter((hole) => fetchedAt + generatedMsMax < hole.until && hole.from < fetchedAt);
     for (const hole of holes.filter((w) => w.from < to && from < w.to))
       wrongs.push(`coverage: ${symbol} [${hole.from}, ${hole.to}) is claimed though it was lacking at ${fetchedAt}`);
   }

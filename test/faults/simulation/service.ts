@@ -65,7 +65,7 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
     }
     if (order === 'reversed') rows.reverse();
     if (order === 'shuffled') rows = shuffled(draw, rows);
-    const gaps = toldHoles(market, { from: from!, to: to! }, atMs);
+    const gaps = toldHoles(market, { from: from!, to: window.to }, atMs);
     return JSON.stringify({
       ...{ symbol: market.symbol, ticks: rows, count: rows.length, ...(states === 'none' ? {} : stated) },
       ...(tellsMoment ? { generated_at: atMs } : {}),
