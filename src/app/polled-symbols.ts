@@ -1,10 +1,11 @@
 import { isDue } from '../core/life.ts';
 import { type SymbolFacts, unknownSymbol } from '../core/market.ts';
-import type { Window } from '../core/window.ts';
-import { isWanted } from '../ingest/plan.ts';
+import { intersect, type Window } from '../core/window.ts';
+import { isWanted, type SymbolPlan } from '../ingest/plan.ts';
+import { coverageOf } from '../state/coverage.ts';
 import type { Database } from '../state/database.ts';
 import { sureCoverageOf } from '../state/lost.ts';
-import { allSymbols, oneSymbol } from '../state/symbols.ts';
+import { allSymbols, notePolledFrom, oneSymbol } from '../state/symbols.ts';
 import { lingerRules, type Run, skewMs } from './run.ts';
 
 export interface PolledSymbol {
@@ -38,3 +39,17 @@ export const noneListed = ({ archive }: Run): boolean => !allSymbols(archive.sta
 /** Of symbols named by hand, known or not. */
 export const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));
+
+/**
+ * Notes from when on the symbols are polled whose first poll was carried through. One that broke off is a first poll
+ * still: a service that gives the latest ticks first has not told of what came before them, and nobody else would ask.
+ */
+export function notePolled(db: Database, plans: readonly SymbolPlan[], done: readonly string[]): void {
+  const through = new Set(done);
+  db.transaction(() => {
+    for (const { symbol, windows, first } of plans) {
+      const from = first && through.has(symbol) ? intersect(coverageOf(db, symbol), windows)[0]?.from : undefined;
+      if (from !== undefined) notePolledFrom(db, symbol, from);
+    }
+  });
+}

@@ -18,7 +18,7 @@ import type { State } from '../state/state.ts';
 import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
 import { noteAnswered, noteAsked, settleAsked } from './lost-asked.ts';
-import { factsOf, polledSymbols } from './polled-symbols.ts';
+import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
 import { lingerRules, namedSymbols, type Run, skewMs } from './run.ts';
 
 const minuteMs = 60_000;
@@ -163,6 +163,7 @@ export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origi
       },
       plans,
     );
+    if (origin === 'poll') notePolled(db, plans, collected.done);
     account(run, collected);
   } catch (error) {
     // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.

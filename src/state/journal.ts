@@ -68,10 +68,6 @@ function appendTickRecord({ db, identity }: State, record: TickRecord): void {
     'update runs set fetched = fetched + ?, quarantined = quarantined + ? where run_id = ?',
     ...[record.ticks.t.length + record.rejected.length, record.rejected.length, runId],
   );
-  const first = record.covered.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
-  if (origin === 'poll' && first < Number.POSITIVE_INFINITY) {
-    db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', first, symbol);
-  }
 }
 
 /** Sets input aside as received; joins the caller's transaction. */

@@ -141,6 +141,11 @@ export function noteOutcomes(
   });
 }
 
+/** From when on a symbol is polled: noted once its first poll was carried through. */
+export function notePolledFrom(db: Database, symbol: string, from: number): void {
+  db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', from, symbol);
+}
+
 /** What a publish changed in a symbol's published ticks. */
 export interface TickDelta {
   readonly symbol: string;

@@ -15,6 +15,7 @@ import { ranks } from '../../src/core/merge.ts';
 import type { Window } from '../../src/core/window.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
+import { notePolledFrom } from '../../src/state/symbols.ts';
 import { systemClock } from '../../src/system.ts';
 
 // The wiring of the tests of state and archive: real files in a folder that goes with the test, a clock that stands.
@@ -86,6 +87,9 @@ export function append(archive: Archive, ...records: TickRecord[]): void {
       startRun(archive.state.db, runId, 'test', process.pid, now);
   }
   appendTicks(archive.state, records);
+  // Each is a poll that was carried through.
+  for (const { symbol, origin, covered } of records)
+    for (const { from } of origin === 'poll' ? covered : []) notePolledFrom(archive.state.db, symbol, from);
 }
 
 export const publishNow = (

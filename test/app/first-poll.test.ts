@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { notePolled } from '../../src/app/polled-symbols.ts';
+import { planPoll } from '../../src/ingest/plan.ts';
+import { coverageOf } from '../../src/state/coverage.ts';
+import { appendTicks } from '../../src/state/journal.ts';
+import { oneSymbol } from '../../src/state/symbols.ts';
+import { answer, day0, dayMs, hourMs, opened } from '../archive/scratch.ts';
+
+const rules = { overlapMs: hourMs, lookbackMs: 3 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
+
+test('a first poll that broke off after its latest page is asked for the earlier ones by the next poll', () => {
+  const { state } = opened();
+  const end = day0 + 3 * dayMs;
+  const planned = { symbol: 'AAA', windows: [{ from: day0, to: end }], first: true };
+  appendTicks(state, [answer('AAA', [[end - 1, 0.5]], { windows: [{ from: end - hourMs, to: end }] })]);
+  notePolled(state.db, [planned], []);
+  const next = () => planPoll(oneSymbol(state.db, 'AAA')!, coverageOf(state.db, 'AAA'), end, rules);
+  expect(next()).toEqual({ symbol: 'AAA', windows: [{ from: day0, to: end - hourMs }], first: true });
+
+  notePolled(state.db, [planned], ['AAA']);
+  expect(next()).toEqual({ symbol: 'AAA', windows: [], first: false });
+});

@@ -1,0 +1,68 @@
+import { job as backfill } from '../../../jobs/backfill.ts';
+import type { Lake, Started } from './lake.ts';
+import { beyond, endOf } from './spans.ts';
+import { dayMs, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';
+
+// What must be so once the faults have stopped.
+
+/** Nights without faults at the end of a story. */
+export const calmNights = 5;
+
+/** After calm nights, every live symbol is covered as far back as a poll looks, but for what the service lacks. */
+export function requireCovered({ world, audit, timeline, settings, skewMs }: Lake): void {
+  const covered = audit.coverage();
+  const end = timeline.nowMs() - hourMs;
+  // What was younger than that when the calm nights began has been asked for.
+  const from = end - settings.source.firstLookbackDays * dayMs - (calmNights - 1) * dayMs;
+  for (const market of world.markets) {
+    const { symbol, opensAt, closesAt, holes, tellsOpening } = market;
+    if (closesAt < end || opensAt > end - dayMs || !tellsOpening) continue;
+    const life = { from: Math.max(from, opensAt), to: end };
+    const told = [...(covered.get(symbol) ?? []), ...holes.filter((hole) => end + skewMs - 2 * dayMs < hole.until)];
+    const lacking = beyond([life], told);
+    if (lacking.length > 0) {
+      const reach = new Date(endOf(covered.get(symbol) ?? [], life.from)).toISOString();
+      throw new Error(`calm: ${symbol} lacks ${JSON.stringify(lacking)}; it is covered up to ${reach}`);
+    }
+  }
+}
+
+const daysAsked = 7;
+
+/** Asks for the last days of every symbol once more. */
+export function startCalmBackfill(lake: Lake): Started {
+  const to = lake.timeline.nowMs();
+  const window = { from: to - daysAsked * dayMs, to };
+  const symbols = lake.world.markets.map(({ symbol }) => symbol);
+  return lake.start('backfill', backfill.run, { window, symbols, force: true, allKnown: true, showPlan: null });
+}
+
+/**
+ * After that backfill, asked for at `askedMs`, the archive has exactly what the world had to tell; a price that changed
+ * while it ran may be either.
+ */
+export function requireTruth({ world, timeline, reader, oracle, skewMs }: Lake, askedMs: number): void {
+  const window = { from: askedMs - daysAsked * dayMs, to: askedMs + Math.min(0, skewMs) };
+  const moments = [askedMs + skewMs, timeline.nowMs() + skewMs] as const;
+  const published = reader.ticks();
+  for (const market of world.markets) {
+    const { symbol } = market;
+    const holes = toldHoles(market, window, moments[0]);
+    for (const tick of toldTicks(market, window, moments[0])) {
+      const { t } = tick;
+      if (holes.some((hole) => hole.from <= t && t < hole.to)) continue;
+      const p = published.get(symbol)?.get(t);
+      if (p === undefined) throw new Error(`truth: ${symbol} at ${t} is missing`);
+      // An import that was preferred wins over what is told now.
+      if (
+        oracle.seen
+          .get(symbol)
+          ?.get(t)
+          ?.some(({ rank }) => rank === 2)
+      )
+        continue;
+      const prices = moments.flatMap((atMs) => toldPrices(tick, atMs));
+      if (!prices.includes(p)) throw new Error(`truth: ${symbol} at ${t} is ${p}, and ${prices} is told`);
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { datasets } from '../../../src/archive/datasets.ts';
+import type { Manifest } from '../../../src/archive/manifest.ts';
+import { decodeRows } from '../../../src/archive/parquet.ts';
+import type { Window } from '../../../src/core/window.ts';
+import type { Reader } from './reader.ts';
+import { dayMs, hourMs } from './world.ts';
+
+const intervals = { candles_1h: hourMs, candles_1d: dayMs } as const;
+
+type Row = readonly [...[string, number, number, number, number, number, number, number]];
+
+/** What is wrong with published candles: each part's are to be what its ticks and the day's coverage make of them. */
+export function startCandlesAudit(root: string, reader: Reader) {
+  // By the hashes of all that they depend on: most files are those of the audit before.
+  const right = new Set<string>();
+
+  return function* wrongCandles(
+    manifest: Manifest,
+    coverage: ReadonlyMap<string, readonly Window[]>,
+  ): Generator<string> {
+    for (const [name, intervalMs] of Object.entries(intervals) as [keyof typeof intervals, number][]) {
+      const { files } = manifest.datasets[name];
+      if (files.length === 0) continue;
+      const byPath = new Map(files.map((file) => [file.path, file]));
+      for (const ticks of manifest.datasets.ticks.files) {
+        const path = ticks.path.replace('ticks/', `${name}/`);
+        const file = byPath.get(path);
+        const covered = manifest.datasets.coverage.files.find(({ date }) => date === ticks.date);
+        const key = `${path} ${file?.sha256} ${ticks.sha256} ${covered?.sha256}`;
+        if (file === undefined) yield `candles: ${path} is missing`;
+        if (file === undefined || right.has(key)) continue;
+        const found = decodeRows(datasets[name], readFileSync(join(root, path))) as unknown as Row[];
+        const wanted = candlesOf(reader.file(ticks.path) ?? new Map(), coverage, intervalMs);
+        const texts = found.map((row) => JSON.stringify(row)).sort();
+        if (texts.join('\n') === wanted.sort().join('\n')) right.add(key);
+        else yield `candles: ${path} is not what its ticks make: ${texts.find((text) => !wanted.includes(text))}`;
+      }
+    }
+  };
+}
+
+function candlesOf(
+  part: ReadonlyMap<string, ReadonlyMap<number, number>>,
+  coverage: ReadonlyMap<string, readonly Window[]>,
+  intervalMs: number,
+): string[] {
+  const out: string[] = [];
+  for (const [symbol, prices] of part) {
+    for (const [start, ticks] of Map.groupBy(prices, ([t]) => Math.floor(t / intervalMs) * intervalMs)) {
+      const list = ticks.toSorted(([a], [b]) => a - b).map(([, p]) => p);
+      const end = start + intervalMs;
+      const coveredMs = (coverage.get(symbol) ?? []).reduce(
+        (sum, { from, to }) => sum + Math.max(0, Math.min(to, end) - Math.max(from, start)),
+        0,
+      );
+      const ends = [list[0], Math.max(...list), Math.min(...list), list.at(-1)];
+      out.push(JSON.stringify([symbol, start, ...ends, list.length, coveredMs / intervalMs]));
+    }
+  }
+  return out;
+}

@@ -1,0 +1,90 @@
+import { job as backfill } from '../../../jobs/backfill.ts';
+import { job as importing } from '../../../jobs/import.ts';
+import { job as markets } from '../../../jobs/markets.ts';
+import { job as nightly } from '../../../jobs/nightly.ts';
+import { job as orderbook } from '../../../jobs/orderbook.ts';
+import { job as publish } from '../../../jobs/publish.ts';
+import { job as ticks } from '../../../jobs/ticks.ts';
+import { dayFloor } from '../../../src/core/window.ts';
+// Loaded when first needed: that takes real time.
+import '../../../src/upstream/client.ts';
+import type { Lake, Started } from './lake.ts';
+import type { Strike } from './machine.ts';
+import { dayMs } from './world.ts';
+
+/** A strike hits within so many changes; a night makes some hundred of them. */
+const changesMax = 600;
+
+export function drawStrike({ draw }: Lake): Strike {
+  return {
+    // Small numbers as often as large ones: a run's beginning is short.
+    at: Math.ceil(changesMax ** draw()) + draw.below(50),
+    kind: draw.one(['kill', 'kill', 'crash', 'power', 'power', 'EIO', 'ENOSPC']),
+    when: draw.one(['before', 'after', 'torn']),
+  };
+}
+
+/** Starts something after a while of this time. */
+function later<Flags>(lake: Lake, name: string, run: Parameters<typeof lake.start<Flags>>[1], flags: Flags): Started {
+  const waitMs = lake.draw.below(lake.draw.one([300, 3000, 20_000]));
+  return lake.start<Flags>(
+    name,
+    async (context, given) => {
+      await context.clock.sleep(waitMs);
+      return await run(context, given);
+    },
+    flags,
+  );
+}
+
+export const startPublish = (lake: Lake): Started => lake.start('publish', publish.run, undefined);
+
+export const startNightly = (lake: Lake): Started => lake.start('nightly', nightly.run, { day: null });
+
+/** A nightly up to the end of the day before. */
+export function startDated(lake: Lake): Started {
+  return lake.start('nightly', nightly.run, { day: dayFloor(lake.timeline.nowMs()) - dayMs });
+}
+
+/** Any job that may run beside another. */
+export function startOther(lake: Lake): Started {
+  const { draw, timeline, world } = lake;
+  const nowMs = timeline.nowMs();
+  const some = (): string[] => (draw.chance(0.5) ? [] : [draw.one(world.markets).symbol]);
+  switch (
+    draw.one(['backfill', 'backfill', 'ticks', 'publish', 'import', 'import', 'orderbook', 'markets', 'nightly'])
+  ) {
+    case 'backfill': {
+      const from = Math.floor(nowMs - (1 + draw() * 8) * dayMs);
+      const window = { from, to: draw.chance(0.5) ? nowMs : Math.floor(from + draw() * (nowMs - from)) + 1 };
+      const how = { force: draw.chance(0.3), allKnown: draw.chance(0.2), showPlan: null };
+      return later(lake, 'backfill', backfill.run, { window, symbols: some(), ...how });
+    }
+    case 'ticks':
+      return later(lake, 'ticks', ticks.run, { symbols: [] });
+    case 'publish':
+      return later(lake, 'publish', publish.run, undefined);
+    case 'import':
+      return startImport(lake);
+    case 'orderbook':
+      return later(lake, 'orderbook', orderbook.run, { symbols: [] });
+    case 'markets':
+      return later(lake, 'markets', markets.run, undefined);
+    default:
+      return later(lake, 'nightly', nightly.run, { day: null });
+  }
+}
+
+/** Pages that were saved some time ago. */
+function startImport(lake: Lake): Started {
+  const { draw, world, service, timeline, skewMs } = lake;
+  const paths = Array.from({ length: 1 + draw.below(3) }, (_, i) => {
+    const market = draw.one(world.markets);
+    const atMs = Math.floor(timeline.nowMs() + skewMs - draw() * 6 * dayMs);
+    const from = Math.floor(atMs - draw() * 4 * dayMs);
+    const to = draw.chance(0.5) ? atMs : Math.floor(from + draw() * (atMs - from)) + 1;
+    return lake.recording(`${timeline.nowMs()}-${i}.json`, service.page(market, from, to, atMs));
+  });
+  const flags = { paths, dataset: null, format: null, zone: null, covers: null };
+  return later(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.2) });
+}

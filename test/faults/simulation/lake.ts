@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Context } from '../../../src/app/context.ts';
+import type { Summary } from '../../../src/app/summary.ts';
+import type { Log } from '../../../src/core/log.ts';
+import { loadSettings } from '../../../src/settings/load.ts';
+import type { Settings } from '../../../src/settings/settings.ts';
+import { type Draw, drawFrom } from '../seeds.ts';
+import { type Audit, startAudit } from './audit.ts';
+import { type Machine, type Process, startMachine } from './machine.ts';
+import { type Network, startNetwork } from './network.ts';
+import { type Oracle, startOracle } from './oracle.ts';
+import { type Reader, startReader } from './reader.ts';
+import { makeManners, type Service, startService } from './service.ts';
+import { startTimeline, type Timeline } from './timeline.ts';
+import { dayMs, hourMs, makeWorld, type World } from './world.ts';
+
+/** A world, a service that tells of it, a machine with an archive on it, and those who watch. */
+export interface Lake {
+  readonly root: string;
+  readonly draw: Draw;
+  readonly settings: Settings;
+  readonly world: World;
+  readonly service: Service;
+  readonly network: Network;
+  readonly timeline: Timeline;
+  readonly machine: Machine;
+  readonly oracle: Oracle;
+  readonly reader: Reader;
+  readonly audit: Audit;
+  readonly skewMs: number;
+  /** Enters a line into the trace. */
+  trace(line: string): void;
+  /** sha256 of the trace so far. */
+  traceHash(): string;
+  /** Writes a file for an import, as of now, and gives its path. */
+  recording(name: string, text: string): string;
+  start<Flags>(name: string, run: (context: Context, flags: Flags) => Promise<Summary>, flags: Flags): Started;
+  close(): void;
+}
+
+export interface Started {
+  readonly name: string;
+  readonly process: Process;
+  /** Null where it was stopped before there was a run. */
+  readonly summary: Promise<Summary | null>;
+}
+
+/** UTC midnight at which every story begins. */
+export const day0 = Date.UTC(2026, 2, 20);
+
+const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+const scratch = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+/** @param tell is given every line of the trace, for whoever looks into a failure */
+export async function openLake(seed: number, nights: number, tell: (line: string) => void): Promise<Lake> {
+  const draw = drawFrom(seed);
+  const top = mkdtempSync(join(scratch, 'oddslake-simulation-'));
+  const root = join(top, 'archive');
+  mkdirSync(root);
+  const hash = createHash('sha256');
+  const trace = (line: string): void => {
+    hash.update(`${line}\n`);
+    tell(line);
+  };
+  const world = makeWorld(draw, { from: day0, to: day0 + (nights + 8) * dayMs });
+  const manners = makeManners(draw);
+  const service = startService(world, manners, drawFrom(seed + 1));
+  const network = startNetwork(service, drawFrom(seed + 2), trace);
+  const turns = drawFrom(seed + 3);
+  const timeline = startTimeline(day0 + 3 * hourMs, () => (turns.chance(0.5) ? 0 : turns() * 100));
+  const settings = await drawSettings(draw, root);
+  const oracle = startOracle(world, manners.tellsMoment ? 0 : hourMs);
+  const reader = startReader(root);
+  const machine = startMachine(root, {
+    onChange: trace,
+    onName: reader.onName,
+    onCommit: oracle.heed,
+  });
+  let processes = 0;
+
+  return {
+    ...{ root, draw, settings, world, service, network, timeline, machine, oracle, reader, trace },
+    skewMs: manners.skewMs,
+    audit: startAudit(root, oracle, reader, settings.archive.settleMinutes * 60_000),
+    traceHash: () => hash.copy().digest('hex'),
+    recording(name, text) {
+      const path = join(top, name);
+      writeFileSync(path, text);
+      utimesSync(path, timeline.nowMs() / 1000, timeline.nowMs() / 1000);
+      return path;
+    },
+    start(name, run, flags) {
+      const process = machine.startProcess(`${name}${++processes}`);
+      const context: Context = {
+        ...{ settings, log: silent, version: 'simulated', waitMs: 600_000, strict: false, mayCreate: true },
+        ...{ disk: process.disk, openDatabase: process.openDatabase, signal: process.signal },
+        openWire: network.openWire(process.isDead),
+        clock: timeline.clock(process.isDead),
+        random: drawFrom(seed + 100 * processes),
+        startDisplay: async () => ({ update: () => {}, stop: () => {} }),
+      };
+      const summary = run(context, flags).catch((error: unknown) => {
+        if (process.signal.aborted) return null;
+        throw error;
+      });
+      return { name, process, summary };
+    },
+    close: () => rmSync(top, { recursive: true, force: true }),
+  };
+}
+
+async function drawSettings(draw: Draw, output: string): Promise<Settings> {
+  const candles = draw.one(['', '1d', '1h,1d']);
+  return await loadSettings({
+    env: { ODDSLAKE_BASE_URL: 'http://box.test', ODDSLAKE_API_KEY: 'key' },
+    ...{ cwd: scratch, output },
+    set: [
+      ...[
+        `archive.parts=${1 + draw.below(3)}`,
+        `archive.candles=${candles}`,
+        `upstream.concurrency=${1 + draw.below(4)}`,
+      ],
+      ...['upstream.requests_per_second=20', 'falls.markets_share_max=1', 'falls.ticks_share_max=1'],
+      `poll.page_limit=${draw.one([20, 200, 5000])}`,
+      `publish.journal_ticks_max=${draw.one([100, 5_000_000])}`,
+      `source.first_lookback_days=${draw.one([3, 7])}`,
+      `orderbooks.all_live=${draw.chance(0.2)}`,
+    ],
+  });
+}

@@ -1,0 +1,107 @@
+import type { Window } from '../../../src/core/window.ts';
+import { Fault } from '../../../src/upstream/fault.ts';
+import { judgeConnection } from '../../../src/upstream/judge.ts';
+import type { OpenWire } from '../../../src/upstream/wire.ts';
+import type { Draw } from '../seeds.ts';
+import type { Service } from './service.ts';
+import { hourMs } from './world.ts';
+
+/** What the way to the service is like for a while. Times are epoch ms of the collector's clock. */
+export interface Weather {
+  /** Share of requests that fail in one of the ways. */
+  readonly faults: number;
+  /** Share of answers that take seconds. */
+  readonly slow: number;
+  /** When nothing answers at all. */
+  readonly outages: readonly Window[];
+  /** Requests until the credential is refused, once; null: never. */
+  readonly refusedIn: number | null;
+}
+
+export const fairWeather: Weather = { faults: 0, slow: 0, outages: [], refusedIn: null };
+
+/** The weather of a night that begins at `nowMs`. */
+export function drawWeather(draw: Draw, nowMs: number): Weather {
+  if (draw.chance(0.4)) return fairWeather;
+  const from = nowMs + draw.below(120_000);
+  const outage = { from, to: from + Math.floor(draw() * draw.one([60_000, 5 * hourMs, 60 * hourMs])) };
+  return {
+    faults: draw.one([0.02, 0.1, 0.3, 0.6]),
+    slow: draw.one([0, 0, 0.1]),
+    outages: draw.chance(0.25) ? [outage] : [],
+    refusedIn: draw.chance(0.05) ? 1 + draw.below(40) : null,
+  };
+}
+
+export interface Network {
+  weather: Weather;
+  /** Requests that were made of the tick route. */
+  tickRequests: number;
+  openWire(isDead: () => boolean): OpenWire;
+}
+
+const faultKinds = ['429', '429', '500', '503', '502', 'reset', 'half', 'html', 'timeout', 'empty'] as const;
+const codeError = (code: string): Fault => judgeConnection(Object.assign(new Error(code), { code }))!;
+
+/** A way to the service in this process. `onExchange` is told of every request and what came of it. */
+export function startNetwork(service: Service, draw: Draw, onExchange: (line: string) => void): Network {
+  const network: Network = {
+    weather: fairWeather,
+    tickRequests: 0,
+    openWire: (isDead) => (options, clock) => ({
+      async get(path, signal, onHead) {
+        signal.throwIfAborted();
+        if (isDead()) throw new Error('a dead process asks');
+        if (path.includes('/ticks')) network.tickRequests++;
+        const fate = fateOf(network, draw, clock.nowMs());
+        const told = (what: string): void => onExchange(`${clock.nowMs()} ${path} ${what}`);
+        const wayMs = 1 + draw.below(40);
+        await clock.sleep(wayMs, signal);
+        if (fate === 'unreachable') {
+          told(fate);
+          throw codeError('ECONNREFUSED');
+        }
+        if (fate === 'timeout') {
+          await clock.sleep(options.requestDeadlineMs, signal);
+          told(fate);
+          throw new Fault('transient', `no whole answer within ${options.requestDeadlineMs / 1000} s`);
+        }
+        const answer = service.answer(path, clock.nowMs());
+        await clock.sleep(fate === 'slow' ? draw() * options.requestDeadlineMs * 0.9 : wayMs, signal);
+        told(
+          fate === 'fine' || fate === 'slow' ? `${fate} ${typeof answer === 'number' ? answer : answer.length}` : fate,
+        );
+        if (fate === 'reset') throw codeError('ECONNRESET');
+        const [status, text] = bodyOf(fate, answer, draw);
+        const retryAfter = (status === 429 || status === 503) && draw.chance(0.5) ? String(draw.below(20)) : undefined;
+        const head = { status, headers: { 'content-type': 'application/json', 'retry-after': retryAfter } };
+        onHead(head);
+        const bytes = Buffer.from(text);
+        return { ...head, bytes, bytesReceived: bytes.length };
+      },
+      async close() {},
+    }),
+  };
+  return network;
+}
+
+type Fate = (typeof faultKinds)[number] | 'fine' | 'slow' | 'unreachable' | '401';
+
+function fateOf(network: Network, draw: Draw, nowMs: number): Fate {
+  const { weather } = network;
+  if (weather.outages.some((w) => w.from <= nowMs && nowMs < w.to)) return 'unreachable';
+  if (weather.refusedIn !== null) {
+    network.weather = { ...weather, refusedIn: weather.refusedIn === 1 ? null : weather.refusedIn - 1 };
+    if (weather.refusedIn === 1) return '401';
+  }
+  if (weather.faults > 0 && draw.chance(weather.faults)) return draw.one(faultKinds);
+  return weather.slow > 0 && draw.chance(weather.slow) ? 'slow' : 'fine';
+}
+
+function bodyOf(fate: Fate, answer: string | number, draw: Draw): [status: number, text: string] {
+  if (fate === 'half' && typeof answer === 'string') return [200, answer.slice(0, draw.below(answer.length))];
+  if (fate === 'html') return [200, '<html><body>Just a moment</body></html>'];
+  if (fate === 'empty') return [200, ''];
+  if (/^\d/.test(fate)) return [Number(fate), '{"error":"not now"}'];
+  return typeof answer === 'number' ? [answer, '{"error":"no such symbol"}'] : [200, answer];
+}

@@ -1,0 +1,144 @@
+import type { Covered } from '../../../src/core/coverage.ts';
+import type { Database } from '../../../src/state/database.ts';
+import { doublesOf } from '../../../src/state/journal.ts';
+import { toldTicks, type World } from './world.ts';
+
+/** One accepted tick: a price that some answer told, durable since its transaction. */
+export interface Observation {
+  readonly rank: number;
+  readonly observedAt: number;
+  readonly p: number;
+  readonly record: number;
+}
+
+/**
+ * What may be in the archive, and what must: a plain map of (symbol, t) to what was accepted. It hears of every
+ * transaction of the state and asks for nothing else.
+ */
+export interface Oracle {
+  readonly seen: ReadonlyMap<string, ReadonlyMap<number, readonly Observation[]>>;
+  /** What was ever claimed to be covered, answer by answer. */
+  readonly covers: ReadonlyMap<string, readonly Covered[]>;
+  /** What was found to be wrong; the first is the one to look at. */
+  readonly wrongs: string[];
+  /** Keys whose standing is known no more, as the state was lost: the price of any observation may win. */
+  isLoose(symbol: string, t: number): boolean;
+  heed(db: Database): void;
+  /** The state is lost: what was journaled, which `isPublished` tells, is nobody's any more. */
+  forget(published: ReadonlyMap<string, ReadonlyMap<number, number>>, covered: ReadonlyMap<string, Covered[]>): void;
+}
+
+interface TickRow {
+  record_id: number;
+  symbol: string;
+  t: Uint8Array;
+  p: Uint8Array;
+  observed_at: number;
+  rank: number;
+}
+
+interface CoverRow {
+  symbol: string;
+  t_from: number;
+  t_to: number;
+  fetched_at: number;
+  origin: Covered['origin'];
+}
+
+/** @param generatedMsMax how long after the moment that is entered an answer may have been generated: where it does not say */
+export function startOracle(world: World, generatedMsMax: number): Oracle {
+  let seen = new Map<string, Map<number, Observation[]>>();
+  let covers = new Map<string, Covered[]>();
+  let loose = new Set<string>();
+  const wrongs: string[] = [];
+  let last = 0;
+
+  function heed(db: Database): void {
+    if (db.one("select 1 from sqlite_master where name = 'journal'") === undefined) return;
+    const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
+    if (id === null || id <= last) return;
+    const rows = db.all<TickRow & Record<string, never>>(
+      `select k.record_id, k.symbol, k.t, k.p, j.observed_at, j.rank
+       from journal_ticks k join journal j on j.id = k.record_id where k.record_id > ?`,
+      last,
+    );
+    for (const row of rows) {
+      const [t, p] = [doublesOf(row.t), doublesOf(row.p)];
+      const ofSymbol = seen.get(row.symbol) ?? new Map<number, Observation[]>();
+      seen.set(row.symbol, ofSymbol);
+      for (let i = 0; i < t.length; i++) {
+        const observation = { rank: row.rank, observedAt: row.observed_at, p: p[i]!, record: row.record_id };
+        const list = ofSymbol.get(t[i]!);
+        if (list === undefined) ofSymbol.set(t[i]!, [observation]);
+        else list.push(observation);
+      }
+    }
+    const claims = db.all<CoverRow & Record<string, never>>(
+      'select symbol, t_from, t_to, fetched_at, origin from journal_cover where record_id > ?',
+      last,
+    );
+    for (const row of claims) claim(row);
+    last = id;
+  }
+
+  /** A claim is true where all that was told of its window at its moment has been accepted. */
+  function claim({ symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin }: CoverRow): void {
+    const list = covers.get(symbol) ?? [];
+    covers.set(symbol, list);
+    list.push({ from, to, fetchedAt, origin });
+    const market = world.bySymbol.get(symbol);
+    if (market === undefined) return;
+    const had = seen.get(symbol);
+    for (const { t } of toldTicks(market, { from, to }, fetchedAt)) {
+      if (had?.has(t)) continue;
+      wrongs.push(`coverage: ${symbol} [${from}, ${to}) as of ${fetchedAt} is claimed without its tick at ${t}`);
+    }
+    if (to > fetchedAt)
+      wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);
+    const holes = market.holes.filter((hole) => fetchedAt + generatedMsMax < hole.until && hole.from < fetchedAt);
+    for (const hole of holes.filter((w) => w.from < to && from < w.to))
+      wrongs.push(`coverage: ${symbol} [${hole.from}, ${hole.to}) is claimed though it was lacking at ${fetchedAt}`);
+  }
+
+  return {
+    get seen() {
+      return seen;
+    },
+    get covers() {
+      return covers;
+    },
+    wrongs,
+    isLoose: (symbol, t) => loose.has(`${symbol}\n${t}`),
+    heed,
+    forget(published, covered) {
+      last = 0;
+      const kept = new Map<string, Map<number, Observation[]>>();
+      loose = new Set();
+      for (const [symbol, ticks] of published) {
+        const before = seen.get(symbol);
+        const of = new Map<number, Observation[]>();
+        for (const [t] of ticks) {
+          const list = before?.get(t);
+          if (list === undefined) continue;
+          of.set(
+            t,
+            list.map((observation) => ({ ...observation, record: 0 })),
+          );
+          if (list.length > 1) loose.add(`${symbol}\n${t}`);
+        }
+        kept.set(symbol, of);
+      }
+      seen = kept;
+      covers = new Map(covered);
+    },
+  };
+}
+
+/** The price that is to be published, by the contract: the greatest (rank, time of observation, price). */
+export function winnerOf(observations: readonly Observation[]): number {
+  return observations.reduce((a, b) =>
+    (b.rank !== a.rank ? b.rank > a.rank : b.observedAt !== a.observedAt ? b.observedAt > a.observedAt : b.p > a.p)
+      ? b
+      : a,
+  ).p;
+}

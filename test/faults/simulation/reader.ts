@@ -1,0 +1,114 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { decodeTicks } from '../../../src/archive/ticks-file.ts';
+import { dayOf } from '../../../src/core/time.ts';
+
+type Prices = ReadonlyMap<number, number>;
+/** The ticks of one file, by symbol. */
+type FileTicks = ReadonlyMap<string, Prices>;
+
+/**
+ * A reader who globs `ticks/date=*\/*.parquet` whenever a name there has changed. It decodes what changed, and what it
+ * sees must always be one tick a key, and never fewer than before.
+ */
+export interface Reader {
+  readonly wrongs: string[];
+  /** A name has changed. */
+  onName(path: string): void;
+  /** All published ticks, by symbol. */
+  ticks(): Map<string, Map<number, number>>;
+  /** The ticks of one file. */
+  file(path: string): FileTicks | undefined;
+  /** Globs everything anew, as after a restart. `mayShrink`: whether the loss of ticks is expected. */
+  lookAtAll(mayShrink: boolean): void;
+}
+
+export function startReader(root: string): Reader {
+  const files = new Map<string, FileTicks>();
+  const wrongs: string[] = [];
+  const home = join(root, 'ticks');
+
+  function look(day: string): void {
+    const folder = join(home, day);
+    const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.parquet')) : [];
+    for (const path of files.keys()) {
+      const [, its, name] = path.split('/');
+      if (its === day && !names.includes(name!)) {
+        wrongs.push(`glob: ${path} is gone`);
+        files.delete(path);
+      }
+    }
+    const owners = new Map<string, string>();
+    for (const name of names) {
+      const path = `ticks/${day}/${name}`;
+      if (!files.has(path)) take(path);
+      for (const symbol of files.get(path)?.keys() ?? []) {
+        if (owners.has(symbol)) wrongs.push(`glob: ${symbol} stands in ${owners.get(symbol)} and in ${path}`);
+        owners.set(symbol, path);
+      }
+    }
+  }
+
+  function take(path: string): void {
+    const before = files.get(path);
+    const bytes = readFileSync(join(root, path));
+    let now: FileTicks;
+    try {
+      now = ticksIn(path, bytes);
+    } catch (error) {
+      wrongs.push(`glob: ${path} cannot be read: ${(error as Error).message}`);
+      return;
+    }
+    files.set(path, now);
+    for (const [symbol, prices] of before ?? []) {
+      for (const t of prices.keys())
+        if (!now.get(symbol)?.has(t)) wrongs.push(`glob: ${path} has lost the tick of ${symbol} at ${t}`);
+    }
+  }
+
+  function ticksIn(path: string, bytes: Uint8Array): FileTicks {
+    const { symbols, offsets, t, p } = decodeTicks(bytes);
+    const out = new Map<string, Map<number, number>>();
+    const date = path.split('/')[1]!.slice('date='.length);
+    symbols.forEach((symbol, i) => {
+      if (out.has(symbol)) wrongs.push(`glob: ${path} has ${symbol} twice`);
+      const prices = new Map<number, number>();
+      for (let row = offsets[i]!; row < offsets[i + 1]!; row++) {
+        const at = t[row]!;
+        if (prices.has(at)) wrongs.push(`glob: ${path} has ${symbol} at ${at} twice`);
+        if (dayOf(at) !== date) wrongs.push(`glob: ${path} has ${symbol} of another day, ${at}`);
+        prices.set(at, p[row]!);
+      }
+      out.set(symbol, prices);
+    });
+    return out;
+  }
+
+  return {
+    wrongs,
+    onName(path) {
+      const [top, day, name] = relative(root, path).split(sep);
+      if (top !== 'ticks' || day === undefined) return;
+      if (name?.endsWith('.parquet') && existsSync(path)) take(`${top}/${day}/${name}`);
+      look(day);
+    },
+    ticks() {
+      const out = new Map<string, Map<number, number>>();
+      for (const of of files.values()) {
+        for (const [symbol, prices] of of) {
+          const all = out.get(symbol) ?? new Map<number, number>();
+          out.set(symbol, all);
+          for (const [t, p] of prices) all.set(t, p);
+        }
+      }
+      return out;
+    },
+    file: (path) => files.get(path),
+    lookAtAll(mayShrink) {
+      if (mayShrink) files.clear();
+      const days = existsSync(home) ? readdirSync(home) : [];
+      for (const path of files.keys()) if (existsSync(join(root, path))) take(path);
+      for (const day of new Set([...days, ...[...files.keys()].map((path) => path.split('/')[1]!)])) look(day);
+    },
+  };
+}

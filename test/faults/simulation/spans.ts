@@ -1,0 +1,26 @@
+import type { Window } from '../../../src/core/window.ts';
+
+// Windows for those who watch: not by the product's own arithmetic, which may be what is wrong.
+
+/** What of `windows` is in none of `others`, piece by piece. */
+export function beyond(windows: readonly Window[], others: readonly Window[]): Window[] {
+  const sorted = others.toSorted((a, b) => a.from - b.from);
+  return windows.flatMap((window) => {
+    const out: Window[] = [];
+    let { from } = window;
+    for (const other of sorted) {
+      if (other.to <= from) continue;
+      if (other.from >= window.to) break;
+      if (other.from > from) out.push({ from, to: other.from });
+      from = other.to;
+    }
+    return from < window.to ? [...out, { from, to: window.to }] : out;
+  });
+}
+
+/** Up to where there is no hole from `start` on. */
+export function endOf(windows: readonly Window[], start: number): number {
+  let end = start;
+  for (const { from, to } of windows.toSorted((a, b) => a.from - b.from)) if (from <= end && to > end) end = to;
+  return end;
+}

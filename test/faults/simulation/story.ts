@@ -1,0 +1,163 @@
+import { Interrupted } from '../../../src/app/context.ts';
+import type { Summary } from '../../../src/app/summary.ts';
+import { calmNights, requireCovered, requireTruth, startCalmBackfill } from './calm.ts';
+import { drawStrike, startDated, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';
+import { day0, openLake, type Started } from './lake.ts';
+import { drawWeather, fairWeather } from './network.ts';
+import { dayMs, hourMs } from './world.ts';
+
+/** What a simulation came to. */
+export interface Told {
+  readonly traceHash: string;
+  readonly runs: number;
+  readonly strikes: Readonly<Record<string, number>>;
+  readonly ticks: number;
+}
+
+/** Share of nights that each of these happens to. */
+const chances = {
+  strike: 0.3,
+  lostPrivate: 0.02,
+  // Off until a damaged file can be mended.
+  damage: 0,
+  interrupted: 0.08,
+  noNight: 0.06,
+  dated: 0.2,
+  daytime: 0.25,
+  again: 0.2,
+};
+
+/**
+ * Thirty nights on one machine, then some calm ones.
+ * @throws Error with what was wrong first, and in which night
+ */
+export async function simulate(seed: number, nights = 30, tell: (line: string) => void = () => {}): Promise<Told> {
+  const lake = await openLake(seed, nights, tell);
+  const { draw, timeline, audit, reader, oracle, trace, machine } = lake;
+  const strikes: Record<string, number> = {};
+  let runs = 0;
+  let night = 0;
+  /** Whether something has struck that the next run is to get over. */
+  let isHurt = false;
+
+  function check(): void {
+    const wrong = [...oracle.wrongs, ...reader.wrongs];
+    if (wrong.length > 0) throw new Error(`night ${night}, ${new Date(timeline.nowMs()).toISOString()}: ${wrong[0]}`);
+  }
+
+  async function session(jobs: readonly Started[], mayFail: boolean): Promise<(Summary | null)[]> {
+    runs += jobs.length;
+    const summaries = await timeline.run(Promise.all(jobs.map(({ summary }) => summary)), check);
+    const struck = machine.struck();
+    jobs.forEach(({ name, process }, i) => {
+      const summary = summaries[i]!;
+      trace(`${name} ${process.isDead() ? 'dead' : JSON.stringify(summary)}`);
+      if (process.isDead() || summary === null) return;
+      const { exit_code: code, error, ticks: sum, failures } = summary;
+      const { fetched, accepted, duplicates, conflicts, quarantined } = sum;
+      if (fetched !== accepted + duplicates + conflicts + quarantined)
+        throw new Error(`night ${night}: counts: ${name} says ${JSON.stringify(sum)}`);
+      if (code === 6 || (code === 1 && struck === null) || (code !== 0 && !mayFail))
+        throw new Error(
+          `night ${night}: exit: ${name} ended with ${code}: ${error} ${JSON.stringify(failures.slice(0, 2))}`,
+        );
+    });
+    if (struck !== null) {
+      strikes[struck] = (strikes[struck] ?? 0) + 1;
+      isHurt = true;
+      machine.startAnew(draw);
+      reader.lookAtAll(struck === 'power');
+      check();
+    }
+    return summaries;
+  }
+
+  function examine(): void {
+    const found = audit.findings(timeline.nowMs());
+    if (found.length > 0)
+      throw new Error(`night ${night}: ${found[0]}${found.length > 1 ? ` (and ${found.length - 1} more)` : ''}`);
+  }
+
+  /** Nothing new to publish: no byte may change. */
+  async function again(what: string, start: () => Started, ignored: RegExp): Promise<void> {
+    const before = audit.hashes();
+    const requests = lake.network.tickRequests;
+    await session([start()], false);
+    const after = audit.hashes();
+    for (const path of new Set([...before.keys(), ...after.keys()])) {
+      if (!ignored.test(path) && before.get(path) !== after.get(path))
+        throw new Error(`night ${night}: again: ${what} changed ${path}`);
+    }
+    if (lake.network.tickRequests !== requests) throw new Error(`night ${night}: again: ${what} asked for ticks`);
+  }
+
+  const publishing = (): Started => startPublish(lake);
+
+  async function recovered(): Promise<void> {
+    await session([publishing()], false);
+    isHurt = false;
+    examine();
+  }
+
+  async function busyNight(nowMs: number): Promise<void> {
+    lake.network.weather = drawWeather(draw, nowMs);
+    if (draw.chance(chances.strike)) machine.strikeWith(drawStrike(lake));
+    const first = draw.chance(chances.dated) ? startDated(lake) : startNightly(lake);
+    const jobs = [first, ...(draw.chance(0.8) ? [startOther(lake)] : [])];
+    if (draw.chance(chances.interrupted)) {
+      const { process } = draw.one(jobs);
+      timeline.after(draw.below(60_000), () => process.stop(new Interrupted('SIGTERM')));
+    }
+    await session(jobs, true);
+    lake.network.weather = fairWeather;
+    machine.startAnew(draw);
+    if (isHurt && draw.chance(0.5)) return;
+    if (isHurt) await recovered();
+    else examine();
+    if (!draw.chance(chances.again)) return;
+    await session([publishing()], false);
+    await again('a second publish', publishing, /^$/);
+  }
+
+  async function daytime(): Promise<void> {
+    timeline.moveTo(timeline.nowMs() + Math.floor((1 + draw() * 10) * hourMs));
+    await session([startOther(lake), ...(draw.chance(0.4) ? [startOther(lake)] : [])], true);
+  }
+
+  async function losePrivate(): Promise<void> {
+    await recovered();
+    machine.losePrivate();
+    oracle.forget(reader.ticks(), audit.coverage());
+    audit.beginAnew();
+  }
+
+  try {
+    for (; night < nights; night++) {
+      const nowMs = day0 + night * dayMs + 3 * hourMs + draw.below(2 * hourMs);
+      if (night > 0 && draw.chance(chances.noNight)) continue;
+      // A night of retries may reach into the next one.
+      timeline.moveTo(Math.max(nowMs, timeline.nowMs() + 60_000));
+      if (night > 2 && draw.chance(chances.lostPrivate)) await losePrivate();
+      await busyNight(nowMs);
+      if (draw.chance(chances.daytime)) await daytime();
+    }
+    for (const last = night + calmNights; night < last; night++) {
+      timeline.moveTo(Math.max(day0 + night * dayMs + 4 * hourMs, timeline.nowMs() + 60_000));
+      await session([startNightly(lake)], true);
+      await recovered();
+    }
+    requireCovered(lake);
+    const askedMs = timeline.nowMs();
+    await session([startCalmBackfill(lake)], true);
+    examine();
+    requireTruth(lake, askedMs);
+    const [dated] = await session([startDated(lake)], true);
+    if (dated?.exit_code === 0 && dated.warnings_count === 0)
+      await again('a second nightly of a day', () => startDated(lake), /^(markets|symbols|[^/]*$)/);
+    examine();
+    const published = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
+    return { traceHash: lake.traceHash(), runs, strikes, ticks: published };
+  } finally {
+    lake.close();
+  }
+}
