@@ -9,7 +9,7 @@ import { verify } from '../../src/archive/verify.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import { exitCodes } from '../../src/core/errors.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { clockAt, now, publishedRows, publishedTicks } from '../archive/scratch.ts';
+import { clockAt, day0, dayMs, now, publishedRows, publishedTicks } from '../archive/scratch.ts';
 import { type Serving, serving } from '../service/serving.ts';
 import { bytesOf, damageLake, journalDay } from './damage-lake.ts';
 import { type Damage, kindsOfFile } from './damages.ts';
@@ -40,7 +40,7 @@ const merged: readonly DatasetName[] = ['ticks', 'coverage', 'conflicts', 'marke
 
 const journaled = ({ state: { db } }: Archive): Record<string, number> =>
   Object.fromEntries(
-    ['journal_ticks', 'journal_coverage', 'journal_markets', 'journal_books'].map((table) => [
+    ['journal_ticks', 'journal_cover', 'journal_markets', 'journal_books', 'journal_book_cover'].map((table) => [
       table,
       db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n,
     ]),
@@ -93,7 +93,7 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
   });
 });
 
-const span = 'from=2026-06-01&to=2026-06-03&limit=1000';
+const span = `from=${day0}&to=${day0 + 2 * dayMs}&limit=1000`;
 /** What reads published files for an answer, beside the files themselves. */
 const routes = [
   ...['ticks?symbol=AAA&limit=10000', `ticks?symbol=BBB&${span}`, 'markets', 'orderbook?symbol=AAA'],
