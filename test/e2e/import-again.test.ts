@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openDatabase } from '../../src/state/database.ts';
+import { jobHere as job, runHere as run } from './here.ts';
 import { csvOf, importInto, polled, put, type Tick } from './import-lake.ts';
 import {
   addsUp,
@@ -12,10 +13,8 @@ import {
   fixedNow,
   folder,
   hashes,
-  job,
   manifestOf,
   minuteMs,
-  run,
   sandbox,
   sleep,
   start,

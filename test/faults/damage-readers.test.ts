@@ -137,7 +137,7 @@ describe.each([
       expect(wanted.get(urlOf(path))![1], path).toBe(bytesOf(archive, path).toString('latin1'));
     await calm.stop();
     const refusals = new Map<string, number>();
-    await search({ name: `damage served, ${bytes} bytes kept`, least: 60, share: 0.1 }, async (seed) => {
+    await search({ name: `damage served, ${bytes} bytes kept`, least: 30, share: 0.1 }, async (seed) => {
       const draw = drawFrom(seed);
       const { path } = draw.one(files);
       // One that has not seen it whole, and one that has.
