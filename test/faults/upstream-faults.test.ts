@@ -1,8 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
-import { addsUp, coverageOf, folder, job, minuteMs, sandbox, sandboxProcess, totalTicks, untruths } from './lake.ts';
+import {
+  addsUp,
+  coverageOf,
+  folder,
+  job,
+  minuteMs,
+  sandbox,
+  sandboxProcess,
+  totalTicks,
+  untruths,
+} from '../e2e/lake.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`faults: SEED=${seed}`);
 
 const settings = ['--set', 'upstream.request_deadline_seconds=0.6', '--set', 'upstream.retry_attempts_max=5'];

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { ticksOf } from './lake.ts';
+import { ticksOf } from '../e2e/lake.ts';
 
 const symbols = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF', 'GGG', '🚀'];
 const step = 100;
@@ -29,7 +29,7 @@ test('who globs ticks while a hundred publishes go on never fails, and sees no k
     await publishNow(archive, now, 'run', { candles: [] });
   };
   await grow(0);
-  const program = new URL('./reader.ts', import.meta.url).pathname;
+  const program = new URL('../e2e/reader.ts', import.meta.url).pathname;
   const reader = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, root, String(step)]);
   onTestFinished(() => void reader.kill('SIGKILL'));
   let told = '';

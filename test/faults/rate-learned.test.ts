@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import { access, fixedDay, folder, jobArgs, run, sleep, start, until } from './lake.ts';
-import { answers, at, between, long, seed, service } from './paced.ts';
+import { access, fixedDay, folder, jobArgs, run, sleep, start, until } from '../e2e/lake.ts';
+import { answers, at, between, long, seed, service } from '../e2e/paced.ts';
 
 console.log(`rate learned: SEED=${seed}`);
 
