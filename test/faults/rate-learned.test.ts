@@ -53,9 +53,7 @@ function rateOf(output: string): number {
   return (JSON.parse(learned) as { rate: number }).rate;
 }
 
-test('a rate that the service states in its headers is kept before anything is refused', {
-  timeout: 60_000,
-}, async () => {
+test('a rate that the service states in its headers is kept before anything is refused', async () => {
   const runs = ['draft', 'old'].map(async (form) => {
     const output = folder();
     const box = await service(80, 8, '--rate-headers', form, '--limiter', 'fixed');
