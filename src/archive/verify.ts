@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { openIntent } from '../state/intent.ts';
 import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../state/row-groups.ts';
 import { getMeta, manifestHashKey } from '../state/state.ts';
-import { type Archive, readNow } from './archive.ts';
+import { type Archive, locate, readNow } from './archive.ts';
 import type { DatasetName } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from './manifest.ts';
@@ -81,7 +81,9 @@ const unreadable = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TO
 /** The bytes of a published file as it is now; null where it is missing, undefined where they cannot be had. */
 export function bytesNow(archive: Archive, path: string): Uint8Array | null | undefined {
   try {
-    return readNow(archive, path);
+    const bytes = readNow(archive, path);
+    // What stands there and is no file was not published.
+    return bytes === null && archive.disk.size(locate(archive, path)) !== null ? undefined : bytes;
   } catch (error) {
     if (unreadable.has((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;

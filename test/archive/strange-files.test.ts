@@ -71,15 +71,15 @@ describe('verify', () => {
     expect(await findings(archive)).toEqual([{ path: `${folder}/x`, what: 'not in the manifest' }]);
   });
 
-  test.each<[string, (at: string) => void]>([
-    ['a folder', (at) => mkdirSync(at)],
-    ['a pipe', (at) => void execFileSync('mkfifo', [at])],
-    ['a link to itself', (at) => symlinkSync('part-00.parquet', at)],
-  ])('finds %s in place of a part, and a publish refuses it', async (_, put) => {
+  test.each<[string, 'differs' | 'missing', (at: string) => void]>([
+    ['a folder', 'differs', (at) => mkdirSync(at)],
+    ['a pipe', 'differs', (at) => void execFileSync('mkfifo', [at])],
+    ['a link to itself', 'missing', (at) => symlinkSync('part-00.parquet', at)],
+  ])('finds %s in place of a part, and a publish refuses it', async (_, what, put) => {
     const { archive, at } = await published();
     rmSync(at(part));
     put(at(part));
-    expect(await findings(archive)).toEqual([{ path: part, what: 'missing' }]);
+    expect(await findings(archive)).toEqual([{ path: part, what }]);
     append(archive, answer('AAA', [[day0 + 1, 0.5]]));
     expect((await publishNow(archive)).refused).toEqual([`${part} is missing, though the manifest lists it.`]);
   });

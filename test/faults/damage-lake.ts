@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { allFiles, type Manifest } from '../../src/archive/manifest.ts';
+import { rowGroupRows } from '../../src/archive/parquet.ts';
 import { sideOf } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
@@ -26,22 +27,24 @@ export function fastScratch(): string {
   return path;
 }
 
-let made: Promise<string> | undefined;
+/** By the rows of a row group. */
+const made = new Map<number, Promise<string>>();
 
 afterAll(async () => {
-  if (made !== undefined) rmSync(await made, { recursive: true, force: true });
+  for (const folder of made.values()) rmSync(await folder, { recursive: true, force: true });
 });
 
 /** A copy of the archive, made once a file of tests. */
-export async function damageLake(root = join(fastScratch(), 'lake')): Promise<Archive> {
-  made ??= make();
-  cpSync(await made, root, { recursive: true });
-  return opened({ root, parts: 2 });
+export async function damageLake(root = join(fastScratch(), 'lake'), groupRows = rowGroupRows): Promise<Archive> {
+  const folder = made.get(groupRows) ?? make(groupRows);
+  made.set(groupRows, folder);
+  cpSync(await folder, root, { recursive: true });
+  return opened({ root, parts: 2, groupRows });
 }
 
-async function make(): Promise<string> {
+async function make(groupRows: number): Promise<string> {
   const folder = mkdtempSync(join(fastFolder, 'oddslake-damage-'));
-  const archive = opened({ root: folder, parts: 2 });
+  const archive = opened({ root: folder, parts: 2, groupRows });
   for (const day of dates) journalDay(archive, day, 0);
   await publishNow(archive);
   // The prices that were told before lose, and go to the conflicts.
