@@ -42,12 +42,10 @@ test('after a repair verify is content, no tick is wrong, and a flipped bit cost
     const { root } = archive.layout;
     const files = allFiles(archive.manifest());
     const before = publishedTicks(root);
+    const ticks = archive.manifest().datasets.ticks.files.map(({ path }) => path);
+    const paths = draw.chance(0.5) ? ticks : guarded(archive.manifest());
     const [kind, damaged] = draw.one(Object.entries(kinds));
-    const damage = damaged(
-      root,
-      kind === 'swapped files' ? files.map(({ path }) => path) : guarded(archive.manifest()),
-      draw,
-    );
+    const damage = damaged(root, kind === 'swapped files' ? files.map(({ path }) => path) : paths, draw);
     const { mended, lost, gone } = await repairNow(archive);
     expect(mended.length, damage.told).toBeGreaterThan(0);
     expect((await verify(archive, null)).findings, damage.told).toEqual([]);
