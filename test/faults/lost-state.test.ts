@@ -85,6 +85,14 @@ test('what is published stands, and what was not comes with the next answers', {
     const note = (outcome: string): unknown =>
       seen.set(`${told}: ${outcome}`, (seen.get(`${told}: ${outcome}`) ?? 0) + 1);
 
+    if (isCut && !published && !existsSync(join(root, '.oddslake/state.sqlite'))) {
+      // Of a first publish that was cut off there may be files, but nothing that names them.
+      const isEmpty = readdirSync(root).every((name) => name === '.oddslake');
+      if (!isEmpty) expect(() => opened({ root, parts: 2 }), told).toThrow(/holds other files .* and is no archive/);
+      note(isEmpty ? 'begins anew' : 'is none yet, and said so');
+      killed.close();
+      return;
+    }
     let archive = opened({ root, parts: 2 });
     const files = hashes(root, 'ticks/**/*.parquet');
     let findings: readonly { path: string }[];
