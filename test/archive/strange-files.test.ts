@@ -29,6 +29,13 @@ describe('verify', () => {
     expect(await findings(archive)).toContainEqual({ path: 'manifest.json', what: 'differs' });
   });
 
+  test('finds a manifest with a day that is none, which a single bit may do', async () => {
+    const { archive, at } = await published();
+    const text = readFileSync(at('manifest.json'), 'utf8');
+    writeFileSync(at('manifest.json'), text.replaceAll('2026-06-01', '2026-0v-01'));
+    expect(await findings(archive)).toContainEqual({ path: 'manifest.json', what: 'differs' });
+  });
+
   test.each([
     ['whose files are no list', /"files": \[/, '"fires": ['],
     ['with a file that has no path', '"path":', '"pith":'],
