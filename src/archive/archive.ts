@@ -130,7 +130,7 @@ function requireUpstreamOf(root: string, owner: string, wanted: string | null): 
 }
 
 function readManifestText(layout: Layout, disk: Disk): string {
-  if (disk.size(layout.manifest) === null) {
+  if (!disk.isFile(layout.manifest)) {
     throw new DamageError(
       `${layout.manifest} is missing, though the archive was published. Put it back with: oddslake verify --repair`,
     );
@@ -194,12 +194,13 @@ export function locate(archive: Archive, path: string): string {
   return join(archive.layout.root, path);
 }
 
-/** The bytes of a published file as it is now; null where it is missing. */
+/** The bytes of a published file as it is now; null where it is missing, or no file. */
 export function readNow(archive: Archive, path: string): Uint8Array | null {
   for (;;) {
     const at = locate(archive, path);
     try {
-      return archive.disk.read(at);
+      // What else may be there, a folder or a pipe, is not to be read.
+      if (archive.disk.isFile(at)) return archive.disk.read(at);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, lstatSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { createReadStream, lstatSync, readdirSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type FileCalls, systemCalls } from './file-calls.ts';
@@ -16,8 +16,9 @@ export interface Disk {
   isFolder(path: string): boolean;
   /** A regular file, that is: no folder, device or pipe. */
   isFile(path: string): boolean;
-  /** Names in a folder, sorted; none where it is missing. */
+  /** Names in a folder, sorted; none where it is missing, or no folder. */
   list(path: string): string[];
+  isLink(path: string): boolean;
   /** Creates or replaces a file, whole or piece by piece, and syncs it; not its folder. */
   write(path: string, bytes: Uint8Array | Iterable<Uint8Array>): void;
   /** The same for pieces that come as they are ready. */
@@ -127,23 +128,35 @@ export function diskOver(calls: FileCalls): Disk {
   };
 }
 
-type Looking = 'read' | 'size' | 'stamp' | 'pieces' | 'isFolder' | 'isFile' | 'list' | 'realPath';
+type Looking = 'read' | 'size' | 'stamp' | 'pieces' | 'isFolder' | 'isFile' | 'list' | 'isLink' | 'realPath';
 
 const looking: Pick<Disk, Looking> = {
   read: (path) => explain('read', path, () => readFileSync(path)),
-  size: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.size ?? null),
+  size: (path) => explain('look at', path, () => statsAt(path)?.size ?? null),
   stamp: (path) =>
     explain('look at', path, () => {
+      if (statsAt(path) === undefined) return null;
       const found = statSync(path, { throwIfNoEntry: false, bigint: true });
       return found === undefined ? null : `${found.dev}:${found.ino}:${found.size}:${found.mtimeNs}`;
     }),
   pieces: (path) => createReadStream(path, { highWaterMark: pieceBytes }),
-  isFolder: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false),
-  isFile: (path) => explain('look at', path, () => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false),
-  list: (path) =>
-    explain('list', path, () => (statSync(path, { throwIfNoEntry: false }) ? readdirSync(path).sort() : [])),
+  isFolder: (path) => explain('look at', path, () => statsAt(path)?.isDirectory() ?? false),
+  isFile: (path) => explain('look at', path, () => statsAt(path)?.isFile() ?? false),
+  list: (path) => explain('list', path, () => (statsAt(path)?.isDirectory() ? readdirSync(path).sort() : [])),
+  isLink: (path) =>
+    explain('look at', path, () => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false),
   realPath,
 };
+
+/** Undefined also for a link that leads round in a circle: there is nothing. */
+function statsAt(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ELOOP') return undefined;
+    throw error;
+  }
+}
 
 /** The machine's own. */
 export const systemDisk: Disk = diskOver(systemCalls);

@@ -31,7 +31,11 @@ export function examine(archive: Archive, base: Manifest, findings: readonly Fin
       ]),
     ),
   );
-  const isThere = ({ path }: Finding): boolean => disk.stamp(join(layout.root, path)) !== null;
+  const isThere = ({ path }: Finding): boolean => {
+    const at = join(layout.root, path);
+    // A link to nowhere is there too.
+    return disk.stamp(at) !== null || disk.isLink(at);
+  };
   const texts = findings.filter(({ path }) => dirname(path) === '.');
   const rest = findings.filter(({ path }) => dirname(path) !== '.');
   const strangers = rest.filter((finding) => !byPath.has(finding.path) && isThere(finding));

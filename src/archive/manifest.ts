@@ -87,7 +87,8 @@ export function parseManifest(text: string, path: string): Manifest {
     );
   }
   const { generation, upstream, parts, datasets } = parsed ?? {};
-  if (typeof generation !== 'number' || typeof upstream !== 'string' || typeof parts !== 'number' || !datasets) {
+  const isComplete = typeof generation === 'number' && typeof upstream === 'string' && typeof parts === 'number';
+  if (!isComplete || !datasets || !Object.values(datasets).every(isListing)) {
     throw new OddslakeError(
       exitCodes.damaged,
       `${path} is damaged: it is not a manifest. Run oddslake verify --repair.`,
@@ -95,6 +96,15 @@ export function parseManifest(text: string, path: string): Manifest {
   }
   // An older format lacks the datasets that came later.
   return { ...(parsed as Manifest), datasets: { ...noFiles(), ...datasets } };
+}
+
+/** Whether it is a list of files that can be looked for. */
+function isListing(dataset: unknown): boolean {
+  const { files } = (dataset ?? {}) as { files?: unknown };
+  if (!Array.isArray(files)) return false;
+  return (files as (Partial<PublishedFile> | null)[]).every(
+    (file) => typeof file?.path === 'string' && typeof file.sha256 === 'string' && typeof file.bytes === 'number',
+  );
 }
 
 export const allFiles = (manifest: Manifest): PublishedFile[] =>

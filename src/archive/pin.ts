@@ -2,6 +2,7 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../core/errors.ts';
 import { type Archive, locate, ownManifestText } from './archive.ts';
 import type { DatasetName } from './datasets.ts';
+import type { Disk } from './disk.ts';
 import { type Manifest, type PublishedFile, parseManifest } from './manifest.ts';
 
 /** Files of one generation that stay as they are while they are read, whatever is published meanwhile. */
@@ -19,6 +20,7 @@ export interface Pin {
 /**
  * Pins the files of some datasets by hard links under .oddslake, or of those only the ones that are `wanted`; a file that
  * a publish replaces lives on in its link. `id` tells readers apart; pins of processes that are gone are cleared.
+ * @throws DamageError where a file is missing, or of another size than the manifest says
  */
 export function pin(
   archive: Archive,
@@ -33,7 +35,9 @@ export function pin(
     const manifestText = ownManifestText(archive);
     const manifest = parseManifest(manifestText, layout.manifest);
     const filesOf = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(wanted);
-    if (linkAll(archive, manifest.generation, names.flatMap(filesOf), root)) {
+    const files = names.flatMap(filesOf);
+    if (linkAll(archive, manifest.generation, files, root)) {
+      requireSizes(disk, files, root);
       const paths = (name: DatasetName): string[] => filesOf(name).map((file) => join(root, file.path));
       return { manifest, manifestText, root, paths, release: () => disk.remove(root) };
     }
@@ -53,13 +57,24 @@ function linkAll(archive: Archive, generation: number, files: readonly Published
     const to = join(root, file.path);
     disk.makeScratch(dirname(to));
     try {
-      disk.link(locate(archive, file.path), to);
+      const from = locate(archive, file.path);
+      // A folder cannot be linked, and a pipe is not to be read.
+      if (!disk.isFile(from)) return false;
+      disk.link(from, to);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
       throw error;
     }
   }
   return archive.manifest().generation === generation;
+}
+
+/** What a look at each file tells of damage: hashing all of them may take longer than what they are read for. */
+function requireSizes(disk: Disk, files: readonly PublishedFile[], root: string): void {
+  const other = files.find(({ path, bytes }) => disk.size(join(root, path)) !== bytes);
+  if (other === undefined) return;
+  disk.remove(root);
+  throw new DamageError(`${other.path} is damaged: it has not the size that the manifest says. Run oddslake verify.`);
 }
 
 /** Where pins are, and other scratch of one process: folders whose names begin with its number. */

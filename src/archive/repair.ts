@@ -91,8 +91,8 @@ const totals = (manifest: Manifest): { files: number; bytes: number } => {
 function keep(archive: Archive, base: Manifest, path: string, aside: Map<string, string>): void {
   const at = join(archive.layout.root, path);
   if (archive.disk.stamp(at) === null) return;
-  const aFolder = archive.disk.isFolder(at);
-  aside.set(path, (aFolder ? moveAside : setAside)(archive, base.generation, path));
+  const aFile = archive.disk.isFile(at);
+  aside.set(path, (aFile ? setAside : moveAside)(archive, base.generation, path));
 }
 
 /** Puts back what can be had to the byte, the texts at the root with it: nothing that the manifest says changes. */

@@ -2,13 +2,14 @@ import { join } from 'node:path';
 import { openIntent } from '../state/intent.ts';
 import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../state/row-groups.ts';
 import { getMeta, manifestHashKey } from '../state/state.ts';
-import { type Archive, readNow } from './archive.ts';
-import { type DatasetName, datasetNames } from './datasets.ts';
+import { type Archive, locate, readNow } from './archive.ts';
+import type { DatasetName } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from './manifest.ts';
 import { keepManifestText } from './mend-manifest.ts';
 import { readmeText } from './readme.ts';
 import { keysIn, recordOf } from './row-groups.ts';
+import { strangers } from './strangers.ts';
 import { viewsText } from './views-file.ts';
 
 export interface Finding {
@@ -50,7 +51,7 @@ export async function verify(
       // Signals and the progress bar get their turn.
       if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
     }
-    if (only === null) findings.push(...strangers(archive, files), ...rootFindings(archive, manifest));
+    if (only === null) findings.push(...tooMany(archive, files), ...rootFindings(archive, manifest));
     const { generation } = manifest;
     if (archive.manifest().generation !== generation) continue;
     if (only === null) noteKnown(archive, manifest, records, byPath);
@@ -80,7 +81,9 @@ const unreadable = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TO
 /** The bytes of a published file as it is now; null where it is missing, undefined where they cannot be had. */
 export function bytesNow(archive: Archive, path: string): Uint8Array | null | undefined {
   try {
-    return readNow(archive, path);
+    const bytes = readNow(archive, path);
+    // What stands there and is no file was not published.
+    return bytes === null && archive.disk.size(locate(archive, path)) !== null ? undefined : bytes;
   } catch (error) {
     if (unreadable.has((error as NodeJS.ErrnoException).code ?? '')) return undefined;
     throw error;
@@ -106,32 +109,20 @@ function noteKnown(
   });
 }
 
-/** Parquet files that a glob over a dataset would read and no manifest names. */
-function strangers(archive: Archive, files: readonly PublishedFile[]): Finding[] {
-  // What a repair is about to remove is none.
-  const going = openIntent(archive.state.db)?.moves.filter((move) => move.from === null) ?? [];
-  const known = new Set([...files, ...going.map(({ to }) => ({ path: to }))].map((file) => file.path));
-  const found: Finding[] = [];
-  for (const dataset of datasetNames) {
-    for (const name of archive.disk.list(join(archive.layout.root, dataset))) {
-      const paths = name.endsWith('.parquet')
-        ? [`${dataset}/${name}`]
-        : archive.disk.list(join(archive.layout.root, dataset, name)).map((inner) => `${dataset}/${name}/${inner}`);
-      for (const path of paths) {
-        if (!known.has(path)) found.push({ path, what: 'not in the manifest' });
-      }
-    }
-  }
-  return found;
-}
+const tooMany = (archive: Archive, files: readonly PublishedFile[]): Finding[] =>
+  strangers(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
 
 /** The texts at the root that readers check files against, or run. */
 function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
   // They are the last that a publish puts into place: until it is through they speak of the generation before.
-  if (manifest.generation === 0 || openIntent(archive.state.db) !== undefined) return [];
+  if (archive.state.generation() === 0 || openIntent(archive.state.db) !== undefined) return [];
+  // What manifest.json says of itself proves nothing: the state knows its hash.
+  const own = getMeta(archive.state.db, manifestHashKey);
+  // Texts that follow from another manifest prove nothing either, and not all that it says need make sense.
+  if (own !== undefined && sha256(Buffer.from(archive.manifestText())) !== own)
+    return [{ path: 'manifest.json', what: 'differs' }];
   const expected: Record<string, string | undefined> = {
-    // What manifest.json says of itself proves nothing: the state knows its hash.
-    'manifest.json': getMeta(archive.state.db, manifestHashKey),
+    'manifest.json': own,
     SHA256SUMS: sha256(Buffer.from(checksumsText(manifest))),
     // Another version's views are its own; it may have had none.
     ...(manifest.writer === archive.writer && {
@@ -141,7 +132,7 @@ function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
   };
   return Object.entries(expected).flatMap(([path, hash]): Finding[] => {
     const at = join(archive.layout.root, path);
-    if (archive.disk.size(at) === null) return [{ path, what: 'missing' }];
+    if (!archive.disk.isFile(at)) return [{ path, what: 'missing' }];
     return hash === undefined || sha256(archive.disk.read(at)) === hash ? [] : [{ path, what: 'differs' }];
   });
 }

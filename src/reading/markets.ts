@@ -1,5 +1,6 @@
 import type { Archive } from '../archive/archive.ts';
 import { readMarketRows } from '../archive/day-files.ts';
+import { requireIntact } from '../archive/export-file.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Random } from '../core/clock.ts';
 import type { MarketFacts } from '../core/market.ts';
@@ -123,8 +124,9 @@ async function readPoll(
 
 async function distinctViews(archive: Archive, random: Random): Promise<string[]> {
   const slice = { names: ['markets'], memoryBytesMax: queryBytesMax } as const;
-  const { query, close } = await openPinned(archive, slice, random);
+  const { query, pinned, close } = await openPinned(archive, slice, random);
   try {
+    for (const file of pinned.manifest.datasets.markets.files) requireIntact(archive.disk, pinned, file);
     const rows = await query.rows('select distinct unnest(views) as name from markets order by name');
     return rows.map(({ name }) => String(name));
   } finally {

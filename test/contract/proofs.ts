@@ -54,7 +54,7 @@ const manifestShape: Proof = [published, 'the manifest, its days and its files h
 const manifestTruth: Proof = [published, 'the manifest says of every file what it holds'];
 const summaryShape: Proof = [published, 'the last line of --json has the promised fields, whatever else it has'];
 const addsUp: Proof = [
-  'e2e/faults.test.ts',
+  'faults/upstream-faults.test.ts',
   'leaves exactly the truth in the archive after two runs, and counts that add up',
 ];
 const daysJudged: Proof = [
@@ -95,7 +95,10 @@ const otherKey: Proof = [
   'of another oddslake comes the same ways, and is no key of the upstream',
 ];
 const outputHome: Proof = [settings, 'output is where the archive is, from the folder of the config on'];
-const rate: Proof = ['e2e/faults.test.ts', 'never asks faster than allowed, nor before the time a service named'];
+const rate: Proof = [
+  'faults/upstream-faults.test.ts',
+  'never asks faster than allowed, nor before the time a service named',
+];
 const views: Proof = [settings, 'views are the lists that are polled, markets_limit what is asked of them'];
 const effect = (title: string): Proof => [settings, title];
 const stopped: Proof = [exits, '%s in the middle of a run stops it cleanly, and nothing accepted is lost'];
@@ -106,7 +109,7 @@ const importAgain = 'e2e/import-again.test.ts';
 const imported = (title: string): Proof => ['e2e/import.test.ts', title];
 const exported = (title: string): Proof => ['e2e/export.test.ts', title];
 const recording: Proof = [
-  'replay/recording.test.ts',
+  'faults/recording.test.ts',
   'gives, imported from its file, the same bytes of ticks as over HTTP',
 ];
 const scheduled: Proof = [
@@ -214,7 +217,7 @@ export const proofs: Proofs = {
   exitCodes: {
     0: rerun,
     1: [
-      'e2e/full-disk.test.ts',
+      'faults/full-disk.test.ts',
       'a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost',
     ],
     2: badUsage,
@@ -318,7 +321,7 @@ export const proofs: Proofs = {
   everyColumn: columnsAsPromised,
   columns: {
     'ticks.symbol': [
-      'replay/recording.test.ts',
+      'faults/recording.test.ts',
       'is in the archive row for row, and a second backfill asks for nothing',
     ],
     'ticks.t': ['archive/parquet.test.ts', 'keeps its times at both ends of what is taken, and before 2^32 ms'],

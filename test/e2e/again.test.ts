@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { jobHere as job } from './here.ts';
 import {
   access,
   fixedDay,
   fixedNow,
   folder,
   hashes,
-  job,
   jobArgs,
   sandbox,
   start,

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { olderByMs } from '../../src/sandbox/book-shapes.ts';
 import { allLive, bookCoverage, bookRequests, booksOf, input, truth, understood } from './books.ts';
-import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, job, sandbox, start, totalTicks } from './lake.ts';
+import { jobHere as job } from './here.ts';
+import { addsUp, dayMs, fixedDay, fixedNow, folder, hashes, sandbox, start, totalTicks } from './lake.ts';
 
 describe('nightly', () => {
   test('keeps the order book of every live symbol, in whatever shapes the service tells them', async () => {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { ChangedFile } from '../../src/archive/changes.ts';
-import { fixedNow, folder, job, manifestOf, run, sandbox } from './lake.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { fixedNow, folder, manifestOf, sandbox } from './lake.ts';
 
 interface Changes {
   readonly from: number;

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
+import { jobHere } from './here.ts';
 import {
   access,
   addsUp,
@@ -78,7 +79,7 @@ describe('an upstream that will not have it', () => {
     const victim = await liveSymbol(box.url, gone);
     box.set({ faultSymbols: { [victim]: 404 } });
     for (let round = 1; round <= 5; round++) {
-      const ended = await job('nightly', box.url, output);
+      const ended = await jobHere('nightly', box.url, output);
       expect(ended.code, ended.stderr).toBe(4);
       expect(ended.summary).toMatchObject({ outcome: 'incomplete', error: null, symbols: { failed: 1 } });
       expect(ended.summary.failures).toEqual([
@@ -101,7 +102,7 @@ describe('an upstream that will not have it', () => {
     expect((await job('markets', box.url, output)).code).toBe(0);
     box.set({ faultSymbols: Object.fromEntries(box.symbols().map((symbol) => [symbol, 404])) });
     for (let night = 1; night <= 6; night++) {
-      const ended = await job('nightly', box.url, output);
+      const ended = await jobHere('nightly', box.url, output);
       expect(ended.summary).toMatchObject({ exit_code: 4, symbols: { done: 0, retired: 0 } });
     }
     box.set({ faultSymbols: {} });
@@ -181,7 +182,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     expect(next.code).toBe(0);
     expect(next.summary.recovered).toBe(ended.summary.ticks.accepted);
     const calm = folder();
-    await job('nightly', box.url, calm, '--date', fixedDay);
+    await jobHere('nightly', box.url, calm, '--date', fixedDay);
     expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
     rmSync(calm, { recursive: true, force: true });
   },

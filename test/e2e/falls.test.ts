@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import { access, fixedNow, folder, job, run, sandbox } from './lake.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { access, fixedNow, folder, sandbox } from './lake.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
 vi.setConfig({ testTimeout: 60_000 });

@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { runHere as run } from './here.ts';
 import { importInto, polled, put, writeParquet } from './import-lake.ts';
-import { access, dayMs, fixedNow, folder, hashes, jobArgs, run, sandbox } from './lake.ts';
+import { access, dayMs, fixedNow, folder, hashes, jobArgs, sandbox } from './lake.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import of markets: SEED=${seed}`);

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
 import { opened } from '../archive/scratch.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../workspace/databases.ts';
+import { runHere } from './here.ts';
 import { type Ended, folder, run, startStanding, until } from './lake.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
@@ -31,7 +32,7 @@ const jsonOf = <T>({ code, stdout, stderr }: Ended): T => {
 
 test('a key is printed alone, once; the list has it without its secret; revoked, a running service refuses it', async () => {
   const output = lake();
-  const keys = (...args: string[]) => run(['keys', ...args, '--output', output]);
+  const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
   expect((await keys('list')).stdout).toBe('no key yet: oddslake keys create --name NAME makes one\n');
   const service = await served(output);
   await until(() => service.said.stderr.includes('oddslake keys create --name NAME makes one'));
@@ -76,7 +77,7 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
 test('tokens are issued with the secret of the service, for thirty days unless told otherwise', async () => {
   const env = { ODDSLAKE_TOKEN_SECRET: secret };
   const service = await served(lake(), env);
-  const issue = (...args: string[]) => run(['tokens', 'issue', ...args], env);
+  const issue = (...args: string[]) => runHere(['tokens', 'issue', ...args], env);
   const plain = await issue('--user', 'alice');
   expect([plain.code, plain.stderr]).toEqual([
     0,
@@ -171,7 +172,7 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
 ])('%s is bad usage', async (_, args, env, sentence) => {
   const output = lake();
   const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');
-  const { code, stdout, stderr } = await run(ownOutput ? args : [...args, '--output', output], env);
+  const { code, stdout, stderr } = await runHere(ownOutput ? args : [...args, '--output', output], env);
   expect([code, stdout]).toEqual([2, '']);
   expect(stderr).toMatch(sentence);
   expect(stderr).not.toMatch(/hunter22|\n\s+at /);

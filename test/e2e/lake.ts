@@ -47,7 +47,7 @@ export interface Running {
   readonly ended: Promise<Ended>;
 }
 
-type Variables = Readonly<Record<string, string>>;
+export type Variables = Readonly<Record<string, string>>;
 
 /** Milliseconds after which a process counts as hanging. */
 const hangMsUsual = 60_000;
@@ -75,16 +75,18 @@ export function start(args: readonly string[], env: Variables = {}, cwd = tmpdir
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(hang);
-      resolve({
-        ...{ code, signal, ...texts },
-        get summary() {
-          return JSON.parse(texts.stdout.trimEnd().split('\n').at(-1)!) as Summary;
-        },
-      });
+      resolve(endedOf({ code, signal, ...texts }));
     });
   });
   return { child, ended };
 }
+
+export const endedOf = (ended: Omit<Ended, 'summary'>): Ended => ({
+  ...ended,
+  get summary() {
+    return JSON.parse(ended.stdout.trimEnd().split('\n').at(-1)!) as Summary;
+  },
+});
 
 export const run = (args: readonly string[], env: Variables = {}, cwd?: string): Promise<Ended> =>
   start(args, env, cwd).ended;

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { dayMs, fixedNow, folder, job, manifestOf, minuteMs, run, sandbox, totalTicks } from './lake.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { dayMs, fixedNow, folder, manifestOf, minuteMs, sandbox, totalTicks } from './lake.ts';
 
 const json = async <T>(...args: string[]): Promise<{ code: number | null; said: T; stderr: string }> => {
   const { code, stdout, stderr } = await run([...args, '--json']);

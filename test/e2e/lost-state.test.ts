@@ -1,7 +1,8 @@
 import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { fixedDay, fixedNow, folder, hashes, job, run, sandbox, untruths } from './lake.ts';
+import { jobHere as job } from './here.ts';
+import { fixedDay, fixedNow, folder, hashes, run, sandbox, untruths } from './lake.ts';
 
 const everything = ['ticks', 'coverage', 'conflicts', 'markets', 'symbols'];
 

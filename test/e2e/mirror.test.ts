@@ -5,7 +5,8 @@ import { datasets } from '../../src/archive/datasets.ts';
 import { decodeRows } from '../../src/archive/parquet.ts';
 import { union } from '../../src/core/window.ts';
 import { bookCoverage, booksOf } from './books.ts';
-import { folder, job, manifestOf, minuteMs, sandbox, ticksOf } from './lake.ts';
+import { jobHere as job } from './here.ts';
+import { folder, manifestOf, minuteMs, sandbox, ticksOf } from './lake.ts';
 import { serve } from './served.ts';
 
 const hourMs = 60 * minuteMs;

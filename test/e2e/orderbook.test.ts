@@ -2,7 +2,8 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
-import { access, folder, job, jobArgs, sandbox, start, until } from './lake.ts';
+import { jobHere as job } from './here.ts';
+import { access, folder, jobArgs, sandbox, start, until } from './lake.ts';
 
 describe('orderbook', () => {
   test('polls the symbols named, and goes on where one of them fails', async () => {

@@ -8,7 +8,7 @@ import { fixedNow, sandbox, sandboxProcess } from './lake.ts';
 // the whole minutes.
 
 export const long = process.env.LONG === '1';
-export const seed = Number(process.env.SEED ?? 11);
+export const seed = Number(process.env.SEED || 11);
 
 const now = fixedNow;
 const [ticksPerDay, cap] = [600, 100];

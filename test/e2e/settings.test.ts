@@ -4,21 +4,10 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/datasets.ts';
 import { decodeRows, type Value } from '../../src/archive/parquet.ts';
-import {
-  access,
-  coverageOf,
-  dayMs,
-  folder,
-  job,
-  jobArgs,
-  manifestOf,
-  minuteMs,
-  run,
-  sandbox,
-  ticksOf,
-} from './lake.ts';
+import { jobHere as job, runHere } from './here.ts';
+import { access, coverageOf, dayMs, folder, jobArgs, manifestOf, minuteMs, run, sandbox, ticksOf } from './lake.ts';
 
-// Every setting is held here to what it is for, by the whole program against a sandbox.
+// Every setting is held here to what it is for, by the whole command line against a sandbox.
 
 const hourMs = 60 * minuteMs;
 /** What time it is at the service: a little behind the program's own clock. */
@@ -82,7 +71,7 @@ describe('source', () => {
     const [named, unnamed] = [folder(), folder()];
     await job('markets', box.url, named, ...set('source.name=Some Service'));
     expect(manifestOf(named).upstream).toBe('Some Service');
-    await run(['markets', '--output', unnamed, ...set('upstream.requests_per_second=2000')], access(box.url));
+    await runHere(['markets', '--output', unnamed, ...set('upstream.requests_per_second=2000')], access(box.url));
     expect(manifestOf(unnamed).upstream).toBe(box.url);
   });
 
@@ -293,7 +282,7 @@ describe('archive', () => {
 test('log.level is the least level that is logged', async () => {
   const box = await sandbox({ nowMs: now, markets: 2 });
   const levels = async (level: string): Promise<Set<string>> => {
-    const { stderr } = await run([...jobArgs('markets', folder()), ...set(`log.level=${level}`)], access(box.url));
+    const { stderr } = await runHere([...jobArgs('markets', folder()), ...set(`log.level=${level}`)], access(box.url));
     const lines = stderr.split('\n').filter((line) => line.startsWith('{'));
     return new Set(lines.map((line) => (JSON.parse(line) as { level: string }).level));
   };

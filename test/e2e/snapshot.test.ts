@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { access, fixedNow, folder, hashes, jobArgs, manifestOf, run, sandbox, start, until } from './lake.ts';
+import { runHere as run } from './here.ts';
+import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start, until } from './lake.ts';
 
 /** What in a snapshot does not belong to its own manifest; none is as it should be. */
 function strangers(snapshot: string): string[] {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { dayMs, fixedNow, folder, hashes, job, run, sandbox, totalTicks } from './lake.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { dayMs, fixedNow, folder, hashes, sandbox, totalTicks } from './lake.ts';
 
 test('sql has views and macros over the datasets, beside what the commands say', { timeout: 60_000 }, async () => {
   const output = folder();
@@ -18,7 +19,7 @@ test('sql has views and macros over the datasets, beside what the commands say',
     ...tables,
     ...['symbols', 'ticks', 'ticks_with_markets'],
   ]);
-  // Each is a process of its own, which opens what its statement names and no more.
+  // Each opens what its statement names and no more.
   expect(await ask("SELECT sum(ticks)::INTEGER AS ticks FROM Candles('15m')")).toEqual([{ ticks: totalTicks(output) }]);
   expect(
     await ask("(FROM candles('1h') EXCEPT FROM candles_1h) UNION ALL (FROM candles_1h EXCEPT FROM candles('1h'))"),

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { fixedNow, folder, job, run, sandbox } from './lake.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { fixedNow, folder, sandbox } from './lake.ts';
 
 interface Listed {
   readonly known: number;

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { formatVersion } from '../../src/archive/manifest.ts';
 import { turnedBack } from '../archive/older.ts';
-import { expectSentence, fixedDay, fixedNow, folder, hashes, job, manifestOf, run, sandbox } from './lake.ts';
+import { jobHere as job, runHere } from './here.ts';
+import { expectSentence, fixedDay, fixedNow, folder, hashes, manifestOf, run, sandbox } from './lake.ts';
 
 test('an older archive is read by every command, collected into only after oddslake upgrade', async () => {
   const output = folder();
@@ -28,14 +29,14 @@ test('an older archive is read by every command, collected into only after oddsl
   expect(box.stats().requests).toBe(asked);
   expect(manifestOf(output).format_version).toBe(1);
 
-  const upgraded = await run(['upgrade', '--output', output, '--json']);
+  const upgraded = await runHere(['upgrade', '--output', output, '--json']);
   expect(upgraded.code, upgraded.stderr).toBe(0);
   expect(JSON.parse(upgraded.stdout)).toMatchObject({
     ...{ archive: output, from_format: 1, to_format: formatVersion, generation: 2 },
   });
   expect(hashes(output, 'ticks', 'coverage', 'symbols', 'markets')).toEqual(before);
-  const again = await run(['upgrade', '--output', output]);
+  const again = await runHere(['upgrade', '--output', output]);
   expect([again.code, again.stdout]).toEqual([0, `${output} has format ${formatVersion} already: nothing to do\n`]);
-  expect((await run(['verify', '--output', output])).code).toBe(0);
+  expect((await runHere(['verify', '--output', output])).code).toBe(0);
   expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
 });

@@ -9,8 +9,8 @@ import { claims, crafted, hs256, secret } from './forged-tokens.ts';
 import { type Document, type Request, requestsOf } from './generating.ts';
 import { serving } from './serving.ts';
 
-const cases = Number(process.env.CASES ?? 5000);
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+const cases = Number(process.env.CASES ?? 1500);
+const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`generated requests: SEED=${seed} CASES=${cases}`);
 
 /** Requests that are on their way at once. */

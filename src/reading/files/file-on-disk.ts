@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { fstatSync } from 'node:fs';
+import { constants, fstatSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Archive, locate } from '../../archive/archive.ts';
@@ -44,13 +44,19 @@ export async function openOnDisk(archive: Archive, file: ListedFile): Promise<Fi
   }
 }
 
+/** A pipe is opened at once, and found not to be the file. */
+const flags = constants.O_RDONLY | constants.O_NONBLOCK;
+
+/** Codes of errors that tell that there is no file. */
+const notThere = new Set(['ENOENT', 'ENOTDIR', 'ELOOP']);
+
 async function openAt(archive: Archive, path: string): Promise<FileHandle> {
   for (;;) {
     const at = locate(archive, path);
     try {
-      return await open(at, 'r');
+      return await open(at, flags);
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      if (!notThere.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
     }
     // A publish may have moved it from the stage to its place just now: only there can it be missing.
     if (at === join(archive.layout.root, path)) throw new DamageError(`${path} is missing, though it is listed.`);

@@ -78,8 +78,11 @@ export function openShelf(archive: Archive, id: string): Shelf {
   async function place(file: PublishedFile, signal: AbortSignal): Promise<Link> {
     const path = join(folder, String(placed++), file.path);
     try {
+      const from = locate(archive, file.path);
+      // A folder cannot be linked, and a pipe is not to be read.
+      if (!disk.isFile(from)) throw new ReplacedError(file.path);
       disk.makeScratch(dirname(path));
-      disk.link(locate(archive, file.path), path);
+      disk.link(from, path);
       const stamp = disk.stamp(path) ?? '';
       const key = `${file.sha256} ${stamp}`;
       if (!checked.has(key)) {

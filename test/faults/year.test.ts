@@ -2,12 +2,12 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/system.ts';
+import { dayMs, firstNight, startNights } from '../app/nights.ts';
 import { manifestOf, untruths } from '../e2e/lake.ts';
-import { dayMs, firstNight, startNights } from './nights.ts';
 
 /** Nights that are run; NIGHTS=365 for the year. */
 const count = Number(process.env.NIGHTS ?? 24);
-const seed = Number(process.env.SEED ?? 11);
+const seed = Number(process.env.SEED || 11);
 
 interface Listed {
   readonly is_active: boolean;

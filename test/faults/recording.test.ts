@@ -67,7 +67,7 @@ describe.skipIf(!present)('a replayed recording', () => {
         ]),
     );
 
-  test('is in the archive row for row, and a second backfill asks for nothing', { timeout: 180_000 }, async () => {
+  test('is in the archive row for row, and a second backfill asks for nothing', async () => {
     const first = await backfill();
     expect(first.exit_code).toBe(0);
     expect(first.symbols).toMatchObject({ planned: 11_214, failed: 0 });
@@ -87,7 +87,7 @@ describe.skipIf(!present)('a replayed recording', () => {
     expect(hashes()).toEqual(before);
   });
 
-  test('gives, imported from its file, the same bytes of ticks as over HTTP', { timeout: 180_000 }, async () => {
+  test('gives, imported from its file, the same bytes of ticks as over HTTP', async () => {
     const imported = join(folder, 'imported');
     const args = ['import', ticksFile, '--tz', 'UTC', '--output', imported, '--json', '--quiet'];
     const command = [join(project, 'bin/main.ts'), ...args, '--set', 'source.name=recording'];

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test } from 'vitest';
-import { access, fixedDay, folder, jobArgs, run, sleep, start, until } from './lake.ts';
-import { answers, at, between, long, seed, service } from './paced.ts';
+import { access, fixedDay, folder, jobArgs, run, sleep, start, until } from '../e2e/lake.ts';
+import { answers, at, between, long, seed, service } from '../e2e/paced.ts';
 
 console.log(`rate learned: SEED=${seed}`);
 
@@ -53,9 +53,7 @@ function rateOf(output: string): number {
   return (JSON.parse(learned) as { rate: number }).rate;
 }
 
-test('a rate that the service states in its headers is kept before anything is refused', {
-  timeout: 60_000,
-}, async () => {
+test('a rate that the service states in its headers is kept before anything is refused', async () => {
   const runs = ['draft', 'old'].map(async (form) => {
     const output = folder();
     const box = await service(80, 8, '--rate-headers', form, '--limiter', 'fixed');

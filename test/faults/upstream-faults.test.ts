@@ -1,8 +1,18 @@
 import { describe, expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
-import { addsUp, coverageOf, folder, job, minuteMs, sandbox, sandboxProcess, totalTicks, untruths } from './lake.ts';
+import {
+  addsUp,
+  coverageOf,
+  folder,
+  job,
+  minuteMs,
+  sandbox,
+  sandboxProcess,
+  totalTicks,
+  untruths,
+} from '../e2e/lake.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`faults: SEED=${seed}`);
 
 const settings = ['--set', 'upstream.request_deadline_seconds=0.6', '--set', 'upstream.retry_attempts_max=5'];
@@ -15,9 +25,7 @@ const nasty: Partial<SandboxOptions> = {
 describe.each(['earliest', 'latest'] as const)(
   'a service that cuts answers to the %s ticks and fails one time in ten',
   (truncate) => {
-    test('leaves exactly the truth in the archive after two runs, and counts that add up', {
-      timeout: 90_000,
-    }, async () => {
+    test('leaves exactly the truth in the archive after two runs, and counts that add up', async () => {
       const output = folder();
       const firstNow = Date.now() - 45 * minuteMs;
       const box = await sandbox({ ...nasty, truncate, nowMs: firstNow });
@@ -51,7 +59,7 @@ describe.each(['earliest', 'latest'] as const)(
   },
 );
 
-test('never asks faster than allowed, nor before the time a service named', { timeout: 60_000 }, async () => {
+test('never asks faster than allowed, nor before the time a service named', async () => {
   const output = folder();
   const flags = ['--market-count', '30', '--ticks-per-day', '200', '--cap', '300', '--fault-share', '0.1'];
   const box = await sandboxProcess(['--seed', String(seed), '--rate', '40', ...flags]);

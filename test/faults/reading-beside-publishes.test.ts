@@ -11,13 +11,13 @@ const rounds = 45;
 test.each([
   ['kept in memory', 1 << 20],
   ['read anew each time', 0],
-])('reads see one state while another process publishes (%s)', { timeout: 60_000 }, async (_, bytesMax) => {
+])('reads see one state while another process publishes (%s)', async (_, bytesMax) => {
   const root = scratchFolder();
   const archive = opened({ root, parts: 1 });
   append(archive, ...[day0, day0 + dayMs].map((day) => answer('S', [[day, 0]], { observedAt: day0 + 3 * dayMs })));
   await publishNow(archive);
   const read = openTicks(archive, watchCurrent(archive), openVerifiedFiles(archive, bytesMax), bytesMax);
-  const program = new URL('./publisher.ts', import.meta.url).pathname;
+  const program = new URL('../reading/publisher.ts', import.meta.url).pathname;
   const flags = ['--disable-warning=ExperimentalWarning', program, root, String(day0), String(rounds)];
   const publisher = spawn(process.execPath, flags, { stdio: ['ignore', 'ignore', 'pipe'] });
   onTestFinished(() => void publisher.kill('SIGKILL'));

@@ -14,8 +14,8 @@ import {
   sandbox,
   ticksOf,
   untruths,
-} from './lake.ts';
-import { keyOf, serve } from './served-archive.ts';
+} from '../e2e/lake.ts';
+import { keyOf, serve } from '../e2e/served-archive.ts';
 
 const sizeKb = 3_000;
 

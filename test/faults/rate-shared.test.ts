@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { access, fixedDay, folder, jobArgs, run, start, until, untruths } from './lake.ts';
-import { answers, at, long, seed, service, truth } from './paced.ts';
+import { access, fixedDay, folder, jobArgs, run, start, until, untruths } from '../e2e/lake.ts';
+import { answers, at, long, seed, service, truth } from '../e2e/paced.ts';
 
 console.log(`rate shared: SEED=${seed}`);
 

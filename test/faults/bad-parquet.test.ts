@@ -1,0 +1,109 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Summary } from '../../src/app/summary.ts';
+import { indexTicks } from '../../src/archive/ticks-index.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { DamageError, UsageError } from '../../src/core/errors.ts';
+import { openArchiveQuery } from '../../src/reading/pinned.ts';
+import { answer, append, day0, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
+import { importInto } from '../e2e/import-lake.ts';
+import { badFiles, goodFile, goodTicks, readable } from './bad-parquet.ts';
+import { fastScratch } from './damage-lake.ts';
+
+// Files that are no good Parquet, given to import and put in place of published parts: a sentence, and no crash, no
+// hanging, no memory without bound.
+
+const ticksOf = (root: string): string[] => publishedTicks(root).sort();
+
+/** What an import says of a file, and what it leaves. */
+async function imported(bytes: Uint8Array) {
+  const [root, path] = [fastScratch(), join(fastScratch(), 'a.parquet')];
+  writeFileSync(path, bytes);
+  try {
+    const { exit_code, failures, ticks } = await importInto(root, [path]);
+    return { code: exit_code, said: failures.map(({ reason }) => reason).join(), fetched: ticks.fetched, root };
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    return { code: 2, said: error.message, fetched: 0, root };
+  }
+}
+
+describe('an import of a file with', () => {
+  test('no defect takes its ticks', async () => {
+    const { code, root } = await imported(goodFile());
+    expect([code, ticksOf(root)]).toEqual([0, [...goodTicks].sort()]);
+  });
+
+  test.each([...badFiles])('%s says that it cannot be read, and takes nothing', async (name, bytes) => {
+    const { code, said, fetched, root } = await imported(bytes);
+    if (readable.has(name) && code === 0) {
+      expect(ticksOf(root)).toEqual([...readable.get(name)!].sort());
+      return;
+    }
+    expect([2, 4], said).toContain(code);
+    expect(said).toMatch(/a\.parquet: (it cannot be read|its column|it lacks the column)/);
+    expect(said).not.toContain('\n');
+    expect([fetched, ticksOf(root)]).toEqual([0, []]);
+  });
+});
+
+/** Files that nothing is to be taken of. */
+const unreadable = [...badFiles].filter(([name]) => !readable.has(name));
+
+const memoryKbMax = 700_000;
+
+test('a folder full of them is imported by one process, which lives, in little memory, to take the good one', async () => {
+  const [root, files] = [fastScratch(), fastScratch()];
+  const bad = unreadable.map(([, bytes]) => bytes);
+  for (const [i, bytes] of [...bad, goodFile()].entries()) writeFileSync(join(files, `${100 + i}.parquet`), bytes);
+  const program = new URL('./measured-main.ts', import.meta.url).pathname;
+  const args = ['import', files, '--output', root, '--set', 'source.name=box', '--json', '--quiet'];
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...args], {
+    env: { PATH: process.env.PATH },
+    timeout: 120_000,
+    killSignal: 'SIGKILL',
+  });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (data) => (stdout += String(data)));
+  child.stderr.on('data', (data) => (stderr += String(data)));
+  const [code, signal] = await once(child, 'close');
+  expect([code, signal], stderr).toEqual([4, null]);
+  const summary = JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as Summary;
+  expect(summary.failures_count).toBe(bad.length);
+  expect(ticksOf(root)).toEqual([...goodTicks].sort());
+  const kb = Number(/^maxrss (\d+)$/m.exec(stderr)?.[1]);
+  console.log(`${bad.length} bad files in ${Math.round(kb / 1000)} MB`);
+  expect(kb).toBeGreaterThan(0);
+  expect(kb).toBeLessThan(memoryKbMax);
+});
+
+test('each in place of a published part is named by verify, and refused by a publish and by sql', async () => {
+  const root = fastScratch();
+  const archive = opened({ root, parts: 1 });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  await publishNow(archive);
+  append(archive, answer('AAA', [[day0 + 1, 0.5]]));
+  const path = 'ticks/date=2026-06-01/part-00.parquet';
+  for (const [name, bytes] of badFiles) {
+    writeFileSync(join(root, path), bytes);
+    expect((await verify(archive, null)).findings, name).toEqual([{ path, what: 'differs' }]);
+    expect((await publishNow(archive)).refused, name).toEqual([expect.stringContaining(`${path} is damaged`)]);
+    await expect(openArchiveQuery(archive, 'FROM ticks', Math.random), name).rejects.toThrow(DamageError);
+  }
+});
+
+test.each(unreadable)('a part with %s gives no index of its ticks, were its hash that of the manifest', (_, bytes) => {
+  // What it finds is never more than the file says, and it says so at once.
+  const began = process.memoryUsage().rss;
+  try {
+    const { symbols, offsets } = indexTicks(bytes);
+    expect(offsets.length).toBe(symbols.size + 1);
+  } catch (error) {
+    expect(error).toBeInstanceOf(Error);
+    expect(error).not.toBeInstanceOf(TypeError);
+  }
+  expect(process.memoryUsage().rss - began).toBeLessThan(500_000_000);
+});

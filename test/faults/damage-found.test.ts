@@ -1,0 +1,176 @@
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { datasetNames } from '../../src/archive/datasets.ts';
+import { allFiles } from '../../src/archive/manifest.ts';
+import { type Verified, verify } from '../../src/archive/verify.ts';
+import { exitCodes, OddslakeError } from '../../src/core/errors.ts';
+import { bytesOf, damageLake, guarded } from './damage-lake.ts';
+import { type Damage, flipped, kindsOfFile, kindsOfStranger, overwritten, swapped, truncated } from './damages.ts';
+import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
+
+// What no publish has done to an archive is found by verify, whatever it is. LONG=1: ten thousand flipped bits, every
+// length that a file can be cut to, and every bit of manifest.json.
+
+const long = process.env.LONG === '1';
+
+/** What verify says: findings, or that it refuses the archive and why. */
+async function told(archive: Archive): Promise<Verified | OddslakeError> {
+  try {
+    return await verify(archive, null);
+  } catch (error) {
+    if (error instanceof OddslakeError) return error;
+    throw error;
+  }
+}
+
+/** Throws where verify does not name what happened; then undoes it. */
+async function expectFound(archive: Archive, damage: Damage): Promise<void> {
+  try {
+    const said = await told(archive);
+    if (said instanceof OddslakeError) {
+      // A manifest that cannot be read, or is of a format to come, is told in a sentence.
+      if (damage.paths.includes('manifest.json') && said.message.includes('manifest.json')) return;
+      throw new Error(`${damage.told}: ${said.message}`);
+    }
+    const isNamed = (path: string): boolean =>
+      said.findings.some((finding) => finding.path === path || path.startsWith(`${finding.path}/`));
+    if (!damage.paths.every(isNamed)) throw new Error(`${damage.told}: verify says ${JSON.stringify(said.findings)}`);
+  } finally {
+    damage.undo();
+  }
+}
+
+const expectWhole = async (archive: Archive): Promise<void> =>
+  expect(await told(archive)).toMatchObject({ findings: [] });
+
+const anyFile = (archive: Archive, draw: Draw): string => draw.one(guarded(archive.manifest()));
+
+test('the archive has something of every dataset, and is found whole', async () => {
+  const archive = await damageLake();
+  const { datasets } = archive.manifest();
+  for (const name of datasetNames) expect(datasets[name].files.length, name).toBeGreaterThan(0);
+  expect(datasets.ticks.files.length).toBe(4);
+  expect(Math.max(...datasets.ticks.files.map(({ bytes }) => bytes))).toBeGreaterThan(8192);
+  await expectWhole(archive);
+});
+
+describe('verify', { timeout: searchMsMax }, () => {
+  test('finds every single flipped bit', async () => {
+    const archive = await damageLake();
+    const paths = guarded(archive.manifest());
+    const sizes = paths.map((path) => bytesOf(archive, path).length);
+    const total = sizes.reduce((a, b) => a + b);
+    await search({ name: 'flipped bits', least: long ? 10_000 : 1_500, share: 0.1 }, async (seed) => {
+      let byte = drawFrom(seed).below(total);
+      let at = 0;
+      while (byte >= sizes[at]!) byte -= sizes[at++]!;
+      await expectFound(archive, flipped(archive.layout.root, paths[at]!, byte * 8 + (seed & 7)));
+    });
+    await expectWhole(archive);
+  });
+
+  test('finds every length that a file can be cut to', async () => {
+    const archive = await damageLake();
+    const { root } = archive.layout;
+    let cases = 0;
+    for (const path of guarded(archive.manifest())) {
+      const { length } = bytesOf(archive, path);
+      const stride = long ? 1 : Math.max(1, Math.floor(length / 40));
+      for (let to = 0; to < length; to += to < 12 || to > length - 12 ? 1 : stride) {
+        await expectFound(archive, truncated(root, path, to));
+        cases++;
+      }
+    }
+    console.log(`cut files: ${cases}`);
+    await expectWhole(archive);
+  });
+
+  test('finds whatever happens to a file', async () => {
+    const archive = await damageLake();
+    await search({ name: 'damaged files', least: long ? 2_000 : 300, share: 0.1 }, async (seed) => {
+      const draw = drawFrom(seed);
+      const [, make] = draw.one(Object.entries(kindsOfFile));
+      await expectFound(archive, make(archive.layout.root, anyFile(archive, draw), draw));
+    });
+    await expectWhole(archive);
+  });
+
+  test('finds files at each other’s places, and one that holds what another holds', async () => {
+    const archive = await damageLake();
+    const { root } = archive.layout;
+    const files = allFiles(archive.manifest());
+    let cases = 0;
+    for (const [i, a] of files.entries()) {
+      for (const b of files.slice(i + 1)) {
+        if (a.sha256 === b.sha256) continue;
+        await expectFound(archive, swapped(root, a.path, b.path));
+        await expectFound(archive, overwritten(root, a.path, b.path));
+        cases++;
+      }
+    }
+    console.log(`pairs of files: ${cases}`);
+    expect(cases).toBeGreaterThan(100);
+    await expectWhole(archive);
+  });
+
+  test('finds what no publish has put into a dataset’s folder, under any name and however deep', async () => {
+    const archive = await damageLake();
+    const [like] = allFiles(archive.manifest());
+    await search({ name: 'strangers', least: long ? 2_000 : 300, share: 0.1 }, async (seed) => {
+      const draw = drawFrom(seed);
+      const [, make] = draw.one(Object.entries(kindsOfStranger));
+      await expectFound(archive, make(archive.layout.root, draw.one(datasetNames), like!.path, draw));
+    });
+    await expectWhole(archive);
+  });
+
+  test('finds folders that are gone, or no folders any more', async () => {
+    const archive = await damageLake();
+    const { root } = archive.layout;
+    for (const folder of ['ticks', 'symbols', 'ticks/date=2026-06-01', 'coverage/date=2026-06-02']) {
+      const paths = allFiles(archive.manifest()).flatMap(({ path }) => (path.startsWith(`${folder}/`) ? [path] : []));
+      for (const instead of [null, '', 'a file']) {
+        renameSync(join(root, folder), join(root, '.oddslake/aside'));
+        if (instead !== null) writeFileSync(join(root, folder), instead);
+        const undo = (): void => {
+          rmSync(join(root, folder), { force: true });
+          renameSync(join(root, '.oddslake/aside'), join(root, folder));
+        };
+        await expectFound(archive, { told: `${folder} is ${instead}`, paths, undo });
+      }
+    }
+    await expectWhole(archive);
+  });
+
+  test('finds a manifest.json that differs from the last publish’s record in any byte', async () => {
+    const archive = await damageLake();
+    const { root } = archive.layout;
+    const { length } = bytesOf(archive, 'manifest.json');
+    const bits = long ? [0, 1, 2, 3, 4, 5, 6, 7] : [0, 1];
+    for (let byte = 0; byte < length; byte += long ? 1 : 7)
+      for (const bit of bits) await expectFound(archive, flipped(root, 'manifest.json', byte * 8 + bit));
+    // The number of the generation, and all that a flip cannot do.
+    const text = bytesOf(archive, 'manifest.json').toString();
+    for (const changed of [
+      ...[0, 1, 3, 99].map((generation) => text.replace(/"generation": 2,/, `"generation": ${generation},`)),
+      ...[text.trimEnd(), `${text} `, text.replace(' ', ''), text.replace(/"ticks": \{\s*"files": \[/, '$& ')],
+      ...['', '{}', 'null', '[]', '1', JSON.stringify(JSON.parse(text))],
+    ]) {
+      expect(changed).not.toBe(text);
+      writeFileSync(join(root, 'manifest.json'), changed);
+      const undo = (): void => writeFileSync(join(root, 'manifest.json'), text);
+      await expectFound(archive, { told: `manifest.json is ${changed.slice(0, 200)}`, paths: ['manifest.json'], undo });
+    }
+    await expectWhole(archive);
+  });
+});
+
+test('an archive whose manifest is none any more is refused with 6', async () => {
+  const archive = await damageLake();
+  for (const text of ['', '{}', '{"format_version": 2}', 'null']) {
+    writeFileSync(archive.layout.manifest, text);
+    expect(await told(archive)).toMatchObject({ exitCode: exitCodes.damaged });
+  }
+});

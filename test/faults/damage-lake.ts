@@ -1,0 +1,94 @@
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, onTestFinished } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { allFiles, type Manifest } from '../../src/archive/manifest.ts';
+import { rowGroupRows } from '../../src/archive/parquet.ts';
+import { sideOf } from '../../src/core/book.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { appendBooks } from '../../src/state/journal-books.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
+import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
+import { drawFrom } from './seeds.ts';
+
+// A small archive of which every dataset has something: two days in two parts, order books, candles, conflicts.
+
+export const symbols = ['AAA', 'BBB', 'CCC', 'DDD'];
+const dates = [0, 1];
+
+/** Where syncing costs nothing, if the machine has such a place: these tests write some ten thousand files. */
+const fastFolder = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+/** A folder that goes with the test. */
+export function fastScratch(): string {
+  const path = mkdtempSync(join(fastFolder, 'oddslake-damage-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** By the rows of a row group. */
+const made = new Map<number, Promise<string>>();
+
+afterAll(async () => {
+  for (const folder of made.values()) rmSync(await folder, { recursive: true, force: true });
+});
+
+/** A copy of the archive, made once a file of tests. */
+export async function damageLake(root = join(fastScratch(), 'lake'), groupRows = rowGroupRows): Promise<Archive> {
+  const folder = made.get(groupRows) ?? make(groupRows);
+  made.set(groupRows, folder);
+  cpSync(await folder, root, { recursive: true });
+  return opened({ root, parts: 2, groupRows });
+}
+
+async function make(groupRows: number): Promise<string> {
+  const folder = mkdtempSync(join(fastFolder, 'oddslake-damage-'));
+  const archive = opened({ root: folder, parts: 2, groupRows });
+  for (const day of dates) journalDay(archive, day, 0);
+  await publishNow(archive);
+  // The prices that were told before lose, and go to the conflicts.
+  for (const day of dates) journalDay(archive, day, 1);
+  await publishNow(archive, now + 1);
+  archive.close();
+  return folder;
+}
+
+/** Journals something for every file of a day; other prices and one more tick with every `round`. */
+export function journalDay(archive: Archive, day: number, round: number): void {
+  const start = day0 + day * dayMs;
+  const observedAt = now + round;
+  const ticks = symbols.map((symbol, s) => {
+    const draw = drawFrom(1000 * day + s);
+    // Enough random doubles that a part has several pages of a disk.
+    const told = Array.from({ length: 700 }, (_, i) => [start + i * 60_000 + s, draw()] as const);
+    const revised = told.slice(0, 3).map(([t, p]) => [t, p + round] as const);
+    const more = [start + 23 * hourMs + round, 0.5] as const;
+    return answer(symbol, round === 0 ? told : [...revised, more], {
+      observedAt,
+      windows: [{ from: start, to: start + 24 * hourMs - day }],
+    });
+  });
+  append(archive, ...ticks);
+  const markets = symbols.map((symbol) => market(symbol, { question: `${symbol}?`, category: `round ${round}` }));
+  appendMarkets(archive.state, { runId: 'run', observedAt: start + hourMs + round, markets }, []);
+  observeMarkets(archive.state.db, markets, start + hourMs + round, true);
+  const levels = (price: number) => [{ price, quantity: round + 1 }];
+  const snapshots = [0, 1, 2].map((i) => ({
+    t: start + i * hourMs + round,
+    bids: sideOf(levels(0.4), 'highest'),
+    asks: sideOf(levels(0.6), 'lowest'),
+  }));
+  appendBooks(
+    archive.state,
+    symbols.map((symbol) => ({ runId: 'run', symbol, observedAt, snapshots, rejected: [], understood: true })),
+  );
+}
+
+/** The published files and the texts at the root that verify holds to the last publish. */
+export const guarded = (manifest: Manifest): string[] => [
+  ...allFiles(manifest).map(({ path }) => path),
+  ...['manifest.json', 'SHA256SUMS', 'views.sql'],
+];
+
+export const bytesOf = (archive: Archive, path: string): Buffer => readFileSync(join(archive.layout.root, path));

@@ -1,0 +1,161 @@
+import { describe, expect, test } from 'vitest';
+import { job as publishJob } from '../../jobs/publish.ts';
+import type { Context } from '../../src/app/context.ts';
+import type { Archive } from '../../src/archive/archive.ts';
+import type { DatasetName } from '../../src/archive/datasets.ts';
+import { systemDisk } from '../../src/archive/disk.ts';
+import { allFiles } from '../../src/archive/manifest.ts';
+import { verify } from '../../src/archive/verify.ts';
+import { startProgress } from '../../src/cli/progress.ts';
+import { exitCodes } from '../../src/core/errors.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { clockAt, day0, dayMs, now, publishedRows, publishedTicks } from '../archive/scratch.ts';
+import { type Serving, serving } from '../service/serving.ts';
+import { bytesOf, damageLake, journalDay } from './damage-lake.ts';
+import { type Damage, kindsOfFile } from './damages.ts';
+import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
+
+// Whoever needs a damaged file refuses it: a publish, the files of the service, and everything that reads for an answer.
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** A whole job, as a process would run it. */
+async function publishOf(archive: Archive) {
+  const settings = await loadSettings({ env: {}, cwd: '/', output: archive.layout.root, set: [] });
+  const clock = clockAt(now + 10);
+  const context: Context = {
+    ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
+    ...{ strict: false, mayCreate: false, disk: systemDisk, random: Math.random },
+    startDisplay: (label, total, unit) =>
+      startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
+  };
+  return publishJob.run(context, undefined);
+}
+
+const damageOf = (root: string, path: string, draw: Draw): Damage =>
+  draw.one(Object.values(kindsOfFile))(root, path, draw);
+
+/** Datasets whose files a publish reads before it writes them anew. */
+const merged: readonly DatasetName[] = ['ticks', 'coverage', 'conflicts', 'markets', 'orderbooks'];
+
+const journaled = ({ state: { db } }: Archive): Record<string, number> =>
+  Object.fromEntries(
+    ['journal_ticks', 'journal_cover', 'journal_markets', 'journal_books', 'journal_book_cover'].map((table) => [
+      table,
+      db.one<{ n: number }>(`select count(*) as n from ${table}`)!.n,
+    ]),
+  );
+
+const rowsOf = (root: string) => ({
+  ticks: publishedTicks(root),
+  ...Object.fromEntries(
+    (['coverage', 'conflicts', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'symbols'] as const).map((name) => [
+      name,
+      publishedRows(root, name),
+    ]),
+  ),
+});
+
+describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => {
+  test('leaves it as it is, keeps what is journaled for it, ends with 6, and takes it in once the file is back', async () => {
+    const calm = await damageLake();
+    for (const day of [0, 1]) journalDay(calm, day, 2);
+    expect(await publishOf(calm)).toMatchObject({ exit_code: exitCodes.done });
+    const wanted = rowsOf(calm.layout.root);
+    await search({ name: 'refused publishes', least: 40, share: 0.1 }, async (seed) => {
+      const draw = drawFrom(seed);
+      const archive = await damageLake();
+      const { root } = archive.layout;
+      const { path } = draw.one(archive.manifest().datasets[draw.one(merged)].files);
+      const damage = damageOf(root, path, draw);
+      for (const day of [0, 1]) journalDay(archive, day, 2);
+      const refused = await publishOf(archive);
+      expect(refused, damage.told).toMatchObject({
+        exit_code: exitCodes.damaged,
+        error: expect.stringContaining(path),
+      });
+      const left = journaled(archive);
+      expect(
+        Object.values(left).some((n) => n > 0),
+        `${damage.told}: ${JSON.stringify(left)}`,
+      ).toBe(true);
+      // It was not replaced, nor anything taken for what it held.
+      expect(
+        (await verify(archive, null)).findings.map((finding) => finding.path),
+        damage.told,
+      ).toEqual([path]);
+      damage.undo();
+      expect(await publishOf(archive), damage.told).toMatchObject({ exit_code: exitCodes.done });
+      expect(rowsOf(root), damage.told).toEqual(wanted);
+      expect((await verify(archive, null)).findings).toEqual([]);
+      archive.close();
+    });
+  });
+});
+
+const span = `from=${day0}&to=${day0 + 2 * dayMs}&limit=1000`;
+/** What reads published files for an answer, beside the files themselves. */
+const routes = [
+  ...['ticks?symbol=AAA&limit=10000', `ticks?symbol=BBB&${span}`, 'markets', 'orderbook?symbol=AAA'],
+  ...[`historical/ticks?${span}`, `historical/ticks?symbol=CCC&format=csv`, `historical/orderbooks?${span}`],
+  ...[`historical/candles?interval=1h&${span}`, `historical/candles?interval=1d&symbol=AAA&${span}`],
+  ...[`historical/candles?interval=15m&symbol=DDD&${span}`, `historical/markets?limit=1000`],
+  ...[`historical/coverage?dataset=ticks&${span}`, 'historical/ticks?format=parquet&symbol=DDD'],
+].map((path) => `/api/v1/${path}`);
+
+async function answers(service: Serving, paths: readonly string[]): Promise<Map<string, [number, string]>> {
+  const asked = paths.map(async (path): Promise<[string, [number, string]]> => {
+    try {
+      const answer = await service.ask(path);
+      return [path, [answer.status, Buffer.from(await answer.arrayBuffer()).toString('latin1')]];
+    } catch (error) {
+      // An answer that is broken off is none.
+      return [path, [0, String(error)]];
+    }
+  });
+  return new Map(await Promise.all(asked));
+}
+
+const urlOf = (path: string): string => `/api/v1/export/files/${path.replace('date=', '')}`;
+
+describe.each([
+  ['from disk', '0'],
+  ['from memory', '1048576'],
+])('a service that answers %s', (_, bytes) => {
+  test('refuses a damaged file with 503 and sends no wrong byte, neither of it nor made of it', {
+    timeout: searchMsMax,
+  }, async () => {
+    const archive = await damageLake();
+    const { root } = archive.layout;
+    const files = allFiles(archive.manifest());
+    const start = () => serving(archive, { set: [`service.cache_bytes_max=${bytes}`] });
+    const calm = await start();
+    const paths = [...routes, ...files.map(({ path }) => urlOf(path))];
+    const wanted = await answers(calm, paths);
+    for (const [path, [status, body]] of wanted) expect([path, status, body.length > 0]).toEqual([path, 200, true]);
+    for (const { path } of files)
+      expect(wanted.get(urlOf(path))![1], path).toBe(bytesOf(archive, path).toString('latin1'));
+    await calm.stop();
+    const refusals = new Map<string, number>();
+    await search({ name: `damage served, ${bytes} bytes kept`, least: 30, share: 0.1 }, async (seed) => {
+      const draw = drawFrom(seed);
+      const { path } = draw.one(files);
+      // One that has not seen it whole, and one that has.
+      const service = await start();
+      if (draw.chance(0.3)) await answers(service, draw.chance(0.5) ? paths : routes);
+      const damage = damageOf(root, path, draw);
+      const found = await answers(service, paths);
+      for (const [asked, answer] of found) {
+        if (answer[0] === 503) refusals.set(asked, (refusals.get(asked) ?? 0) + 1);
+        else expect(answer, `${damage.told}: ${asked}`).toEqual(wanted.get(asked));
+      }
+      damage.undo();
+      // Nothing is remembered of a damage that is mended.
+      const mended = await answers(service, [urlOf(path)]);
+      expect(mended.get(urlOf(path)), damage.told).toEqual(wanted.get(urlOf(path)));
+      await service.stop();
+    });
+    console.log(`refused ${[...refusals.values()].reduce((a, b) => a + b, 0)} times over ${refusals.size} paths`);
+    expect(refusals.size).toBeGreaterThan(10);
+  });
+});

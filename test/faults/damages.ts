@@ -1,0 +1,130 @@
+import { copyFileSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Draw } from './seeds.ts';
+
+// What may happen to files of an archive, each way with its undoing.
+
+export interface Damage {
+  /** For the message of a failure. */
+  readonly told: string;
+  /** Paths below the root that are not as published; verify has to name one of them. */
+  readonly paths: readonly string[];
+  undo(): void;
+}
+
+/** Puts bytes into the place of a file's own. */
+function replaced(root: string, path: string, told: string, change: (bytes: Buffer) => Uint8Array): Damage {
+  const at = join(root, path);
+  const whole = readFileSync(at);
+  const changed = change(Buffer.from(whole));
+  if (whole.equals(changed)) throw new Error(`${path}: ${told} changed nothing`);
+  writeFileSync(at, changed);
+  return { told: `${path}: ${told}`, paths: [path], undo: () => writeFileSync(at, whole) };
+}
+
+export function flipped(root: string, path: string, bit: number): Damage {
+  return replaced(root, path, `bit ${bit} flipped`, (bytes) => {
+    bytes[bit >> 3]! ^= 1 << (bit & 7);
+    return bytes;
+  });
+}
+
+export const truncated = (root: string, path: string, length: number): Damage =>
+  replaced(root, path, `cut to ${length} bytes`, (bytes) => bytes.subarray(0, length));
+
+const pageBytes = 4096;
+
+/** What happens to one file as a whole, or to a page of it. */
+export const kindsOfFile: Readonly<Record<string, (root: string, path: string, draw: Draw) => Damage>> = {
+  'a flipped bit': (root, path, draw) => flipped(root, path, draw.below(readFileSync(join(root, path)).length * 8)),
+  'a truncated file': (root, path, draw) => truncated(root, path, draw.below(readFileSync(join(root, path)).length)),
+  'an emptied file': (root, path) => truncated(root, path, 0),
+  'a zeroed page': (root, path, draw) =>
+    replaced(root, path, 'a page is zero', (bytes) => {
+      const page = draw.below(Math.ceil(bytes.length / pageBytes));
+      return bytes.fill(0, page * pageBytes, Math.min(bytes.length, (page + 1) * pageBytes));
+    }),
+  'a file of zeros': (root, path) => replaced(root, path, 'all of it is zero', (bytes) => bytes.fill(0)),
+  'a doubled tail': (root, path, draw) =>
+    replaced(root, path, 'its tail is there twice', (bytes) =>
+      Buffer.concat([bytes, bytes.subarray(draw.below(bytes.length))]),
+    ),
+  'a byte too many': (root, path) =>
+    replaced(root, path, 'a byte is added', (bytes) => Buffer.concat([bytes, bytes.subarray(0, 1)])),
+  'a missing file': (root, path) => {
+    const at = join(root, path);
+    const whole = readFileSync(at);
+    rmSync(at);
+    return { told: `${path} is missing`, paths: [path], undo: () => writeFileSync(at, whole) };
+  },
+  'a folder in its place': (root, path) => {
+    const at = join(root, path);
+    const whole = readFileSync(at);
+    rmSync(at);
+    mkdirSync(at);
+    const undo = (): void => {
+      rmSync(at, { recursive: true });
+      writeFileSync(at, whole);
+    };
+    return { told: `${path} is a folder`, paths: [path], undo };
+  },
+  'a link to nowhere in its place': (root, path) => {
+    const at = join(root, path);
+    const whole = readFileSync(at);
+    rmSync(at);
+    symlinkSync('nowhere', at);
+    const undo = (): void => {
+      rmSync(at);
+      writeFileSync(at, whole);
+    };
+    return { told: `${path} is a link to nowhere`, paths: [path], undo };
+  },
+};
+
+/** Two files, each at the other's place. */
+export function swapped(root: string, a: string, b: string): Damage {
+  const aside = join(root, '.oddslake', 'aside');
+  const swap = (): void => {
+    renameSync(join(root, a), aside);
+    renameSync(join(root, b), join(root, a));
+    renameSync(aside, join(root, b));
+  };
+  swap();
+  return { told: `${a} and ${b} are swapped`, paths: [a, b], undo: swap };
+}
+
+/** A file at the place of another one: as it was some generations ago, or of another day. */
+export const overwritten = (root: string, path: string, by: string): Damage =>
+  replaced(root, path, `holds what ${by} holds`, () => readFileSync(join(root, by)));
+
+/** Names that a file too many may have, in or below the folder of a dataset. */
+const strangers = [
+  ...['part-07.parquet', 'x', '.hidden', 'notes.txt', 'part-00.parquet.tmp', 'part-00.parquet~', 'README'],
+  ...['deep/er/part-00.parquet', 'date=2026-06-01/part-07.parquet', 'date=2026-06-01/x.txt', 'date=2026-06-01/.x'],
+  ...['date=2026-06-01/deep/part-00.parquet', 'date=1999-01-01/part-00.parquet', 'date=1999-01-01/x'],
+];
+
+/** Something in a dataset's folder that no publish has put there. */
+export const kindsOfStranger: Readonly<
+  Record<string, (root: string, dataset: string, like: string, draw: Draw) => Damage>
+> = {
+  'a file too many': (root, dataset, like, draw) =>
+    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) =>
+      draw.chance(0.5) ? copyFileSync(join(root, like), at) : writeFileSync(at, 'x'),
+    ),
+  'a link too many': (root, dataset, like, draw) =>
+    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync(join(root, like), at)),
+  'a link to nowhere': (root, dataset, _like, draw) =>
+    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync('nowhere', at)),
+  'a link to itself': (root, dataset, _like, draw) =>
+    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync(at, at)),
+  'a link to the folder above': (root, dataset, _like, draw) =>
+    stranger(root, `${dataset}/${draw.one(strangers)}`, (at) => symlinkSync(join(root, dataset), at)),
+};
+
+function stranger(root: string, path: string, make: (at: string) => void): Damage {
+  const at = join(root, path);
+  const created = mkdirSync(dirname(at), { recursive: true });
+  make(at);
+  return { told: `${path} is too many`, paths: [path], undo: () => rmSync(created ?? at, { recursive: true }) };
+}

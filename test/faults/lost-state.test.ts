@@ -1,0 +1,155 @@
+import { cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { verify } from '../../src/archive/verify.ts';
+import type { Covered } from '../../src/core/coverage.ts';
+import { DamageError } from '../../src/core/errors.ts';
+import { union } from '../../src/core/window.ts';
+import { allSegments } from '../../src/state/coverage.ts';
+import { hashes, opened, publishedRows, publishedTicks, publishNow } from '../archive/scratch.ts';
+import { fastScratch, journalDay } from './damage-lake.ts';
+import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
+
+// .oddslake, or one of its files, is gone after a process was killed at some moment: the next command goes on from what
+// is published, or says what has to be done.
+
+/** What may be gone, of the files that a killed process leaves. */
+const losses: Readonly<Record<string, readonly string[]>> = {
+  'all of it': ['.'],
+  'the state': ['state.sqlite', 'state.sqlite-wal', 'state.sqlite-shm'],
+  'the state but not its log': ['state.sqlite'],
+  'the log of the state': ['state.sqlite-wal'],
+  'the log and its index': ['state.sqlite-wal', 'state.sqlite-shm'],
+  'the index of the log': ['state.sqlite-shm'],
+  'the lock': ['lock.sqlite'],
+  'what is staged': ['staging'],
+};
+
+const days = [0, 1];
+const roundsMax = 3;
+
+/** Some polls and publishes, the last of which may be cut off; what it leaves is as if the process had been killed there. */
+async function lived(root: string, draw: Draw): Promise<Archive> {
+  const archive = opened({ root, parts: 2 });
+  const steps = 1 + draw.below(roundsMax);
+  for (let round = 0; round < steps; round++) {
+    for (const day of days) if (draw.chance(0.8)) journalDay(archive, day, round);
+    const fate = round < steps - 1 ? 'published' : draw.one(['published', 'cut off', 'journaled']);
+    if (fate === 'published') await publishNow(archive);
+    if (fate === 'cut off') await cutOff(archive, draw.below(40));
+    if (draw.chance(0.3)) archive.state.db.script('pragma wal_checkpoint(truncate)');
+  }
+  return archive;
+}
+
+/** A publish whose process dies as it renames. */
+async function cutOff(archive: Archive, after: number): Promise<void> {
+  let left = after;
+  const rename = (from: string, to: string): void => {
+    if (left-- === 0) throw new Error('cut');
+    archive.disk.rename(from, to);
+  };
+  await publishNow({ ...archive, disk: { ...archive.disk, rename } }).catch((error: Error) => {
+    if (error.message !== 'cut') throw error;
+  });
+}
+
+/** Everything that was ever told, told again, as an upstream would. */
+async function toldAgain(archive: Archive): Promise<void> {
+  for (let round = 0; round < roundsMax; round++) for (const day of days) journalDay(archive, day, round);
+  await publishNow(archive);
+}
+
+const segments = (archive: Archive): Record<string, unknown> =>
+  Object.fromEntries(
+    [...allSegments(archive.state.db)].map(([symbol, list]: [string, Covered[]]) => [symbol, union(list)]),
+  );
+
+test('what is published stands, and what was not comes with the next answers', { timeout: searchMsMax }, async () => {
+  const calm = opened({ root: join(fastScratch(), 'calm'), parts: 2 });
+  await toldAgain(calm);
+  const wanted = publishedTicks(calm.layout.root);
+  const seen = new Map<string, number>();
+  await search({ name: 'lost states', least: 80, share: 0.1 }, async (seed) => {
+    const draw = drawFrom(seed);
+    const folder = fastScratch();
+    const [before, root] = [join(folder, 'before'), join(folder, 'after')];
+    const killed = await lived(before, draw);
+    const isCut = killed.state.db.one('select 1 from intents') !== undefined;
+    cpSync(before, root, { recursive: true });
+    const published = existsSync(join(root, 'manifest.json'));
+    const [loss, names] = draw.one(Object.entries(losses));
+    for (const name of names) rmSync(join(root, '.oddslake', name), { recursive: true, force: true });
+    const told = `${loss} is gone, ${published ? 'published' : 'nothing published'}${isCut ? ', cut off' : ''}`;
+    const note = (outcome: string): unknown =>
+      seen.set(`${told}: ${outcome}`, (seen.get(`${told}: ${outcome}`) ?? 0) + 1);
+
+    if (isCut && !published && !existsSync(join(root, '.oddslake/state.sqlite'))) {
+      // Of a first publish that was cut off there may be files, but nothing that names them.
+      const isEmpty = readdirSync(root).every((name) => name === '.oddslake');
+      if (!isEmpty) expect(() => opened({ root, parts: 2 }), told).toThrow(/holds other files .* and is no archive/);
+      note(isEmpty ? 'begins anew' : 'is none yet, and said so');
+      killed.close();
+      return;
+    }
+    let archive = opened({ root, parts: 2 });
+    const files = hashes(root, 'ticks/**/*.parquet');
+    let findings: readonly { path: string }[];
+    try {
+      await publishNow(archive);
+      ({ findings } = await verify(archive, null));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      // The state is older than the tree: it is said what to do, and that helps.
+      expect(error.message, told).toMatch(/manifest\.json is not the one that the last publish wrote.*remove/);
+      expect(
+        (await verify(archive, null)).findings.map(({ path }) => path),
+        told,
+      ).toContain('manifest.json');
+      archive.close();
+      rmSync(join(root, '.oddslake'), { recursive: true });
+      archive = opened({ root, parts: 2 });
+      note('was to be removed');
+      await publishNow(archive);
+      ({ findings } = await verify(archive, null));
+    }
+    if (findings.length > 0) {
+      // Files of a publish that nobody can finish any more: named, every one of them, and left as they are.
+      expect(isCut, `${told}: ${JSON.stringify(findings)}`).toBe(true);
+      if (loss !== 'what is staged') expect(hashes(root, 'ticks/**/*.parquet'), told).toEqual(files);
+      note('torn, and said so');
+    } else {
+      // Nothing is covered that is not published, nor the other way round.
+      const covered = Object.groupBy(
+        publishedRows(root, 'coverage').filter(([dataset]) => dataset === 'ticks'),
+        ([, symbol]) => symbol as string,
+      );
+      const windows = Object.entries(covered).map(([symbol, rows]) => [
+        symbol,
+        union(rows!.map(([, , from, to]) => ({ from: from as number, to: to as number }))),
+      ]);
+      expect(segments(archive), told).toEqual(Object.fromEntries(windows));
+      await toldAgain(archive);
+      expect(publishedTicks(root), told).toEqual(wanted);
+      expect((await verify(archive, null)).findings, told).toEqual([]);
+      note('went on');
+    }
+    archive.close();
+    killed.close();
+    rmSync(folder, { recursive: true });
+  });
+  console.log(
+    [...seen]
+      .sort()
+      .map(([outcome, n]) => `${n} × ${outcome}`)
+      .join('\n'),
+  );
+  expect([...seen.keys()].filter((outcome) => outcome.endsWith('went on')).length).toBeGreaterThan(8);
+});
+
+test('losses are of files that are there', () => {
+  const root = fastScratch();
+  opened({ root, parts: 2 });
+  expect(readdirSync(join(root, '.oddslake'))).toEqual(expect.arrayContaining(['state.sqlite', 'state.sqlite-wal']));
+});
