@@ -4,6 +4,7 @@ import type { RawPage } from '../core/raw-page.ts';
 import { type Learned, nothingLearned } from '../ingest/learned.ts';
 import { decodeRawTicks, learnAgain, readAgain, readBookAgain } from '../ingest/replay.ts';
 import { replayMarkets } from '../ingest/replay-markets.ts';
+import { notePolledFrom } from '../state/symbols.ts';
 import { UnreadableAnswer } from '../upstream/json-answer.ts';
 import { wholeOf } from './import-bytes.ts';
 import { type CheckRules, told } from './import-check.ts';
@@ -42,6 +43,8 @@ export function openReplay(context: ReplayContext): Replay {
   const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
   const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, answerBytesLeast) + pieceBytesMore;
   const learned = new Map<string, Learned>();
+  /** From when on polls asked for each symbol. */
+  const polledFrom = new Map<string, number>();
   /** Answers of one poll of the market lists. */
   let lists: RawPage[] = [];
   let listsPath = '';
@@ -83,12 +86,22 @@ export function openReplay(context: ReplayContext): Replay {
       const raw = decodeRawTicks(page);
       const record = raw === undefined ? undefined : readAgain(learnedOf(page.run), raw, futureSkewMs);
       if (record === undefined) return;
+      const { symbol, asked: window, origin } = record;
+      if (origin === 'poll') polledFrom.set(symbol, Math.min(window.from, polledFrom.get(symbol) ?? window.from));
       run.pages++;
       await writer.answer(record);
     } catch (error) {
       if (!(error instanceof UnreadableAnswer)) throw error;
       onSetAside('answer', cannotBe(error.message), path);
     }
+  }
+
+  /** From where the run meant to have it: what of that no answer claims is a hole, and the next poll asks for it. */
+  function notePolled(): void {
+    const { db } = run.archive.state;
+    db.transaction(() => {
+      for (const [symbol, from] of polledFrom) notePolledFrom(db, symbol, from);
+    });
   }
 
   function learnedOf(runId: string): Learned {
@@ -129,7 +142,10 @@ export function openReplay(context: ReplayContext): Replay {
       if (damaged > 0 && answers === 0) throw new UnreadableFile('it holds no answers of the service');
       if (damaged > 0) throw new UnreadableFile(`${damaged} of its bytes are damaged; the rest of it was taken in`);
     },
-    finish: pollAgain,
+    async finish() {
+      await pollAgain();
+      notePolled();
+    },
   };
 }
 

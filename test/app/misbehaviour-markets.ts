@@ -165,7 +165,8 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   },
   {
     does: '10 MB of markets',
-    happens: 'Taken; those that were resolved long ago are not polled.',
+    happens: 'Taken; those that were resolved long ago are not polled. What only they have is a new field.',
+    warns: /changed their shape \(markets\)/,
     markets: (honest) => {
       const markets = [...honest.markets, ...resolved(5000)];
       return { ...honest, markets, count: markets.length, total: markets.length };

@@ -66,7 +66,8 @@ test('what a faulty decoder refused is taken from what was kept, once it is mend
   const symbols = new Set(coverageOf(hit.output).map(({ symbol }) => symbol));
   const short = [...symbols].filter((symbol) => spans(hit.output, symbol) !== spans(spared.output, symbol));
   expect([symbols.size > 3, short.length]).toEqual([true, 1]);
-  for (const nights of [hit, spared]) expect(await nights.night(firstNight + dayMs)).toMatchObject({ exit_code: 0 });
+  for (const nights of [hit, spared])
+    expect(await nights.night(firstNight + dayMs, briefly)).toMatchObject({ exit_code: 0 });
   expect(hashes(hit.output, 'ticks')).toEqual(hashes(spared.output, 'ticks'));
   const [start] = JSON.parse(spans(hit.output, short[0]!)) as [[number, number]];
   for (const symbol of symbols) {
