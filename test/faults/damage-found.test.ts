@@ -62,7 +62,7 @@ describe('verify', { timeout: searchMsMax }, () => {
     const paths = guarded(archive.manifest());
     const sizes = paths.map((path) => bytesOf(archive, path).length);
     const total = sizes.reduce((a, b) => a + b);
-    await search({ name: 'flipped bits', least: long ? 10_000 : 1_500, share: 0.1 }, async (seed) => {
+    await search({ name: 'flipped bits', least: long ? 10_000 : 1_500, share: 0.05 }, async (seed) => {
       let byte = drawFrom(seed).below(total);
       let at = 0;
       while (byte >= sizes[at]!) byte -= sizes[at++]!;
@@ -89,7 +89,7 @@ describe('verify', { timeout: searchMsMax }, () => {
 
   test('finds whatever happens to a file', async () => {
     const archive = await damageLake();
-    await search({ name: 'damaged files', least: long ? 2_000 : 300, share: 0.1 }, async (seed) => {
+    await search({ name: 'damaged files', least: long ? 2_000 : 300, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
       const [, make] = draw.one(Object.entries(kindsOfFile));
       await expectFound(archive, make(archive.layout.root, anyFile(archive, draw), draw));
@@ -118,7 +118,7 @@ describe('verify', { timeout: searchMsMax }, () => {
   test('finds what no publish has put into a dataset’s folder, under any name and however deep', async () => {
     const archive = await damageLake();
     const [like] = allFiles(archive.manifest());
-    await search({ name: 'strangers', least: long ? 2_000 : 300, share: 0.1 }, async (seed) => {
+    await search({ name: 'strangers', least: long ? 2_000 : 300, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
       const [, make] = draw.one(Object.entries(kindsOfStranger));
       await expectFound(archive, make(archive.layout.root, draw.one(datasetNames), like!.path, draw));

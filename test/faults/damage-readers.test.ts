@@ -62,7 +62,7 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
     for (const day of [0, 1]) journalDay(calm, day, 2);
     expect(await publishOf(calm)).toMatchObject({ exit_code: exitCodes.done });
     const wanted = rowsOf(calm.layout.root);
-    await search({ name: 'refused publishes', least: 40, share: 0.1 }, async (seed) => {
+    await search({ name: 'refused publishes', least: 40, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
       const archive = await damageLake();
       const { root } = archive.layout;
@@ -137,7 +137,7 @@ describe.each([
       expect(wanted.get(urlOf(path))![1], path).toBe(bytesOf(archive, path).toString('latin1'));
     await calm.stop();
     const refusals = new Map<string, number>();
-    await search({ name: `damage served, ${bytes} bytes kept`, least: 30, share: 0.1 }, async (seed) => {
+    await search({ name: `damage served, ${bytes} bytes kept`, least: 30, share: 0.05 }, async (seed) => {
       const draw = drawFrom(seed);
       const { path } = draw.one(files);
       // One that has not seen it whole, and one that has.

@@ -71,7 +71,7 @@ test('what is published stands, and what was not comes with the next answers', {
   await toldAgain(calm);
   const wanted = publishedTicks(calm.layout.root);
   const seen = new Map<string, number>();
-  await search({ name: 'lost states', least: 80, share: 0.1 }, async (seed) => {
+  await search({ name: 'lost states', least: 80, share: 0.05 }, async (seed) => {
     const draw = drawFrom(seed);
     const folder = fastScratch();
     const [before, root] = [join(folder, 'before'), join(folder, 'after')];

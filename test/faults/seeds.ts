@@ -37,7 +37,7 @@ export interface Search {
   readonly name: string;
   /** Seeds tried at least. */
   readonly least: number;
-  /** Share of MINUTES that this search may take. */
+  /** Share of MINUTES that this search may take; of all searches together about 2, as two files are run at a time. */
   readonly share: number;
 }
 
