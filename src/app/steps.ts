@@ -9,13 +9,20 @@ import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { nothingLearned } from '../ingest/learned.ts';
 import { type MarketsPoll, pollMarkets } from '../ingest/markets.ts';
-import { planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../ingest/plan.ts';
+import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
 import { appendMarkets } from '../state/journal.ts';
 import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
-import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../state/symbols.ts';
+import {
+  allSymbols,
+  ensureSymbols,
+  noteOutcomes,
+  notePolledFrom,
+  observeMarkets,
+  oneSymbol,
+} from '../state/symbols.ts';
 import type { Context } from './context.ts';
 import { noteAnswered, noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
@@ -93,6 +100,8 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
     const untold = lost.filter(({ toldAt }) => toldAt === null);
     const plan = withWholeLost(planPoll(facts, [...coverage, ...told], end, rules), untold);
     if (plan.windows.length > 0) plans.push(plan);
+    // Its first poll had every answer, and died before it could note so.
+    else if (plan.first) notePolledFrom(db, facts.symbol, firstFrom(facts, end, rules));
   }
   await collectPlans(run, plans, 'poll');
   const givenUp = allSymbols(db).filter((facts) => facts.retiredAt !== null && facts.inactiveSince === null);

@@ -17,13 +17,17 @@ export interface PollRules extends LingerRules {
   readonly lookbackMs: number;
 }
 
+/** From when on the first poll of a symbol asks, if it reaches up to `end`; epoch ms. */
+export const firstFrom = ({ opensAt }: SymbolFacts, end: number, { lookbackMs }: PollRules): number =>
+  Math.max(end - lookbackMs, opensAt ?? Number.NEGATIVE_INFINITY);
+
 /**
  * Plans a poll up to `end`: each symbol from its cursor on, with the overlap, and young holes before it. A window spans
  * as many days as it takes. What is covered up to `end` is not asked again, so a poll of a past day can be repeated.
  */
 export function planPoll(facts: SymbolFacts, coverage: readonly Window[], end: number, rules: PollRules): SymbolPlan {
-  const { symbol, opensAt, polledFrom } = facts;
-  const anchor = polledFrom ?? Math.max(end - rules.lookbackMs, opensAt ?? Number.NEGATIVE_INFINITY);
+  const { symbol, polledFrom } = facts;
+  const anchor = polledFrom ?? firstFrom(facts, end, rules);
   const lacking = subtract([{ from: anchor, to: end }], coverage);
   const last = lacking.at(-1);
   if (last === undefined) return { symbol, windows: [], first: polledFrom === null };

@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as publishJob } from '../../jobs/publish.ts';
@@ -10,14 +10,16 @@ import { exitCodeOfError, sentence } from '../../src/app/summary.ts';
 import { type Archive, openArchive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk.ts';
 import { requireWritable } from '../../src/archive/export-file.ts';
+import { allFiles } from '../../src/archive/manifest.ts';
 import { publish } from '../../src/archive/publish.ts';
+import { repair } from '../../src/archive/repair.ts';
 import { takeSnapshot } from '../../src/archive/snapshot.ts';
 import { sideOf } from '../../src/core/book.ts';
-import type { CandleInterval } from '../../src/core/candles.ts';
 import { writeExport } from '../../src/reading/export.ts';
 import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
+import { rowGroupsOf } from '../../src/state/row-groups.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { turnedBack } from '../archive/older.ts';
 import { answer, append, day0, hourMs, market, now, publishNow } from '../archive/scratch.ts';
@@ -37,6 +39,8 @@ export interface Flow {
   /** Makes what is there before; the folder is there and empty. */
   prepare(place: string): Promise<void>;
   run(parts: Parts): Promise<Ended>;
+  /** Part of it may fail without ending it: a disk that fails then ends it in a sentence or not at all. */
+  readonly mayGoOn?: true;
   /** What is done after a fault, as the next command; the same again where it is not given. */
   again?(parts: Parts): Promise<Ended>;
 }
@@ -45,7 +49,11 @@ const symbols = ['AAA', 'Ünï 🚀'];
 const ticksOf = (symbol: string, from: number, p: number) =>
   Array.from({ length: 10 }, (_, i) => [from + i * 2 * hourMs + symbol.length, (p + i) / 100] as const);
 
-async function inArchive(place: string, work: (archive: Archive) => void | Promise<void>): Promise<void> {
+async function inArchive(
+  place: string,
+  work: (archive: Archive) => void | Promise<void>,
+  groupRows?: number,
+): Promise<void> {
   const root = archiveOf(place);
   const given = {
     root,
@@ -54,6 +62,7 @@ async function inArchive(place: string, work: (archive: Archive) => void | Promi
     parts: 2,
     writer: 'oddslake test',
     settleMs: hourMs,
+    ...(groupRows === undefined ? {} : { groupRows }),
   };
   const archive = openArchive(given, systemDisk);
   try {
@@ -64,11 +73,15 @@ async function inArchive(place: string, work: (archive: Archive) => void | Promi
 }
 
 /** One published generation. */
-const published = (place: string, candles: readonly CandleInterval[] = ['1h']): Promise<void> =>
-  inArchive(place, async (archive) => {
-    append(archive, ...symbols.map((symbol) => answer(symbol, ticksOf(symbol, day0, 10), { runId: 'first' })));
-    await publishNow(archive, now, 'first', { candles });
-  });
+const published = (place: string, groupRows?: number): Promise<void> =>
+  inArchive(
+    place,
+    async (archive) => {
+      append(archive, ...symbols.map((symbol) => answer(symbol, ticksOf(symbol, day0, 10), { runId: 'first' })));
+      await publishNow(archive, now, 'first', { candles: ['1h'] });
+    },
+    groupRows,
+  );
 
 /** And a journal of everything there is, which changes its day and adds one. */
 async function journaled(place: string): Promise<void> {
@@ -90,16 +103,54 @@ async function journaled(place: string): Promise<void> {
   });
 }
 
+/** One row group of several of a part of ticks, a file of candles, and a text at the root. */
+async function damagedForGood(place: string): Promise<void> {
+  await published(place, 4);
+  await inArchive(place, ({ layout: { root }, manifest, state }) => {
+    const [ticks] = manifest().datasets.ticks.files;
+    const { groups } = rowGroupsOf(state.db, ticks!.path, ticks!.sha256)!;
+    flip(join(root, ticks!.path), groups[1]!.start + 1);
+    flip(join(root, 'SHA256SUMS'), 3);
+    rmSync(join(root, manifest().datasets.candles_1h.files[0]!.path));
+  });
+}
+
+/** The footers of every file, and the manifest. */
+async function damaged(place: string): Promise<void> {
+  await published(place);
+  await inArchive(place, ({ layout: { root }, manifest }) => {
+    for (const { path, bytes } of allFiles(manifest())) flip(join(root, path), bytes - 9);
+    flip(join(root, 'manifest.json'), 300);
+  });
+}
+
+const repairing = (parts: Parts): Promise<Ended> =>
+  over(
+    parts,
+    (archive, context) =>
+      repair(archive, {
+        ...{ clock: context.clock, waitMs: 0, signal: context.signal },
+        ...{ named: namedSymbols(context), rules: lingerRules(context) },
+      }),
+    true,
+  );
+
+function flip(path: string, at: number): void {
+  const bytes = readFileSync(path);
+  bytes[at]! ^= 4;
+  writeFileSync(path, bytes);
+}
+
 const openWire = sandboxWire(
   { markets: 1, ticksPerDay: 8, lifeDaysMax: 5, epochMs: now - 40 * 24 * hourMs, nowMs: now },
   now,
 );
 
-/** A poll of everything as far as the journal; with `publishes` the whole of it. */
+/** A poll of everything as far as the journal; with `publishes` the whole of it. `keeps`: its answers too. */
 const poll =
-  (publishes: boolean) =>
+  (publishes: boolean, keeps = false) =>
   async (parts: Parts): Promise<Ended> => {
-    const context = await contextIn({ ...parts, openWire });
+    const context = await contextIn({ ...parts, openWire, keepDays: keeps ? 7 : 0 });
     const { exit_code: exitCode, error } = await runJob(context, 'nightly', { upstream: true }, async (run) => {
       await marketsStep(run);
       await ticksStep(run, now, []);
@@ -115,10 +166,14 @@ const publishing = async (parts: Parts): Promise<Ended> => {
 };
 
 /** A command over an open archive, which ends as the launcher ends it. */
-async function over(parts: Parts, work: (archive: Archive, context: Context) => Promise<unknown>): Promise<Ended> {
+async function over(
+  parts: Parts,
+  work: (archive: Archive, context: Context) => Promise<unknown>,
+  mends = false,
+): Promise<Ended> {
   try {
     const context = await contextIn(parts);
-    const archive = openConfiguredArchive(context, false);
+    const archive = openConfiguredArchive(context, false, mends);
     try {
       await work(archive, context);
     } finally {
@@ -135,9 +190,16 @@ const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
 /** Every flow that changes an archive or makes something of it: a new one stands here, and is swept. */
 export const flows: readonly Flow[] = [
   { name: 'first poll', prepare: async () => {}, run: poll(false), again: poll(true) },
-  { name: 'poll', prepare: published, run: poll(false), again: poll(true) },
+  { name: 'poll', prepare: (place) => published(place), run: poll(false), again: poll(true) },
+  {
+    name: 'poll that keeps its answers',
+    prepare: (place) => published(place),
+    mayGoOn: true,
+    run: poll(false, true),
+    again: poll(true, true),
+  },
   { name: 'publish', prepare: journaled, run: publishing },
-  { name: 'candles', prepare: published, run: (parts) => publishing({ ...parts, candles: '1h,1d' }) },
+  { name: 'candles', prepare: (place) => published(place), run: (parts) => publishing({ ...parts, candles: '1h,1d' }) },
   {
     name: 'export',
     async prepare(place) {
@@ -154,7 +216,7 @@ export const flows: readonly Flow[] = [
   },
   {
     name: 'folder of exports',
-    prepare: published,
+    prepare: (place) => published(place),
     run: (parts) => over(parts, async (archive) => placeOf(archive, () => 0.5)),
   },
   {
@@ -183,6 +245,8 @@ export const flows: readonly Flow[] = [
     },
     run: publishing,
   },
+  { name: 'repair', prepare: damaged, run: repairing },
+  { name: 'repair of what is lost', prepare: damagedForGood, run: repairing },
   {
     name: 'upgrade',
     async prepare(place) {

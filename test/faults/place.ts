@@ -114,6 +114,8 @@ export interface Parts {
   readonly turn: number;
   /** `archive.candles`. */
   readonly candles?: string;
+  /** Days for which answers are kept; none where it is not given. */
+  readonly keepDays?: number;
 }
 
 /** What a command sees that runs in this place. */
@@ -125,10 +127,15 @@ export async function contextIn({
   openWire,
   turn,
   candles,
+  keepDays = 0,
 }: Parts): Promise<Context> {
   const settings = await settingsWith(candles ?? '1h');
   return {
-    settings: { ...settings, archive: { ...settings.archive, output: archiveOf(place) } },
+    settings: {
+      ...settings,
+      archive: { ...settings.archive, output: archiveOf(place) },
+      raw: { ...settings.raw, keepDays },
+    },
     ...{ clock: standingClock(nowMs), log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
     ...{ strict: false, mayCreate: true, disk, openDatabase, openWire, random: () => (turn % 1000) / 1000 },
     startDisplay: async () => ({ update: () => {}, stop: () => {} }),

@@ -29,7 +29,7 @@ export async function stumble(story: Story, draw: Draw): Promise<void> {
     const left = await runInto(story, place, planned, power, turn);
     const { kept, struck, isDead } = left;
     told.push(`${planned.kind} at ${planned.at} (${struck ?? 'none'})`);
-    expectSaid(left, planned.kind, told.join(', '));
+    expectSaid(story, left, planned.kind, told.join(', '));
     if (isDead && draw.chance(0.7)) {
       const loss = draw.one(['vanished', 'names', 'some'] as const);
       told.push(`power cut: ${loss}`);

@@ -59,7 +59,7 @@ async function strike(story: Story, at: number, kind: FaultKind, seen: Set<strin
         story.ground.drop(after);
       }
     }
-    expectSaid(left, kind, label);
+    expectSaid(story, left, kind, label);
     await lookAfter(story, seen, power, kept, label);
     return true;
   } finally {
