@@ -55,7 +55,8 @@ test('a disk that fills up ends a run with 1; with space again the next one comp
     const ended = await job('nightly', box.url, output, '--date', fixedDay);
     if (ended.code !== 0) expectSentence(ended, 1, /disk is full.*Free some space/);
     expect(addsUp(ended.summary)).toBe(true);
-    if (ended.summary.ticks.accepted > 0) collected++;
+    // What one journaled that could not write down how it ended, the next one has as recovered.
+    if (ended.summary.ticks.accepted + ended.summary.recovered > 0) collected++;
     rmSync(join(disk.at, 'ballast'));
     if (ended.code === 0) break;
   }
