@@ -124,7 +124,7 @@ const tooMany = (archive: Archive, files: readonly PublishedFile[]): Finding[] =
   strangers(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
 
 /** The texts at the root that readers check files against, or run. */
-function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
+export function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
   // They are the last that a publish puts into place: until it is through they speak of the generation before.
   if (archive.state.generation() === 0 || openIntent(archive.state.db) !== undefined) return [];
   // What manifest.json says of itself proves nothing: the state knows its hash.

@@ -51,6 +51,7 @@ async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
         process.stdout.write(
           `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
         );
+        if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
       }
       shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
     } finally {
