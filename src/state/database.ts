@@ -118,7 +118,7 @@ function explain<T>(path: string, work: () => T): T {
     if (corruptCodes.has(code)) {
       throw new OddslakeError(
         exitCodes.damaged,
-        `The state database ${path} is damaged: ${(error as Error).message}.`,
+        `The state database ${path} is damaged: ${(error as Error).message}. Move it away, and the next run makes a new one of what is published; what was journaled only is gone with it.`,
         {
           cause: error,
         },
