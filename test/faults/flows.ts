@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as publishJob } from '../../jobs/publish.ts';
@@ -11,6 +11,7 @@ import { type Archive, openArchive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk.ts';
 import { requireWritable } from '../../src/archive/export-file.ts';
 import { publish } from '../../src/archive/publish.ts';
+import { repair } from '../../src/archive/repair.ts';
 import { takeSnapshot } from '../../src/archive/snapshot.ts';
 import { sideOf } from '../../src/core/book.ts';
 import type { CandleInterval } from '../../src/core/candles.ts';
@@ -115,10 +116,14 @@ const publishing = async (parts: Parts): Promise<Ended> => {
 };
 
 /** A command over an open archive, which ends as the launcher ends it. */
-async function over(parts: Parts, work: (archive: Archive, context: Context) => Promise<unknown>): Promise<Ended> {
+async function over(
+  parts: Parts,
+  work: (archive: Archive, context: Context) => Promise<unknown>,
+  mends = false,
+): Promise<Ended> {
   try {
     const context = await contextIn(parts);
-    const archive = openConfiguredArchive(context, false);
+    const archive = openConfiguredArchive(context, false, mends);
     try {
       await work(archive, context);
     } finally {
@@ -128,6 +133,30 @@ async function over(parts: Parts, work: (archive: Archive, context: Context) => 
   } catch (error) {
     return { exitCode: exitCodeOfError(error, false), error: sentence(error) };
   }
+}
+
+/** Damage of every kind that leaves each path that a glob finds: what goes with a part is gone before. */
+async function damaged(place: string): Promise<void> {
+  await journaled(place);
+  await inArchive(place, async (archive) => {
+    await publishNow(archive, now, 'second', { candles: ['1h'] });
+  });
+  const root = archiveOf(place);
+  const [lost, put] = globSync('ticks/**/*.parquet', { cwd: root }).sort();
+  flip(join(root, put!), statSync(join(root, put!)).size - 20);
+  rmSync(join(root, lost!));
+  for (const interval of ['candles_1h', 'candles_1d'])
+    rmSync(join(root, lost!.replace('ticks', interval)), { force: true });
+  rmSync(join(root, globSync('coverage/**/*.parquet', { cwd: root })[0]!));
+  flip(join(root, 'symbols/part-00.parquet'), 40);
+  flip(join(root, 'manifest.json'), 40);
+  rmSync(join(root, 'README.md'));
+}
+
+function flip(path: string, at: number): void {
+  const bytes = readFileSync(path);
+  bytes[at]! ^= 4;
+  writeFileSync(path, bytes);
 }
 
 const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
@@ -174,6 +203,19 @@ export const flows: readonly Flow[] = [
         if (isThere) parts.disk.syncFolder(join(parts.place, 'beside'));
         else await takeSnapshot(archive, snapshotOf(parts.place), { id: 'y' });
       }),
+  },
+  {
+    name: 'repair',
+    prepare: damaged,
+    run: (parts) =>
+      over(
+        parts,
+        (archive, context) => {
+          const by = { named: namedSymbols(context), rules: lingerRules(context) };
+          return repair(archive, { ...by, clock: context.clock, waitMs: 0 });
+        },
+        true,
+      ),
   },
   {
     name: 'rebuild',
