@@ -146,7 +146,7 @@ function counted(run: Run, client: Upstream | undefined): Counted {
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     books: run.books,
     ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
-    schema_drift: run.drifts,
+    ...{ schema_drift: run.drifts, asksOther: run.asksOther },
     files: [...run.files.values()],
   };
 }

@@ -113,6 +113,8 @@ export interface RunFacts
   readonly strict: boolean;
   /** Whether the upstream answered anything in this run. */
   readonly reached: boolean;
+  /** Whether it asked another service in the upstream's place; not where it is not given. */
+  readonly asksOther?: boolean;
   /** What ended the run early, if anything did. */
   readonly thrown: unknown;
 }
@@ -132,7 +134,7 @@ export function summarize(facts: RunFacts): Summary {
     run_id: facts.run_id,
     outcome: outcomes[exitCode],
     exit_code: exitCode,
-    error: facts.thrown === undefined ? null : sentence(facts.thrown),
+    error: facts.thrown === undefined ? null : sentence(facts.thrown, facts.asksOther),
     started_at: facts.started_at,
     finished_at: facts.finished_at,
     requests: facts.requests,
@@ -171,14 +173,15 @@ export function exitCodeOfError(error: unknown, reached: boolean): ExitCode {
   return error.failure === 'unreachable' && !reached ? exitCodes.unreachable : exitCodes.incomplete;
 }
 
-/** What happened, in one sentence for the person at the terminal. */
-export function sentence(error: unknown): string {
-  if (error instanceof UpstreamError && error.failure === 'credential') {
-    return `The upstream refused the key (${error.reason}). Check ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE.`;
-  }
-  if (error instanceof UpstreamError && error.failure === 'unreachable') {
-    return `The upstream could not be reached (${error.reason}). Check ODDSLAKE_BASE_URL and the network.`;
-  }
+/** What happened, in one sentence for the person at the terminal. `asksOther`: it was not the archive's upstream that was asked. */
+export function sentence(error: unknown, asksOther = false): string {
+  const [asked, key, url] = asksOther
+    ? ['The other oddslake', 'ODDSLAKE_FROM_API_KEY', '--from-url']
+    : ['The upstream', 'ODDSLAKE_API_KEY', 'ODDSLAKE_BASE_URL'];
+  if (error instanceof UpstreamError && error.failure === 'credential')
+    return `${asked} refused the key (${error.reason}). Check ${key} or ${key}_FILE.`;
+  if (error instanceof UpstreamError && error.failure === 'unreachable')
+    return `${asked} could not be reached (${error.reason}). Check ${url} and the network.`;
   if (error instanceof Error) return error.message;
   return String(error);
 }

@@ -164,7 +164,7 @@ export function ownManifestText(archive: Archive): string {
 export const ownManifest = (archive: Archive): Manifest =>
   parseManifest(ownManifestText(archive), archive.layout.manifest);
 
-export const notOwn = (layout: Layout): DamageError =>
+const notOwn = (layout: Layout): DamageError =>
   new DamageError(
     `${layout.manifest} is not the one that the last publish wrote. Put that one back with oddslake verify --repair, where the state knows it; or, where the whole tree was restored from a backup, remove ${layout.private} to start from what is there.`,
   );

@@ -7,8 +7,8 @@ export interface ChangedFile extends PublishedFile {
 }
 
 /**
- * The files that were written after generation `since`, in the manifest's order: all of them since 0. A file never
- * vanishes from one generation to the next, so whoever holds generation `since` and takes these holds `manifest`'s.
+ * The files that were written after generation `since`, in the manifest's order: all of them since 0. Whoever holds
+ * generation `since`, takes these and removes those of `removedSince` holds `manifest`'s.
  * Throws UsageError for a generation that is still to come.
  */
 export function changesSince(manifest: Manifest, since: number): ChangedFile[] {
@@ -22,3 +22,7 @@ export function changesSince(manifest: Manifest, since: number): ChangedFile[] {
       files.filter((file) => file.generation > since).map((file) => ({ dataset, ...file }) satisfies ChangedFile),
   );
 }
+
+/** Paths of files that were published in generation `since`, or later, and are no more. */
+export const removedSince = ({ removed = [] }: Manifest, since: number): string[] =>
+  removed.filter(({ generation }) => generation > since).map(({ path }) => path);

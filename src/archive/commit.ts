@@ -5,7 +5,7 @@ import { manifestHashKey, manifestTextKey, setMeta } from '../state/state.ts';
 import type { Archive } from './archive.ts';
 import { sha256 } from './disk.ts';
 import { type Manifest, manifestText, parseManifest } from './manifest.ts';
-import { rootTexts } from './root-texts.ts';
+import { noteRootTexts, rootTexts } from './root-texts.ts';
 
 /**
  * Commits a stage. The transaction is the commit point: from it on the generation is this one, whatever happens.
@@ -57,11 +57,16 @@ function carryOut(archive: Archive, intent: Intent): void {
   for (const { to } of intent.moves) if (disk.isFolder(dirname(at(to)))) folders.add(dirname(at(to)));
   for (const folder of folders) disk.syncFolder(folder);
   const manifest = parseManifest(intent.manifest, 'the state database');
-  for (const [name, text] of Object.entries(rootTexts(manifest))) replace(archive, name, text);
+  const texts = rootTexts(manifest);
+  for (const [name, text] of Object.entries(texts)) replace(archive, name, text);
   // The parts before the manifest: until it names them, nobody looks.
   replace(archive, 'manifest.json', intent.manifest);
   disk.syncFolder(layout.root);
-  closeIntent(archive.state.db, intent.generation);
+  const { db } = archive.state;
+  db.transaction(() => {
+    noteRootTexts(db, texts);
+    closeIntent(db, intent.generation);
+  });
   disk.remove(layout.staging);
 }
 

@@ -7,7 +7,7 @@ import { lookElsewhere } from './elsewhere.ts';
 import type { Manifest, PublishedFile } from './manifest.ts';
 import type { Broken } from './mending.ts';
 import { salvage } from './salvage.ts';
-import { bytesNow, type Finding } from './verify.ts';
+import { bytesNow, type Finding, rootFindings } from './verify.ts';
 
 /** What is to be done about the findings of a verification. */
 export interface Examined {
@@ -36,7 +36,6 @@ export function examine(archive: Archive, base: Manifest, findings: readonly Fin
     // A link to nowhere is there too.
     return disk.stamp(at) !== null || disk.isLink(at);
   };
-  const texts = findings.filter(({ path }) => dirname(path) === '.');
   const rest = findings.filter(({ path }) => dirname(path) !== '.');
   const strangers = rest.filter((finding) => !byPath.has(finding.path) && isThere(finding));
   const damaged = rest.flatMap((finding) => {
@@ -58,5 +57,5 @@ export function examine(archive: Archive, base: Manifest, findings: readonly Fin
     else if (salvaged().whole !== null) whole.push({ finding, bytes: () => salvaged().whole! });
     else broken.push({ finding, file, dataset, salvaged });
   }
-  return { whole, broken, strangers, texts };
+  return { whole, broken, strangers, texts: rootFindings(archive, base) };
 }

@@ -45,6 +45,14 @@ export interface Manifest {
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
   /** Windows whose ticks were published once and were lost, so that a state filled from here knows; absent where none is. */
   readonly lost?: readonly LostWindow[];
+  /** Files that a repair had to take out, nothing of them being left, for copies that follow; absent where none was. */
+  readonly removed?: readonly RemovedFile[];
+}
+
+/** A path that was published and is no more, and the first generation without it. */
+export interface RemovedFile {
+  readonly path: string;
+  readonly generation: number;
 }
 
 /** What a manifest says of lost windows: nothing where there are none. */

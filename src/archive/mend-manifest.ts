@@ -1,8 +1,10 @@
 import { join } from 'node:path';
+import { DamageError } from '../core/errors.ts';
 import { getMeta, manifestHashKey, manifestTextKey } from '../state/state.ts';
-import { type Archive, notOwn } from './archive.ts';
+import type { Archive } from './archive.ts';
 import { noteManifest, replace } from './commit.ts';
 import { sha256 } from './disk.ts';
+import type { Layout } from './layout.ts';
 import { allFiles, type Manifest, parseManifest } from './manifest.ts';
 import { setAside } from './set-aside.ts';
 
@@ -30,13 +32,23 @@ export function mendManifest(archive: Archive): MendedManifest | null {
     return null;
   }
   const known = getMeta(state.db, manifestTextKey);
-  if (known === undefined || sha256(Buffer.from(known)) !== hash) throw notOwn(layout);
-  if (found !== null && isOfAnotherTree(archive, found, known)) throw notOwn(layout);
+  const isKnown = known !== undefined && sha256(Buffer.from(known)) === hash;
+  if (!isKnown)
+    throw cannotMend(layout, found, 'the state does not know its text, an older oddslake having written it');
+  if (found !== null && isOfAnotherTree(archive, found, known)) throw cannotMend(layout, found, 'files are as it says');
   const kept = found === null ? null : setAside(archive, state.generation(), name);
   replace(archive, name, known);
   disk.syncFolder(layout.root);
   return { what: found === null ? 'missing' : 'differs', setAside: kept };
 }
+
+/** What to do where a repair can do nothing; `why` is a clause. */
+const cannotMend = (layout: Layout, found: string | null, why: string): DamageError =>
+  new DamageError(
+    found === null
+      ? `${layout.manifest} is missing, and ${why}: put the one of the last publish back from a backup or a snapshot.`
+      : `${layout.manifest} is not the one that the last publish wrote, and ${why}. Where the whole tree was restored from a backup, remove ${layout.private} to start from what is there; else put the manifest of the last publish back from a backup or a snapshot.`,
+  );
 
 /** Keeps the text of the last publish's manifest, where an older oddslake did not. */
 export function keepManifestText({ state }: Archive, text: string): void {

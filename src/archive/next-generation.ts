@@ -13,7 +13,7 @@ import { symbolsPath } from './layout.ts';
 import { formatVersion, lostInManifest, type Manifest } from './manifest.ts';
 import { encodeRows, type Value } from './parquet.ts';
 import { keysOfRows } from './row-groups.ts';
-import { type FileFacts, nextFiles, type Stage, stageFile } from './stage.ts';
+import { type FileFacts, nextFiles, nextRemoved, type Stage, stageFile } from './stage.ts';
 
 // What each new generation has, whether it takes in what is journaled or lacks what is lost.
 
@@ -74,6 +74,7 @@ export function nextManifest(
     days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
     datasets: files,
     ...lostInManifest(lost),
+    ...nextRemoved(stage),
   };
 }
 

@@ -107,6 +107,13 @@ const orderFields = (f: PublishedFile): PublishedFile => ({
   generation: f.generation,
 });
 
+/** What the next manifest says of files that are no more: nothing where there are none. One that is back counts no more. */
+export function nextRemoved({ base, generation, gone, files }: Stage): Pick<Manifest, 'removed'> {
+  const before = (base.removed ?? []).filter(({ path }) => !files.has(path) && !gone.has(path));
+  const removed = [...before, ...[...gone].map((path) => ({ path, generation }))];
+  return removed.length === 0 ? {} : { removed };
+}
+
 /** The base manifest with the staged files in it; each dataset's files sorted by path. */
 export function nextFiles(stage: Stage): Manifest['datasets'] {
   const out = {} as Record<DatasetName, { files: PublishedFile[] }>;

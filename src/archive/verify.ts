@@ -7,10 +7,9 @@ import type { DatasetName } from './datasets.ts';
 import { sha256 } from './disk.ts';
 import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from './manifest.ts';
 import { keepManifestText } from './mend-manifest.ts';
-import { readmeText } from './readme.ts';
+import { notedRootTexts, noteRootTexts, rootTexts } from './root-texts.ts';
 import { keysIn, recordOf } from './row-groups.ts';
 import { strangers } from './strangers.ts';
-import { viewsText } from './views-file.ts';
 
 export interface Finding {
   readonly path: string;
@@ -100,20 +99,32 @@ function noteKnown(
   const { db } = archive.state;
   if (manifest.generation > 0) keepManifestText(archive, archive.manifestText());
   const gone = notedPaths(db).filter((path) => !byPath.has(path));
-  if (records.length + gone.length === 0) return;
+  const texts = manifest.generation > 0 && notedRootTexts(db) === undefined ? intactTexts(archive, manifest) : null;
+  if (records.length + gone.length === 0 && texts === null) return;
   db.transaction(() => {
     // A publish that came in between noted its own files.
     if (archive.state.generation() !== manifest.generation) return;
+    if (texts !== null) noteRootTexts(db, texts);
     noteRowGroups(db, records);
     dropRowGroups(db, gone);
   });
+}
+
+/** The texts at the root, where they are what this oddslake writes of the manifest; else nobody knows what they were. */
+function intactTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Record<string, string>> | null {
+  const texts = rootTexts(manifest);
+  const isIntact = ([name, text]: [string, string]): boolean => {
+    const at = join(layout.root, name);
+    return disk.isFile(at) && Buffer.from(disk.read(at)).equals(Buffer.from(text));
+  };
+  return Object.entries(texts).every(isIntact) ? texts : null;
 }
 
 const tooMany = (archive: Archive, files: readonly PublishedFile[]): Finding[] =>
   strangers(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
 
 /** The texts at the root that readers check files against, or run. */
-function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
+export function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
   // They are the last that a publish puts into place: until it is through they speak of the generation before.
   if (archive.state.generation() === 0 || openIntent(archive.state.db) !== undefined) return [];
   // What manifest.json says of itself proves nothing: the state knows its hash.
@@ -124,11 +135,8 @@ function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
   const expected: Record<string, string | undefined> = {
     'manifest.json': own,
     SHA256SUMS: sha256(Buffer.from(checksumsText(manifest))),
-    // Another version's views are its own; it may have had none.
-    ...(manifest.writer === archive.writer && {
-      'views.sql': sha256(Buffer.from(viewsText(manifest))),
-      'README.md': sha256(Buffer.from(readmeText(manifest))),
-    }),
+    // Only as they were written: an older oddslake worded them otherwise, and may have had no views.
+    ...notedRootTexts(archive.state.db),
   };
   return Object.entries(expected).flatMap(([path, hash]): Finding[] => {
     const at = join(archive.layout.root, path);

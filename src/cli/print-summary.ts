@@ -81,7 +81,9 @@ function problems({ warnings, warnings_count, failures, failures_count, error }:
   const windows = failures.filter(({ symbol }) => symbol !== null);
   if (windows.length > 0) {
     const all = failures_count - whole.length;
-    out.push('', `${many(all, 'window')} could not be fetched; the next run asks again:`);
+    // A night asks no more for what it was told to be lost.
+    const next = windows.some(({ reason }) => reason.startsWith('lost: ')) ? '' : '; the next run asks again';
+    out.push('', `${many(all, 'window')} could not be fetched${next}:`);
     for (const { symbol, from, to, reason } of windows.slice(0, 5))
       out.push(`  ${symbol}  ${isoUtc(from!)} … ${isoUtc(to!)}  ${reason}`);
     if (all > 5) out.push(`  … and ${number(all - 5)} more`);

@@ -60,6 +60,23 @@ export const ManifestAnswer = Type.Object(
       additionalProperties: Type.Object({ files: Type.Array(Type.Object(fileFields)) }),
       description: 'The files of each dataset.',
     }),
+    lost: Type.Optional(
+      Type.Array(
+        Type.Object({
+          dataset: text,
+          symbol: text,
+          from: epochMs,
+          to: epochMs,
+          ticks: Count('How many were published in it.'),
+        }),
+        { description: 'Windows whose ticks were published once and are lost; absent where there are none.' },
+      ),
+    ),
+    removed: Type.Optional(
+      Type.Array(Type.Object({ path: text, generation: Count('The first without it.') }), {
+        description: 'Files that a repair had to take out; absent where there are none.',
+      }),
+    ),
   },
   { description: 'manifest.json as published, byte for byte.' },
 );
@@ -76,6 +93,7 @@ export const ChangesAnswer = Type.Object(
         url: Type.String({ description: 'Its address, relative to this service.' }),
       }),
     ),
+    removed: Type.Array(text, { description: 'Paths of files that are no more, to be removed from a copy.' }),
     generated_at: GeneratedAt,
   },
   { description: 'With `since`: the files written after that generation.' },

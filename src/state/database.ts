@@ -53,7 +53,7 @@ export function openDatabase(
       return result;
     } catch (error) {
       // A full disk may have rolled the transaction back already.
-      if (db.isTransaction) db.exec('rollback');
+      if (db.isTransaction) explain(path, () => db.exec('rollback'));
       throw error;
     } finally {
       depth--;
@@ -68,8 +68,14 @@ export function openDatabase(
     one: <R>(sql: string, ...values: SQLInputValue[]) =>
       explain(path, () => prepare(sql).get(...values)) as R | undefined,
     // A statement of its own: one that is being walked must not be started again by a nested call.
-    iterate: <R>(sql: string, ...values: SQLInputValue[]) =>
-      explain(path, () => db.prepare(sql).iterate(...values)) as IterableIterator<R>,
+    *iterate<R>(sql: string, ...values: SQLInputValue[]) {
+      const rows = explain(path, () => db.prepare(sql).iterate(...values));
+      for (;;) {
+        const next = explain(path, () => rows.next());
+        if (next.done) return;
+        yield next.value as R;
+      }
+    },
     script: (sql) => explain(path, () => db.exec(sql)),
     transaction: (work) => bracket('begin immediate', work),
     snapshot: (work) => bracket('begin', work),
@@ -118,7 +124,7 @@ function explain<T>(path: string, work: () => T): T {
     if (corruptCodes.has(code)) {
       throw new OddslakeError(
         exitCodes.damaged,
-        `The state database ${path} is damaged: ${(error as Error).message}.`,
+        `The state database ${path} is damaged: ${(error as Error).message}. Move it away, and the next run makes a new one of what is published; what was journaled only is gone with it.`,
         {
           cause: error,
         },

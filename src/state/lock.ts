@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
-import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
 
 /** A right that one process at a time has: the system frees it however the process ends. */
 export interface WriteLock {
@@ -8,6 +8,10 @@ export interface WriteLock {
 }
 
 const retryMs = 100;
+
+/** SQLite's result codes, https://sqlite.org/rescode.html. */
+const busyCode = 5;
+const noDatabaseCode = 26;
 
 /**
  * Takes a lock, or null where somebody has it: an exclusive transaction on a small SQLite file at `path`, since such a
@@ -20,8 +24,12 @@ export function tryLock(path: string): WriteLock | null {
     return { release: () => db.close() };
   } catch (error) {
     db.close();
-    if ((Number((error as { errcode?: unknown }).errcode) & 0xff) !== 5) throw error;
-    return null;
+    const code = Number((error as { errcode?: unknown }).errcode) & 0xff;
+    if (code === busyCode) return null;
+    // Nobody can hold it: there is nothing in it that a lock could be taken on.
+    if (code === noDatabaseCode)
+      throw new DamageError(`The lock ${path} is damaged: it is no SQLite file. Remove it, and run again.`);
+    throw error;
   }
 }
 

@@ -28,6 +28,9 @@ export const manifestHashKey = 'manifest_sha256';
 /** Its text, so that it can be put back. */
 export const manifestTextKey = 'manifest_text';
 
+/** JSON: the sha256 of each text at the root that follows from it, by name. */
+export const rootTextsKey = 'root_texts_sha256';
+
 /** How long a short write may wait for another process's short write, in ms. */
 const busyMsMax = 60_000;
 

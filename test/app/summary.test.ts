@@ -64,5 +64,9 @@ test('a summary cuts its lists at 20 and says how long they were', () => {
 test('the sentence of an upstream that refuses or is not there says what to look at', () => {
   expect(sentence(upstream('credential'))).toMatch(/refused the key \(because\).*ODDSLAKE_API_KEY/);
   expect(sentence(upstream('unreachable'))).toMatch(/could not be reached \(because\).*ODDSLAKE_BASE_URL/);
+  expect(sentence(upstream('credential'), true)).toMatch(/^The other oddslake refused.* ODDSLAKE_FROM_API_KEY or/);
+  expect(sentence(upstream('unreachable'), true)).toMatch(/^The other oddslake could not.*--from-url/);
+  const other = facts({ thrown: upstream('unreachable'), asksOther: true });
+  expect(summarize(other).error).toBe(sentence(upstream('unreachable'), true));
   expect(sentence(new UsageError('Say what.'))).toBe('Say what.');
 });

@@ -4,7 +4,7 @@ import { sha256 } from '../../src/archive/disk.ts';
 import { checksumsText, type Manifest } from '../../src/archive/manifest.ts';
 import { openDatabase } from '../../src/state/database.ts';
 import { schemaVersions } from '../../src/state/schema.ts';
-import { manifestHashKey, setMeta, stateFile } from '../../src/state/state.ts';
+import { manifestHashKey, manifestTextKey, rootTextsKey, setMeta, stateFile } from '../../src/state/state.ts';
 
 /** What format 2 added: an archive of format 1 has none of it. */
 const added = ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'];
@@ -27,6 +27,7 @@ export function turnedBack(root: string): string {
   const db = openDatabase(stateFile(join(root, '.oddslake')), 1000);
   const later = schemaVersions.slice(1).join('\n');
   for (const [, table] of later.matchAll(/create table (\w+)/g)) db.script(`drop table ${table}`);
+  db.run('delete from meta where key in (?, ?)', manifestTextKey, rootTextsKey);
   setMeta(db, 'schema_version', '1');
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));
   db.close();

@@ -161,6 +161,22 @@ describe('opening an archive', () => {
     expect(Object.keys(hashes(root, '{ticks,coverage,symbols}/**/*'))).toEqual(Object.keys(before));
   });
 
+  test('whose state is damaged says what to do, and that does it', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]], { windows: [{ from: day0, to: day0 + dayMs }] }));
+    await publishNow(archive);
+    archive.close();
+    const state = join(root, '.oddslake/state.sqlite');
+    writeFileSync(state, readFileSync(state).fill(7));
+    const message = expect.stringMatching(/state\.sqlite is damaged.*Move it away/);
+    expect(() => opened({ root })).toThrow(expect.objectContaining({ exitCode: 6, message }));
+    rmSync(state);
+    const again = opened({ root });
+    expect(coverageOf(again.state.db, 'AAA')).toEqual([{ from: day0, to: day0 + dayMs }]);
+    expect((await verify(again, null)).findings).toEqual([]);
+  });
+
   test('whose .oddslake is lost and whose coverage is damaged opens, and verify names the file', async () => {
     const root = scratchFolder();
     const archive = opened({ root });

@@ -2,6 +2,7 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
+import { examine } from '../../src/archive/examine.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { verify } from '../../src/archive/verify.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
@@ -88,6 +89,29 @@ describe('a repair', () => {
       message: expect.stringContaining('restored from a backup'),
     });
     expect(hashes(root, '{*,*/**/*.parquet}')).toEqual(before);
+  });
+
+  test('says what is left to do where nothing knows what manifest.json was', async () => {
+    const { root, archive } = lake();
+    archive.state.db.run("delete from meta where key = 'manifest_text'");
+    writeFileSync(join(root, 'manifest.json'), '{}');
+    const message = expect.stringMatching(/is not the one .* the state does not know its text.* back from a backup/);
+    await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message });
+    rmSync(join(root, 'manifest.json'));
+    const told = expect.stringMatching(/manifest.json is missing, and the state does not know.* back from a backup/);
+    await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message: told });
+  });
+
+  test('has nothing left to do of what another one mended while it waited', async () => {
+    const { root, archive } = lake();
+    writeFileSync(join(root, 'README.md'), 'mine');
+    writeFileSync(join(root, 'ticks/stray'), 'mine');
+    flip(join(root, ticks0), readFileSync(join(root, ticks0)).length - 20);
+    const { findings } = await verify(archive, null);
+    expect(findings.length).toBe(3);
+    await repairNow(archive);
+    const nothing = { whole: [], broken: [], strangers: [], texts: [] };
+    expect(examine(archive, archive.manifest(), findings)).toEqual(nothing);
   });
 
   test('waits for another writer no longer than it is told to', async () => {

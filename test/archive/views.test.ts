@@ -1,13 +1,15 @@
-import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { datasets } from '../../src/archive/datasets.ts';
+import { noteRootTexts } from '../../src/archive/root-texts.ts';
 import { verify } from '../../src/archive/verify.ts';
 import { definitions, definitionsFor } from '../../src/archive/views-sql.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
+import { rootTextsKey } from '../../src/state/state.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import {
   answer,
@@ -95,11 +97,27 @@ describe('views.sql', () => {
     ]);
   });
 
-  test('is checked by verify, unless another version wrote it', async () => {
+  test('is checked by verify by what was written, whatever this oddslake would write', async () => {
     const { root, archive } = await archiveOf();
+    const older = readFileSync(join(root, 'views.sql'), 'utf8').replaceAll('ticks', 'tick');
+    writeFileSync(join(root, 'views.sql'), older);
+    noteRootTexts(archive.state.db, { 'views.sql': older });
+    expect((await verify(archive, null)).findings).toEqual([]);
     writeFileSync(join(root, 'views.sql'), 'SELECT 1');
     expect((await verify(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
-    expect((await verify({ ...archive, writer: 'oddslake 99' }, null)).findings).toEqual([]);
+  });
+
+  test('is not judged where nothing tells how it was written, and is once it was seen to be as this oddslake writes it', async () => {
+    const { root, archive } = await archiveOf();
+    const { db } = archive.state;
+    const written = readFileSync(join(root, 'views.sql'));
+    db.run('delete from meta where key = ?', rootTextsKey);
+    writeFileSync(join(root, 'views.sql'), 'SELECT 1');
+    expect((await verify(archive, null)).findings).toEqual([]);
+    writeFileSync(join(root, 'views.sql'), written);
+    expect((await verify(archive, null)).findings).toEqual([]);
+    writeFileSync(join(root, 'views.sql'), 'SELECT 1');
+    expect((await verify(archive, null)).findings).toEqual([{ path: 'views.sql', what: 'differs' }]);
   });
 });
 

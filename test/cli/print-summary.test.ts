@@ -30,6 +30,11 @@ test('what failed as a whole is told apart from windows, of which a few are show
   ]);
 });
 
+test('of windows that stay lost it is not said that the next run asks again, since a night does not', () => {
+  const text = textOf([window(1), { ...window(2), reason: 'lost: 3 of 7 ticks came back' }]);
+  expect(text).toContain('\n2 windows could not be fetched:\n');
+});
+
 test('where nothing but a fall is to be told, no window is spoken of', () => {
   expect(textOf([fall])).toMatch(/\nincomplete: markets fell by 80 %$/);
   expect(textOf([fall])).not.toContain('windows');

@@ -30,7 +30,7 @@ test('changes lists the files that differ since a generation: paths to pipe on, 
     dataset: 'ticks',
     ...manifestOf(output).datasets.ticks.files.find((file) => file.path === second.files[0]!.path),
   });
-  expect(await since(2)).toEqual({ from: 2, to: 2, count: 0, files: [] });
+  expect(await since(2)).toEqual({ from: 2, to: 2, count: 0, files: [], removed: [] });
 
   const text = await run(['changes', '--since', '1', '--output', output]);
   expect(text.stdout.trimEnd().split('\n')).toEqual(second.files.map((file) => file.path));

@@ -87,6 +87,7 @@ test('verify tells what is there, in text and JSON, and names what is not as pub
   expect(spoilt.stdout).toMatch(
     /^ticks\/date=2025-06-12\/stray\.parquet: not in the manifest\n.*: 1 not as published\n$/,
   );
+  expect(spoilt.stderr).toBe('To mend it: oddslake verify --repair\n');
   const { code, said } = await json<object>('verify', '--output', output);
   expect(code).toBe(6);
   expect(said).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });

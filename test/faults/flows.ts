@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as publishJob } from '../../jobs/publish.ts';
@@ -185,6 +185,24 @@ async function over(
   }
 }
 
+/** Damage of every kind that leaves each path that a glob finds: what goes with a part is gone before. */
+async function damagedWhole(place: string): Promise<void> {
+  await journaled(place);
+  await inArchive(place, async (archive) => {
+    await publishNow(archive, now, 'second', { candles: ['1h'] });
+  });
+  const root = archiveOf(place);
+  const [lost, put] = globSync('ticks/**/*.parquet', { cwd: root }).sort();
+  flip(join(root, put!), statSync(join(root, put!)).size - 20);
+  rmSync(join(root, lost!));
+  for (const interval of ['candles_1h', 'candles_1d'])
+    rmSync(join(root, lost!.replace('ticks', interval)), { force: true });
+  rmSync(join(root, globSync('coverage/**/*.parquet', { cwd: root })[0]!));
+  flip(join(root, 'symbols/part-00.parquet'), 40);
+  flip(join(root, 'manifest.json'), 40);
+  rmSync(join(root, 'README.md'));
+}
+
 const snapshotOf = (place: string): string => join(place, 'beside/snapshot');
 
 /** Every flow that changes an archive or makes something of it: a new one stands here, and is swept. */
@@ -245,8 +263,9 @@ export const flows: readonly Flow[] = [
     },
     run: publishing,
   },
-  { name: 'repair', prepare: damaged, run: repairing },
-  { name: 'repair of what is lost', prepare: damagedForGood, run: repairing },
+  { name: 'repair to the byte', prepare: damaged, run: repairing },
+  { name: 'repair of a row group', prepare: damagedForGood, run: repairing },
+  { name: 'repair of whole files', prepare: damagedWhole, run: repairing },
   {
     name: 'upgrade',
     async prepare(place) {

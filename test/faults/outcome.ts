@@ -72,6 +72,8 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       symbols: db.all('select symbol, ticks, first_tick, last_tick from symbols'),
       segments: db.all('select * from segments'),
       contested: db.all('select * from contested'),
+      lost: db.all('select dataset, symbol, t_from, t_to, ticks from lost'),
+      aside: setAside(root),
       quarantine: quarantined(root),
       findings: (await verify(archive, null)).findings,
       journaled: keptIn(place).journaled,
@@ -90,6 +92,13 @@ export const runsIn = (place: string): string[] => {
   db.close();
   return runs.map(({ run_id }) => String(run_id));
 };
+
+/** What a repair set aside: the evidence of what was there. */
+function setAside(root: string): string[] {
+  const folder = join(root, '.oddslake/damaged');
+  if (!existsSync(folder)) return [];
+  return [...new Set(filesBelow(folder).map((path) => hashOf(join(folder, path))))].sort();
+}
 
 function quarantined(root: string): string[] {
   const folder = join(root, '.oddslake/quarantine');

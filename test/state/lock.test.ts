@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { takeWriteLock } from '../../src/state/lock.ts';
@@ -27,6 +28,18 @@ async function holder(path: string) {
 const busy = expect.objectContaining({ exitCode: 5, message: expect.stringContaining('Another run is writing') });
 
 describe('the write lock', () => {
+  test('whose file is something else is told to be removed', async () => {
+    const path = join(scratchFolder(), 'lock.sqlite');
+    writeFileSync(
+      path,
+      'something else, and longer than a header of SQLite would be, so that it is no database'.repeat(9),
+    );
+    const message = expect.stringMatching(/lock\.sqlite is damaged.*Remove it/);
+    await expect(takeWriteLock(path, 0, systemClock)).rejects.toMatchObject({ exitCode: 6, message });
+    rmSync(path);
+    (await takeWriteLock(path, 0, systemClock)).release();
+  });
+
   test('is held by one at a time: the second waits, then fails with exit code 5', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const first = await takeWriteLock(path, 0, systemClock);

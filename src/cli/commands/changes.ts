@@ -23,15 +23,16 @@ export function addChanges(shell: Shell): void {
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
-      const [{ changesSince }, { totalsOf }] = await Promise.all([
+      const [{ changesSince, removedSince }, { totalsOf }] = await Promise.all([
         import('../../archive/changes.ts'),
         import('../../archive/manifest.ts'),
       ]);
       const manifest = archive.manifest();
       const [from, to] = [flags.since, manifest.generation];
       const files = changesSince(manifest, from);
+      const removed = removedSince(manifest, from);
       if (flags.json === true) {
-        process.stdout.write(`${JSON.stringify({ from, to, count: files.length, files })}\n`);
+        process.stdout.write(`${JSON.stringify({ from, to, count: files.length, files, removed })}\n`);
         return;
       }
       for (const file of files) process.stdout.write(`${file.path}\n`);
@@ -42,12 +43,14 @@ export function addChanges(shell: Shell): void {
           ? `nothing changed: this is generation ${to}\n`
           : `${many(files.length, 'file')}, ${size(totalsOf(files).bytes)}, from generation ${from} to ${to}\n`,
       );
+      for (const path of removed) process.stderr.write(`removed by a repair, and to be removed from copies: ${path}\n`);
     }),
   );
 }
 
 const notes = `
 The paths go to standard output, relative to the archive's root; --json has rows, bytes, sha256 and generation too.
+Files that a repair had to take out are named on standard error, and in --json under removed.
 The texts at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: take them last.`;
 
 const examples = `

@@ -51,6 +51,7 @@ async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
         process.stdout.write(
           `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
         );
+        if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
       }
       shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
     } finally {
@@ -60,9 +61,10 @@ async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
 }
 
 const notes = `
---repair keeps what was there under .oddslake/damaged, and leaves nothing that is not provably as it was published. What
-is lost of ticks counts as missing and is asked for again: exit 0 where all is back, 4 where something stays lost. Of
-order books, markets and conflicts the past cannot be asked for. --from-url needs a key: ODDSLAKE_FROM_API_KEY.`;
+--repair keeps what was there under .oddslake/damaged until you remove it, and leaves nothing that is not provably as it
+was published. What is lost of ticks counts as missing and is asked for again: exit 0 where all is back, 4 where
+something stays lost. Of order books, markets and conflicts the past cannot be asked for. --from-url needs a key:
+ODDSLAKE_FROM_API_KEY.`;
 
 const examples = `
   oddslake verify --output lake

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { ownManifest, ownManifestText } from '../../archive/archive.ts';
-import { changesSince } from '../../archive/changes.ts';
+import { changesSince, removedSince } from '../../archive/changes.ts';
 import type { DatasetName } from '../../archive/datasets.ts';
 import { sha256 } from '../../archive/disk.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
@@ -133,7 +133,14 @@ function changes({ current, clock }: ServiceContext, since: number) {
     );
   }
   const files = changesSince(manifest, since).map((file) => ({ ...file, url: urlOf(file.path) }));
-  return { since, generation, count: files.length, files, generated_at: clock.nowMs() };
+  return {
+    since,
+    generation,
+    count: files.length,
+    files,
+    removed: removedSince(manifest, since),
+    generated_at: clock.nowMs(),
+  };
 }
 
 /** Where a published file is served; `date=` is of the folder's name, not of the address. */
