@@ -141,12 +141,14 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
       await busyNight(nowMs);
       if (draw.chance(chances.daytime)) await daytime();
     }
+    const nightsMs: number[] = [];
     for (const last = night + calmNights; night < last; night++) {
       timeline.moveTo(Math.max(day0 + night * dayMs + 4 * hourMs, timeline.nowMs() + 60_000));
+      nightsMs.push(timeline.nowMs());
       await session([startNightly(lake)], true);
       await recovered();
     }
-    requireCovered(lake);
+    requireCovered(lake, nightsMs);
     const askedMs = timeline.nowMs();
     await session([startCalmBackfill(lake)], true);
     examine();
