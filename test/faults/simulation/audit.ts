@@ -188,11 +188,19 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
   function* completeness(manifest: Manifest, db: Database): Generator<string> {
     const covered = coverageIn(manifest);
     const { watermark, days } = manifest;
-    const live = db.all<{ symbol: string; polled_from: number | null; first_seen: number; opens_at: number | null }>(
-      `select symbol, polled_from, first_seen, opens_at from symbols
-       where listed = 1 and inactive_since is null and resolved_at is null and retired_at is null and last_seen < ?`,
-      manifest.created_at,
+    // Lists that were heard before it was published may have been entered after it: what it knew of is in its symbols.
+    const listed = new Set(
+      rowsOf('symbols', manifest)
+        .filter((row) => row[1] !== null && row[5] !== false)
+        .map((row) => row[0]),
     );
+    const live = db
+      .all<{ symbol: string; polled_from: number | null; first_seen: number; opens_at: number | null }>(
+        `select symbol, polled_from, first_seen, opens_at from symbols
+         where listed = 1 and inactive_since is null and resolved_at is null and retired_at is null and last_seen < ?`,
+        manifest.created_at,
+      )
+      .filter(({ symbol }) => listed.has(symbol));
     for (const { symbol, polled_from, opens_at, first_seen } of live) {
       const end = endOf(covered.get(symbol) ?? [], polled_from ?? opens_at ?? first_seen);
       if (watermark === null || watermark > end) yield `watermark: ${watermark}, and ${symbol} is covered up to ${end}`;
