@@ -19,6 +19,8 @@ export interface Audit {
   coverage(): Map<string, Covered[]>;
   /** sha256 of every file that readers see, by path. */
   hashes(): Map<string, string>;
+  /** So many published ticks are lost. */
+  noteLost(ticks: number): void;
   /** The state was lost: its sums begin anew. */
   beginAnew(): void;
 }
@@ -132,7 +134,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     for (const [symbol, list] of published) {
       const claims = oracle.covers.get(symbol) ?? [];
       for (const w of beyond(list, claims)) yield `coverage: ${symbol} [${w.from}, ${w.to}) was never answered`;
-      for (const w of beyond(claims, [...list, ...(journaled.get(symbol) ?? [])]))
+      const lost = manifest.lost?.filter((window) => window.symbol === symbol) ?? [];
+      for (const w of beyond(claims, [...list, ...lost, ...(journaled.get(symbol) ?? [])]))
         yield `coverage: ${symbol} [${w.from}, ${w.to}) was answered and is not covered`;
       const times = [...(all.get(symbol)?.keys() ?? [])];
       let last = Number.NEGATIVE_INFINITY;
@@ -208,6 +211,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     for (const [date, { complete }] of Object.entries(days)) {
       if (!complete) continue;
       const from = Date.parse(date);
+      for (const window of manifest.lost ?? [])
+        if (dayFloor(window.from) === from) yield `complete: ${date}, and ${JSON.stringify(window)} is lost`;
       for (const { symbol, opens_at } of live) {
         if (opens_at === null) continue;
         const claims = oracle.covers.get(symbol) ?? [];
@@ -224,6 +229,9 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     coverage: () => {
       const manifest = manifestOf();
       return manifest === null ? new Map() : coverageIn(manifest);
+    },
+    noteLost(ticks) {
+      baseRows -= ticks;
     },
     beginAnew() {
       baseRows = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
