@@ -188,6 +188,14 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       yield `counts: ${accepted} ticks were accepted over all runs, ${rows - baseRows} are published`;
   }
 
+  function* losses(manifest: Manifest, db: Database): Generator<string> {
+    const known = db.all(
+      'select dataset, symbol, t_from as "from", t_to as "to", ticks from lost order by dataset, symbol, t_from',
+    );
+    const [told, noted] = [manifest.lost ?? [], known].map((windows) => JSON.stringify(windows));
+    if (told !== noted) yield `lost: the manifest tells of ${told}, the state of ${noted}`;
+  }
+
   function* completeness(manifest: Manifest, db: Database): Generator<string> {
     const covered = coverageIn(manifest);
     const { watermark, days } = manifest;
@@ -249,6 +257,7 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
           ...symbols(manifest),
           ...wrongCandles(manifest, coverageIn(manifest)),
           ...runs(db),
+          ...losses(manifest, db),
           ...completeness(manifest, db),
         ];
       } finally {
