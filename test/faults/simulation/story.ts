@@ -151,6 +151,8 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     examine();
     strikes.damage = (strikes.damage ?? 0) + 1;
     strikes.lost = (strikes.lost ?? 0) + lost.length;
+    // What is lost is to outlive the state.
+    if (draw.chance(0.15)) await losePrivate();
   }
 
   async function losePrivate(): Promise<void> {
@@ -158,6 +160,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     machine.losePrivate();
     oracle.forget(reader.ticks(), audit.coverage());
     audit.beginAnew();
+    if (draw.chance(0.5)) await recovered();
   }
 
   try {
