@@ -1,3 +1,4 @@
+import { compareLost } from '../core/lost.ts';
 import { dayStart } from '../core/time.ts';
 import { subtract } from '../core/window.ts';
 import { allSegments, retractSegments } from '../state/coverage.ts';
@@ -45,6 +46,7 @@ export async function mendBroken(
     // Signals and the progress bar get their turn.
     await new Promise((resolve) => setImmediate(resolve));
   }
+  losses.windows.sort(compareLost);
   const known = allSymbols(db);
   const parts = partsToCount(stage, broken, known, identity.parts);
   const counts = countTicks(archive, stage, parts);
@@ -58,7 +60,7 @@ export async function mendBroken(
     const left = (coverage.get(symbol) ?? []).flatMap((one) => subtract([one], windows).map((w) => ({ ...one, ...w })));
     coverage.set(symbol, left);
   }
-  const after = { symbols, coverage, lost: [...lostWindows(db), ...losses.windows] };
+  const after = { symbols, coverage, lost: [...lostWindows(db), ...losses.windows].sort(compareLost) };
   const manifest = nextManifest(archive, stage, after, options);
   commit(archive, manifest, movesOf(stage), () => {
     noteRowGroups(db, stage.records);

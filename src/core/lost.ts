@@ -1,4 +1,5 @@
 import { type Covered, without } from './coverage.ts';
+import { compareUtf8 } from './order.ts';
 import { covers, intersect, intersection, isEmpty, subtract, type Window } from './window.ts';
 
 /** A window whose coverage was taken back because its ticks were damaged; it lies within one UTC day. */
@@ -8,6 +9,10 @@ export interface LostWindow extends Window {
   /** How many ticks were published in it while it was whole. */
   readonly ticks: number;
 }
+
+/** The order in which lost windows are listed: dataset, symbol, time. */
+export const compareLost = (a: LostWindow, b: LostWindow): number =>
+  compareUtf8(a.dataset, b.dataset) || compareUtf8(a.symbol, b.symbol) || a.from - b.from;
 
 export interface Judged {
   /** What may be claimed of the answers: they keep their order, cut around what stays lost. */

@@ -5,7 +5,9 @@ import type { Archive } from '../../src/archive/archive.ts';
 import { examine } from '../../src/archive/examine.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { verify } from '../../src/archive/verify.ts';
+import { dayOf } from '../../src/core/time.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
+import { lostWindows } from '../../src/state/lost.ts';
 import { systemClock } from '../../src/system.ts';
 import { filledArchive, groupRows, repairNow } from './damaged.ts';
 import {
@@ -132,6 +134,15 @@ describe('a repair', () => {
     expect(refused).toEqual([]);
     expect(publishedTicks(root)).toContain(`AAA ${day0 + 7} 0.75`);
     expect((await verify(archive, null)).findings).toEqual([]);
+    expect(archive.manifest().lost).toEqual(lost);
+  });
+
+  test('of two days tells what is lost in the order of the state, in which every later publish tells it', async () => {
+    const { root, archive } = lake();
+    for (const day of [day0, day0 + dayMs]) rmSync(join(root, dayPath('ticks', day, 0)));
+    const { lost } = await repairNow(archive);
+    expect(new Set(lost.map(({ from }) => dayOf(from))).size).toBe(2);
+    expect(lostWindows(archive.state.db)).toMatchObject(lost);
     expect(archive.manifest().lost).toEqual(lost);
   });
 

@@ -19,6 +19,8 @@ export interface Audit {
   coverage(): Map<string, Covered[]>;
   /** sha256 of every file that readers see, by path. */
   hashes(): Map<string, string>;
+  /** So many published ticks are lost. */
+  noteLost(ticks: number): void;
   /** The state was lost: its sums begin anew. */
   beginAnew(): void;
 }
@@ -132,7 +134,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     for (const [symbol, list] of published) {
       const claims = oracle.covers.get(symbol) ?? [];
       for (const w of beyond(list, claims)) yield `coverage: ${symbol} [${w.from}, ${w.to}) was never answered`;
-      for (const w of beyond(claims, [...list, ...(journaled.get(symbol) ?? [])]))
+      const lost = manifest.lost?.filter((window) => window.symbol === symbol) ?? [];
+      for (const w of beyond(claims, [...list, ...lost, ...(journaled.get(symbol) ?? [])]))
         yield `coverage: ${symbol} [${w.from}, ${w.to}) was answered and is not covered`;
       const times = [...(all.get(symbol)?.keys() ?? [])];
       let last = Number.NEGATIVE_INFINITY;
@@ -185,14 +188,30 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       yield `counts: ${accepted} ticks were accepted over all runs, ${rows - baseRows} are published`;
   }
 
+  function* losses(manifest: Manifest, db: Database): Generator<string> {
+    const known = db.all(
+      'select dataset, symbol, t_from as "from", t_to as "to", ticks from lost order by dataset, symbol, t_from',
+    );
+    const [told, noted] = [manifest.lost ?? [], known].map((windows) => JSON.stringify(windows));
+    if (told !== noted) yield `lost: the manifest tells of ${told}, the state of ${noted}`;
+  }
+
   function* completeness(manifest: Manifest, db: Database): Generator<string> {
     const covered = coverageIn(manifest);
     const { watermark, days } = manifest;
-    const live = db.all<{ symbol: string; polled_from: number | null; first_seen: number; opens_at: number | null }>(
-      `select symbol, polled_from, first_seen, opens_at from symbols
-       where listed = 1 and inactive_since is null and resolved_at is null and retired_at is null and last_seen < ?`,
-      manifest.created_at,
+    // Lists that were heard before it was published may have been entered after it: what it knew of is in its symbols.
+    const listed = new Set(
+      rowsOf('symbols', manifest)
+        .filter((row) => row[1] !== null && row[5] !== false)
+        .map((row) => row[0]),
     );
+    const live = db
+      .all<{ symbol: string; polled_from: number | null; first_seen: number; opens_at: number | null }>(
+        `select symbol, polled_from, first_seen, opens_at from symbols
+         where listed = 1 and inactive_since is null and resolved_at is null and retired_at is null and last_seen < ?`,
+        manifest.created_at,
+      )
+      .filter(({ symbol }) => listed.has(symbol));
     for (const { symbol, polled_from, opens_at, first_seen } of live) {
       const end = endOf(covered.get(symbol) ?? [], polled_from ?? opens_at ?? first_seen);
       if (watermark === null || watermark > end) yield `watermark: ${watermark}, and ${symbol} is covered up to ${end}`;
@@ -200,6 +219,8 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     for (const [date, { complete }] of Object.entries(days)) {
       if (!complete) continue;
       const from = Date.parse(date);
+      for (const window of manifest.lost ?? [])
+        if (dayFloor(window.from) === from) yield `complete: ${date}, and ${JSON.stringify(window)} is lost`;
       for (const { symbol, opens_at } of live) {
         if (opens_at === null) continue;
         const claims = oracle.covers.get(symbol) ?? [];
@@ -217,6 +238,9 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       const manifest = manifestOf();
       return manifest === null ? new Map() : coverageIn(manifest);
     },
+    noteLost(ticks) {
+      baseRows -= ticks;
+    },
     beginAnew() {
       baseRows = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
     },
@@ -233,6 +257,7 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
           ...symbols(manifest),
           ...wrongCandles(manifest, coverageIn(manifest)),
           ...runs(db),
+          ...losses(manifest, db),
           ...completeness(manifest, db),
         ];
       } finally {

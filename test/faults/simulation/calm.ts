@@ -1,24 +1,31 @@
 import { job as backfill } from '../../../jobs/backfill.ts';
 import type { Lake, Started } from './lake.ts';
 import { beyond, endOf } from './spans.ts';
-import { dayMs, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';
+import { dayMs, type Hole, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';
 
 // What must be so once the faults have stopped.
 
 /** Nights without faults at the end of a story. */
 export const calmNights = 5;
 
-/** After calm nights, every live symbol is covered as far back as a poll looks, but for what the service lacks. */
-export function requireCovered({ world, audit, timeline, settings, skewMs }: Lake): void {
+/**
+ * After calm nights, which began at `nightsMs`, every live symbol is covered as far back as a poll looks, but for what
+ * the service lacked whenever one of them asked for it.
+ */
+export function requireCovered({ world, audit, timeline, settings, skewMs }: Lake, nightsMs: readonly number[]): void {
   const covered = audit.coverage();
   const end = timeline.nowMs() - hourMs;
+  const lookbackMs = settings.source.firstLookbackDays * dayMs;
   // What was younger than that when the calm nights began has been asked for.
-  const from = end - settings.source.firstLookbackDays * dayMs - (calmNights - 1) * dayMs;
+  const from = nightsMs[0]! - lookbackMs;
+  // No poll asks for a hole that is older than it looks back: one that is found again later stays one.
+  const isFilled = (hole: Hole): boolean =>
+    nightsMs.some((nowMs) => hole.until <= nowMs + skewMs && hole.to > nowMs - lookbackMs);
   for (const market of world.markets) {
     const { symbol, opensAt, closesAt, holes, tellsOpening } = market;
     if (closesAt < end || opensAt > end - dayMs || !tellsOpening) continue;
     const life = { from: Math.max(from, opensAt), to: end };
-    const told = [...(covered.get(symbol) ?? []), ...holes.filter((hole) => end + skewMs - 2 * dayMs < hole.until)];
+    const told = [...(covered.get(symbol) ?? []), ...holes.filter((hole) => !isFilled(hole))];
     const lacking = beyond([life], told);
     if (lacking.length > 0) {
       const reach = new Date(endOf(covered.get(symbol) ?? [], life.from)).toISOString();

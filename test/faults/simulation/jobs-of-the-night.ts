@@ -4,6 +4,7 @@ import { job as markets } from '../../../jobs/markets.ts';
 import { job as nightly } from '../../../jobs/nightly.ts';
 import { job as orderbook } from '../../../jobs/orderbook.ts';
 import { job as publish } from '../../../jobs/publish.ts';
+import { job as repair } from '../../../jobs/repair.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import { dayFloor } from '../../../src/core/window.ts';
 // Loaded when first needed: that takes real time.
@@ -52,7 +53,18 @@ export function startOther(lake: Lake): Started {
   const nowMs = timeline.nowMs();
   const some = (): string[] => (draw.chance(0.5) ? [] : [draw.one(world.markets).symbol]);
   switch (
-    draw.one(['backfill', 'backfill', 'ticks', 'publish', 'import', 'import', 'orderbook', 'markets', 'nightly'])
+    draw.one([
+      'backfill',
+      'backfill',
+      'ticks',
+      'publish',
+      'import',
+      'import',
+      'orderbook',
+      'markets',
+      'nightly',
+      'repair',
+    ])
   ) {
     case 'backfill': {
       const from = Math.floor(nowMs - (1 + draw() * 8) * dayMs);
@@ -70,6 +82,8 @@ export function startOther(lake: Lake): Started {
       return later(lake, 'orderbook', orderbook.run, { symbols: [] });
     case 'markets':
       return later(lake, 'markets', markets.run, undefined);
+    case 'repair':
+      return later(lake, 'repair', repair.run, { fromUrl: null });
     default:
       return later(lake, 'nightly', nightly.run, { day: null });
   }

@@ -128,6 +128,8 @@ async function drawSettings(draw: Draw, output: string): Promise<Settings> {
       `publish.journal_ticks_max=${draw.one([100, 5_000_000])}`,
       `source.first_lookback_days=${draw.one([3, 7])}`,
       `orderbooks.all_live=${draw.chance(0.2)}`,
+      // They are packed in threads, which keep another time.
+      'raw.keep_days=0',
     ],
   });
 }

@@ -41,6 +41,8 @@ export interface Machine {
   struck(): Strike['kind'] | null;
   /** Once all processes are over: leaves disk and state as the strike left them, and takes back what is planned. */
   startAnew(draw: Draw): void;
+  /** Files were changed behind its back: what is there now is durable. */
+  heedDisk(): void;
   /** The private folder is lost, state and all. */
   losePrivate(): void;
 }
@@ -184,6 +186,9 @@ export function startMachine(root: string, events: MachineEvents): Machine {
       struck = null;
       left = null;
       living = [];
+    },
+    heedDisk() {
+      model = powerModel(root, unsynced);
     },
     losePrivate() {
       rmSync(join(root, '.oddslake'), { recursive: true, force: true });

@@ -1,6 +1,7 @@
 import type { Covered } from '../../../src/core/coverage.ts';
 import type { Database } from '../../../src/state/database.ts';
 import { doublesOf } from '../../../src/state/journal.ts';
+import type { LostTick } from './damage.ts';
 import { toldTicks, type World } from './world.ts';
 
 /** One accepted tick: a price that some answer told, durable since its transaction. */
@@ -24,6 +25,8 @@ export interface Oracle {
   /** Keys whose standing is known no more, as the state was lost: the price of any observation may win. */
   isLoose(symbol: string, t: number): boolean;
   heed(db: Database): void;
+  /** These were published, and are lost: whoever tells of them next is the first. */
+  lose(ticks: readonly LostTick[]): void;
   /** The state is lost: what was journaled, which `isPublished` tells, is nobody's any more. */
   forget(published: ReadonlyMap<string, ReadonlyMap<number, number>>, covered: ReadonlyMap<string, Covered[]>): void;
 }
@@ -110,6 +113,12 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     wrongs,
     isLoose: (symbol, t) => loose.has(`${symbol}\n${t}`),
     heed,
+    lose(ticks) {
+      for (const { symbol, t } of ticks) {
+        seen.get(symbol)?.delete(t);
+        loose.delete(`${symbol}\n${t}`);
+      }
+    },
     forget(published, covered) {
       last = 0;
       const kept = new Map<string, Map<number, Observation[]>>();

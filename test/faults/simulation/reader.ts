@@ -19,6 +19,8 @@ export interface Reader {
   ticks(): Map<string, Map<number, number>>;
   /** The ticks of one file. */
   file(path: string): FileTicks | undefined;
+  /** From here on until all is looked at anew: files are damaged or mended, and ticks may be gone. */
+  lookAway(): void;
   /** Globs everything anew, as after a restart. `mayShrink`: whether the loss of ticks is expected. */
   lookAtAll(mayShrink: boolean): void;
 }
@@ -26,6 +28,7 @@ export interface Reader {
 export function startReader(root: string): Reader {
   const files = new Map<string, FileTicks>();
   const wrongs: string[] = [];
+  let away = false;
   const home = join(root, 'ticks');
 
   function look(day: string): void {
@@ -87,6 +90,7 @@ export function startReader(root: string): Reader {
   return {
     wrongs,
     onName(path) {
+      if (away) return;
       const [top, day, name] = relative(root, path).split(sep);
       if (top !== 'ticks' || day === undefined) return;
       if (name?.endsWith('.parquet') && existsSync(path)) take(`${top}/${day}/${name}`);
@@ -104,7 +108,11 @@ export function startReader(root: string): Reader {
       return out;
     },
     file: (path) => files.get(path),
+    lookAway() {
+      away = true;
+    },
     lookAtAll(mayShrink) {
+      away = false;
       if (mayShrink) files.clear();
       const days = existsSync(home) ? readdirSync(home) : [];
       for (const path of files.keys()) if (existsSync(join(root, path))) take(path);

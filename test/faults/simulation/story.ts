@@ -1,6 +1,7 @@
 import { Interrupted } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
 import { calmNights, requireCovered, requireTruth, startCalmBackfill } from './calm.ts';
+import { damageSome, lostBy, lostIn, startMending, startRepair } from './damage.ts';
 import { drawStrike, startDated, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';
 import { day0, openLake, type Started } from './lake.ts';
 import { drawWeather, fairWeather } from './network.ts';
@@ -18,8 +19,7 @@ export interface Told {
 const chances = {
   strike: 0.3,
   lostPrivate: 0.02,
-  // Off until a damaged file can be mended.
-  damage: 0,
+  damage: 0.05,
   interrupted: 0.08,
   noNight: 0.06,
   dated: 0.2,
@@ -39,6 +39,8 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
   let night = 0;
   /** Whether something has struck that the next run is to get over. */
   let isHurt = false;
+  /** Whether files are damaged, which no reader is to look at. */
+  let isMending = false;
 
   function check(): void {
     const wrong = [...oracle.wrongs, ...reader.wrongs];
@@ -66,8 +68,10 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
       strikes[struck] = (strikes[struck] ?? 0) + 1;
       isHurt = true;
       machine.startAnew(draw);
-      reader.lookAtAll(struck === 'power');
-      check();
+      if (!isMending) {
+        reader.lookAtAll(struck === 'power');
+        check();
+      }
     }
     return summaries;
   }
@@ -124,11 +128,39 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     await session([startOther(lake), ...(draw.chance(0.4) ? [startOther(lake)] : [])], true);
   }
 
+  /** A file is damaged, and mended by what is there: nothing is covered that is not there. */
+  async function damaged(): Promise<void> {
+    await recovered();
+    const before = reader.ticks();
+    if (!damageSome(lake)) return;
+    reader.lookAway();
+    isMending = true;
+    if (draw.chance(chances.strike)) {
+      machine.strikeWith(drawStrike(lake));
+      await session([startMending(lake)], true);
+      machine.startAnew(draw);
+    }
+    await session([startMending(lake)], true);
+    [isHurt, isMending] = [false, false];
+    reader.lookAtAll(true);
+    check();
+    const lost = lostBy(lake, before);
+    trace(`lost ${lost.length}`);
+    oracle.lose(lost);
+    audit.noteLost(lost.length);
+    examine();
+    strikes.damage = (strikes.damage ?? 0) + 1;
+    strikes.lost = (strikes.lost ?? 0) + lost.length;
+    // What is lost is to outlive the state.
+    if (draw.chance(0.15)) await losePrivate();
+  }
+
   async function losePrivate(): Promise<void> {
     await recovered();
     machine.losePrivate();
     oracle.forget(reader.ticks(), audit.coverage());
     audit.beginAnew();
+    if (draw.chance(0.5)) await recovered();
   }
 
   try {
@@ -138,15 +170,22 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
       // A night of retries may reach into the next one.
       timeline.moveTo(Math.max(nowMs, timeline.nowMs() + 60_000));
       if (night > 2 && draw.chance(chances.lostPrivate)) await losePrivate();
+      if (night > 2 && draw.chance(chances.damage)) await damaged();
       await busyNight(nowMs);
       if (draw.chance(chances.daytime)) await daytime();
     }
+    const nightsMs: number[] = [];
     for (const last = night + calmNights; night < last; night++) {
       timeline.moveTo(Math.max(day0 + night * dayMs + 4 * hourMs, timeline.nowMs() + 60_000));
+      nightsMs.push(timeline.nowMs());
       await session([startNightly(lake)], true);
       await recovered();
     }
-    requireCovered(lake);
+    await session([startRepair(lake)], true);
+    examine();
+    const [window] = lostIn(lake.root);
+    if (window !== undefined) throw new Error(`calm: ${JSON.stringify(window)} is lost, and the service has it`);
+    requireCovered(lake, nightsMs);
     const askedMs = timeline.nowMs();
     await session([startCalmBackfill(lake)], true);
     examine();

@@ -1,0 +1,82 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { job as repair } from '../../../jobs/repair.ts';
+import type { Manifest } from '../../../src/archive/manifest.ts';
+import type { LostWindow } from '../../../src/core/lost.ts';
+import { kindsOfFile } from '../damages.ts';
+import type { Lake, Started } from './lake.ts';
+
+// Published files that are not as they were published any more, and their repair.
+
+type Ticks = ReadonlyMap<string, ReadonlyMap<number, number>>;
+
+/** A tick that was published and is no more. */
+export interface LostTick {
+  readonly symbol: string;
+  readonly t: number;
+}
+
+/** A repair that asks nobody: what it leaves is what it found intact. */
+export const startMending = (lake: Lake): Started =>
+  lake.start(
+    'mend',
+    (context, flags) => {
+      const { settings } = context;
+      const alone = { ...settings, upstream: { ...settings.upstream, baseUrl: null } };
+      return repair.run({ ...context, settings: alone }, flags);
+    },
+    { fromUrl: null },
+  );
+
+export const startRepair = (lake: Lake): Started => lake.start('repair', repair.run, { fromUrl: null });
+
+const manifestIn = (root: string): Manifest | null => {
+  const path = join(root, 'manifest.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Manifest) : null;
+};
+
+/** Windows that the archive says are lost. */
+export const lostIn = (root: string): readonly LostWindow[] => manifestIn(root)?.lost ?? [];
+
+// The model of the power knows no links.
+const kinds = Object.keys(kindsOfFile).filter((kind) => !kind.includes('link'));
+
+/** Damages a published file, most often one of ticks, or two of them; false where there is none. */
+export function damageSome({ root, draw, machine, trace }: Lake): boolean {
+  const manifest = manifestIn(root);
+  if (manifest === null) return false;
+  const all = Object.values(manifest.datasets).flatMap(({ files }) => files);
+  if (all.length === 0) return false;
+  const drawn = Array.from({ length: draw.chance(0.3) ? 2 : 1 }, () => {
+    const { files } = manifest.datasets.ticks;
+    return draw.one(files.length > 0 && draw.chance(0.6) ? files : all).path;
+  });
+  for (const path of new Set(drawn)) trace(`damage ${kindsOfFile[draw.one(kinds)]!(root, path, draw).told}`);
+  machine.heedDisk();
+  return true;
+}
+
+/**
+ * What a repair without anybody to ask took from readers, `before` being all that was published. Nothing it leaves may
+ * differ, and nothing it took may still be claimed.
+ */
+export function lostBy({ reader, audit }: Lake, before: Ticks): LostTick[] {
+  const now = reader.ticks();
+  const covered = audit.coverage();
+  const lost: LostTick[] = [];
+  for (const [symbol, prices] of before) {
+    const claims = covered.get(symbol) ?? [];
+    for (const [t, p] of prices) {
+      const left = now.get(symbol)?.get(t);
+      if (left === p) continue;
+      if (left !== undefined) throw new Error(`repair: ${symbol} at ${t} was ${p} and is ${left}`);
+      if (claims.some(({ from, to }) => from <= t && t < to))
+        throw new Error(`repair: ${symbol} at ${t} is gone, and covered`);
+      lost.push({ symbol, t });
+    }
+  }
+  for (const [symbol, prices] of now)
+    for (const t of prices.keys())
+      if (!before.get(symbol)?.has(t)) throw new Error(`repair: ${symbol} at ${t} was not there before`);
+  return lost;
+}
