@@ -58,7 +58,8 @@ export function isArchive(root: string, disk: Disk): boolean {
 export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: OpenDatabase | undefined): Archive {
   const { root, upstream } = options;
   const layout = layoutOf(root);
-  if (!disk.isFolder(root) && disk.size(root) !== null)
+  // In this order: another process may be making the folder at this moment.
+  if (disk.size(root) !== null && !disk.isFolder(root))
     throw new UsageError(`${root} is a file, not a folder for an archive.`);
   const published = publishedAt(layout, disk, options.mends === true);
   if (!isArchive(root, disk)) {
@@ -73,7 +74,8 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
       );
     }
     const others = disk.list(root).filter((name) => name !== '.gitkeep' && name !== '.oddslake');
-    if (others.length > 0) {
+    // Unless another process has started one here since.
+    if (others.length > 0 && !isArchive(root, disk)) {
       throw new UsageError(
         `${root} holds other files (${others.slice(0, 3).join(', ')}) and is no archive. Name an empty or new folder.`,
       );

@@ -2,6 +2,7 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { locate } from '../../src/archive/archive.ts';
+import { type Disk, systemDisk } from '../../src/archive/disk.ts';
 import { formatVersion } from '../../src/archive/manifest.ts';
 import { pin } from '../../src/archive/pin.ts';
 import { recover } from '../../src/archive/publish.ts';
@@ -66,6 +67,31 @@ describe('opening an archive', () => {
     const file = join(scratchFolder(), 'file');
     writeFileSync(file, '');
     expect(() => opened({ root: file })).toThrow(usage(/is a file, not a folder/));
+  });
+
+  test('that another process starts at the same moment is opened, however far it has come at each look', async () => {
+    const done = opened();
+    append(done, answer('AAA', [[day0, 0.5]]));
+    await publishNow(done);
+    done.close();
+    for (const look of ['size', 'isFolder', 'list'] as const) {
+      for (const when of ['before', 'after'] as const) {
+        const root = join(scratchFolder(), 'archive');
+        const arrive = (path: string): void => {
+          if (path === root && !systemDisk.isFolder(root)) cpSync(done.layout.root, root, { recursive: true });
+        };
+        const disk: Disk = {
+          ...systemDisk,
+          [look]: (path: string) => {
+            if (when === 'before') arrive(path);
+            const seen = systemDisk[look](path);
+            if (when === 'after') arrive(path);
+            return seen;
+          },
+        };
+        expect(() => opened({ root, disk }), `${when} ${look}`).not.toThrow();
+      }
+    }
   });
 
   test('is not published onto when its manifest is another one than it wrote last', async () => {
