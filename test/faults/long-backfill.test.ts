@@ -21,7 +21,8 @@ import { drawFrom } from './seeds.ts';
 const wanted = Number(process.env.TICKS || 600_000);
 const kills = 10;
 const days = 5;
-const markets = 40;
+// No symbol of the simulated service may have more than 100,000 ticks a day.
+const markets = Math.max(40, Math.ceil(wanted / 300_000));
 const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
 console.log(`long backfill: SEED=${seed} TICKS=${wanted}`);
 const draw = drawFrom(seed);
