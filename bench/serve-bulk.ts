@@ -11,7 +11,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { openArchive } from '../src/archive/archive.ts';
-import { systemDisk } from '../src/archive/disk.ts';
+import { systemDisk } from '../src/archive/disk/disk.ts';
 import { manifestText, type PublishedFile } from '../src/archive/manifest.ts';
 import { setMeta } from '../src/state/state.ts';
 import { systemClock } from '../src/system.ts';

@@ -1,10 +1,10 @@
 import { type Archive, openArchive } from '../src/archive/archive.ts';
-import { commit } from '../src/archive/commit.ts';
-import { encodeDay } from '../src/archive/day-files.ts';
-import { systemDisk } from '../src/archive/disk.ts';
+import { systemDisk } from '../src/archive/disk/disk.ts';
+import { commit } from '../src/archive/generation/commit.ts';
+import { encodeDay } from '../src/archive/generation/day-files.ts';
+import { nextFiles, type Stage, startStage } from '../src/archive/generation/stage.ts';
+import { stageTicks } from '../src/archive/generation/stage-parts.ts';
 import { dayPath } from '../src/archive/layout.ts';
-import { nextFiles, type Stage, startStage } from '../src/archive/stage.ts';
-import { stageTicks } from '../src/archive/stage-parts.ts';
 import type { PartColumns } from '../src/core/merge.ts';
 import { compareUtf8 } from '../src/core/order.ts';
 import { partOf } from '../src/core/part.ts';

@@ -1,4 +1,4 @@
-import type { Disk } from '../archive/disk.ts';
+import type { Disk } from '../archive/disk/disk.ts';
 import type { Clock, Random } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Settings } from '../settings/settings.ts';

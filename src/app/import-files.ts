@@ -1,6 +1,6 @@
 import { closeSync, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { looksRaw, rawMarkBytes } from '../archive/raw-file.ts';
+import { looksRaw, rawMarkBytes } from '../archive/raw/raw-file.ts';
 import { UsageError } from '../core/errors.ts';
 import { compareUtf8 } from '../core/order.ts';
 

@@ -1,4 +1,4 @@
-import { readRawFile } from '../archive/raw-file.ts';
+import { readRawFile } from '../archive/raw/raw-file.ts';
 import { UpstreamError } from '../core/errors.ts';
 import type { RawPage } from '../core/raw-page.ts';
 import { type Learned, nothingLearned } from '../ingest/learned.ts';

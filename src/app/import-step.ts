@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { clearAbandonedPins, pinsOf } from '../archive/pin.ts';
+import { clearAbandonedPins, pinsOf } from '../archive/copies/pin.ts';
 import { UsageError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { intersection, isEmpty, type Window } from '../core/window.ts';

@@ -1,4 +1,4 @@
-import type { Repaired } from '../archive/repair-report.ts';
+import type { Repaired } from '../archive/repair/repair-report.ts';
 import type { Window } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { Context } from './context.ts';

@@ -1,6 +1,6 @@
 import type { Archive } from '../archive/archive.ts';
-import type { RawKeeper } from '../archive/raw-keeper.ts';
-import { pruneRaw } from '../archive/raw-prune.ts';
+import type { RawKeeper } from '../archive/raw/raw-keeper.ts';
+import { pruneRaw } from '../archive/raw/raw-prune.ts';
 import { requireUpstream } from '../settings/settings.ts';
 import type { Context } from './context.ts';
 
@@ -15,7 +15,7 @@ interface Place {
 /** Opens what keeps the answers of a run as they come; null where none are kept. */
 export async function keepRaw({ context: { settings }, archive, id: runId }: Place): Promise<RawKeeper | null> {
   if (settings.raw.keepDays === 0) return null;
-  const { openRawKeeper } = await import('../archive/raw-keeper.ts');
+  const { openRawKeeper } = await import('../archive/raw/raw-keeper.ts');
   return openRawKeeper(archive, { runId, secret: requireUpstream(settings).apiKey, ...settings.raw });
 }
 

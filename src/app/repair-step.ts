@@ -1,5 +1,5 @@
-import { repair } from '../archive/repair.ts';
-import type { GoneRows, Repaired } from '../archive/repair-report.ts';
+import { repair } from '../archive/repair/repair.ts';
+import type { GoneRows, Repaired } from '../archive/repair/repair-report.ts';
 import type { Key } from '../state/row-groups.ts';
 import { lingerRules, namedSymbols, type Run } from './run.ts';
 

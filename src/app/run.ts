@@ -1,7 +1,7 @@
 import { type Archive, openArchive, requireCurrentFormat } from '../archive/archive.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
-import { recover } from '../archive/publish.ts';
-import type { RawKeeper } from '../archive/raw-keeper.ts';
+import { recover } from '../archive/publish/publish.ts';
+import type { RawKeeper } from '../archive/raw/raw-keeper.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { dayMs } from '../core/window.ts';

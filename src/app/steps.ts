@@ -1,5 +1,5 @@
-import { publish } from '../archive/publish.ts';
-import { verify } from '../archive/verify.ts';
+import { publish } from '../archive/publish/publish.ts';
+import { verify } from '../archive/verify/verify.ts';
 import type { Origin } from '../core/coverage.ts';
 import { DamageError, UpstreamError, UsageError } from '../core/errors.ts';
 import { isDue } from '../core/life.ts';

@@ -3,7 +3,7 @@ import { DamageError, UsageError } from '../core/errors.ts';
 import type { OpenDatabase } from '../state/database.ts';
 import { openIntent } from '../state/intent.ts';
 import { getMeta, manifestHashKey, openState, rebind, type State, stateFile } from '../state/state.ts';
-import { type Disk, sha256 } from './disk.ts';
+import { type Disk, sha256 } from './disk/disk.ts';
 import { type Layout, layoutOf } from './layout.ts';
 import {
   emptyManifest,
@@ -13,7 +13,7 @@ import {
   type PublishedFile,
   parseManifest,
 } from './manifest.ts';
-import { rowGroupRows } from './parquet.ts';
+import { rowGroupRows } from './parquet/parquet.ts';
 import { rebuildState } from './rebuild.ts';
 
 export interface Archive {

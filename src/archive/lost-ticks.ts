@@ -7,7 +7,7 @@ import { dayFloor, type Window } from '../core/window.ts';
 import { type Archive, readPublished } from './archive.ts';
 import { dayPath } from './layout.ts';
 import { fileAt } from './manifest.ts';
-import { decodeTicks } from './ticks-file.ts';
+import { decodeTicks } from './parquet/ticks-file.ts';
 
 /** What the answers of a bin cover, its lost windows being judged by the ticks that are there once it is merged. */
 export function judgeBin(

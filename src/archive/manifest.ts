@@ -1,7 +1,7 @@
 import type { DayState } from '../core/completeness.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { LostWindow } from '../core/lost.ts';
-import { type DatasetName, datasetNames } from './datasets.ts';
+import { type DatasetName, datasetNames } from './parquet/datasets.ts';
 
 /** The version of the archive's layout that this program writes: 2 added order books, candles and views.sql. */
 export const formatVersion = 2;

@@ -6,11 +6,11 @@ import { noteLost } from '../state/lost.ts';
 import { enterStretch } from '../state/standings.ts';
 import { manifestHashKey, type State, setMeta } from '../state/state.ts';
 import { restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
-import { type DatasetName, datasets } from './datasets.ts';
-import { type Disk, sha256 } from './disk.ts';
+import { type Disk, sha256 } from './disk/disk.ts';
 import type { Layout } from './layout.ts';
 import type { Manifest, PublishedFile } from './manifest.ts';
-import { decodeRows, type Value } from './parquet.ts';
+import { type DatasetName, datasets } from './parquet/datasets.ts';
+import { decodeRows, type Value } from './parquet/parquet.ts';
 
 /** A published tree to read from. */
 interface Tree {

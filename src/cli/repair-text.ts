@@ -1,4 +1,4 @@
-import type { MendedFile, Repaired } from '../archive/repair-report.ts';
+import type { MendedFile, Repaired } from '../archive/repair/repair-report.ts';
 import { isoUtc } from '../core/time.ts';
 import { many, number, size } from './amounts.ts';
 

@@ -98,7 +98,7 @@ export async function withContext<T>(
     import('../settings/secrets.ts'),
     import('../settings/environment.ts'),
     import('./log.ts'),
-    import('../archive/disk.ts'),
+    import('../archive/disk/disk.ts'),
   ]);
   const { set, output } = amend({ set: flags.set, ...(flags.output === undefined ? {} : { output: flags.output }) });
   const settings = await loadSettings({

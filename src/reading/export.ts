@@ -1,7 +1,7 @@
 import type { Archive } from '../archive/archive.ts';
-import { type DatasetName, datasets } from '../archive/datasets.ts';
-import { type ExportFormat, requireIntact, writeInPlace } from '../archive/export-file.ts';
-import { mayHold, shapes } from '../archive/slice.ts';
+import { type ExportFormat, requireIntact, writeInPlace } from '../archive/copies/export-file.ts';
+import { mayHold, shapes } from '../archive/copies/slice.ts';
+import { type DatasetName, datasets } from '../archive/parquet/datasets.ts';
 import type { Random } from '../core/clock.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { Slice } from '../query/slice.ts';

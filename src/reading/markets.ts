@@ -1,6 +1,6 @@
 import type { Archive } from '../archive/archive.ts';
-import { readMarketRows } from '../archive/day-files.ts';
-import { requireIntact } from '../archive/export-file.ts';
+import { requireIntact } from '../archive/copies/export-file.ts';
+import { readMarketRows } from '../archive/generation/day-files.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import type { Random } from '../core/clock.ts';
 import type { MarketFacts } from '../core/market.ts';

@@ -1,10 +1,10 @@
 import { basename } from 'node:path/posix';
 import { LRUCache } from 'lru-cache';
 import type { Archive } from '../archive/archive.ts';
-import { decodeBooks } from '../archive/books-file.ts';
-import { readCoverage } from '../archive/day-files.ts';
+import { readCoverage } from '../archive/generation/day-files.ts';
 import { dayPath } from '../archive/layout.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
+import { decodeBooks } from '../archive/parquet/books-file.ts';
 import type { Level } from '../core/book.ts';
 import { askSide, type BookColumns, outranks, type SeenSnapshot } from '../core/merge-books.ts';
 import { partOf } from '../core/part.ts';

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
-import { type DatasetName, datasetNames, datasets } from '../archive/datasets.ts';
+import { type Pin, pin } from '../archive/copies/pin.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
-import { type Pin, pin } from '../archive/pin.ts';
-import { hasDailyCandles } from '../archive/views-file.ts';
-import { type Definition, definitions, definitionsFor } from '../archive/views-sql.ts';
+import { type DatasetName, datasetNames, datasets } from '../archive/parquet/datasets.ts';
+import { hasDailyCandles } from '../archive/texts/views-file.ts';
+import { type Definition, definitions, definitionsFor } from '../archive/texts/views-sql.ts';
 import type { Random } from '../core/clock.ts';
 import { openQuery } from '../query/open.ts';
 import type { Query } from '../query/query.ts';

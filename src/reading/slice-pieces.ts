@@ -1,5 +1,5 @@
-import { type DatasetName, datasets } from '../archive/datasets.ts';
-import { columnarPieces, type ExportFormat } from '../archive/export-file.ts';
+import { columnarPieces, type ExportFormat } from '../archive/copies/export-file.ts';
+import { type DatasetName, datasets } from '../archive/parquet/datasets.ts';
 import type { Query } from '../query/query.ts';
 import { type KeyRange, rangesSql, rowsSql, type Slice, sliceChunks } from '../query/slice.ts';
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { PublishedFile } from '../archive/manifest.ts';
-import { indexTicks, type TicksIndex, ticksOf, ticksOfWhole } from '../archive/ticks-index.ts';
+import { indexTicks, type TicksIndex, ticksOf, ticksOfWhole } from '../archive/parquet/ticks-index.ts';
 import { DamageError } from '../core/errors.ts';
 import { noTicks, type TickColumns } from '../core/tick.ts';
 import type { VerifiedFiles } from './files/verified-files.ts';

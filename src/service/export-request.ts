@@ -1,6 +1,6 @@
 import type { Type } from 'typebox';
-import type { DatasetName } from '../archive/datasets.ts';
-import { shapes } from '../archive/slice.ts';
+import { shapes } from '../archive/copies/slice.ts';
+import type { DatasetName } from '../archive/parquet/datasets.ts';
 import type { ExportRequest } from '../contract/export-jobs.ts';
 import { oneSymbol } from '../state/symbols.ts';
 import type { ExportJobRow } from '../workspace/tables.ts';

@@ -1,5 +1,5 @@
-import type { DatasetName } from '../archive/datasets.ts';
 import type { Manifest } from '../archive/manifest.ts';
+import type { DatasetName } from '../archive/parquet/datasets.ts';
 import type { SymbolFacts } from '../core/market.ts';
 import { type Generation, type History, openHistory } from '../reading/history/history.ts';
 import type { Step } from '../reading/history/page.ts';

@@ -5,7 +5,7 @@ import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as nightly } from '../../jobs/nightly.ts';
-import type { ExportFormat } from '../../src/archive/export-file.ts';
+import type { ExportFormat } from '../../src/archive/copies/export-file.ts';
 import { compareUtf8 } from '../../src/core/order.ts';
 import { writeExport } from '../../src/reading/export.ts';
 import { listGaps } from '../../src/reading/gaps.ts';

@@ -2,7 +2,7 @@ import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
-import { systemDisk } from '../../src/archive/disk.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';

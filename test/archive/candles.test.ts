@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
-import { verify } from '../../src/archive/verify.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import {
   answer,

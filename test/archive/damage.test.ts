@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
-import { verify } from '../../src/archive/verify.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
 import { partOf } from '../../src/core/part.ts';
 import { appendMarkets, journaledTicks } from '../../src/state/journal.ts';
 import {

@@ -1,4 +1,4 @@
-import { type Disk, systemDisk } from '../../src/archive/disk.ts';
+import { type Disk, systemDisk } from '../../src/archive/disk/disk.ts';
 
 export class PowerCut extends Error {}
 

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { type Archive, readPublished } from '../../src/archive/archive.ts';
-import { commit } from '../../src/archive/commit.ts';
-import { coverageRows, encodeDay, readCoverage } from '../../src/archive/day-files.ts';
+import { commit } from '../../src/archive/generation/commit.ts';
+import { coverageRows, encodeDay, readCoverage } from '../../src/archive/generation/day-files.ts';
+import { nextFiles, startStage } from '../../src/archive/generation/stage.ts';
+import { stageTicks } from '../../src/archive/generation/stage-parts.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { fileAt, lostInManifest } from '../../src/archive/manifest.ts';
-import { nextFiles, startStage } from '../../src/archive/stage.ts';
-import { stageTicks } from '../../src/archive/stage-parts.ts';
-import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import type { LostWindow } from '../../src/core/lost.ts';
 import { partOf } from '../../src/core/part.ts';
 import { dayFloor, subtract, union, type Window } from '../../src/core/window.ts';

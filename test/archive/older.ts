@@ -1,6 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sha256 } from '../../src/archive/disk.ts';
+import { sha256 } from '../../src/archive/disk/disk.ts';
 import { checksumsText, type Manifest } from '../../src/archive/manifest.ts';
 import { openDatabase } from '../../src/state/database.ts';
 import { schemaVersions } from '../../src/state/schema.ts';

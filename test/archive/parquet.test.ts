@@ -3,9 +3,15 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Column, type ColumnType, type DatasetName, datasetNames, datasets } from '../../src/archive/datasets.ts';
-import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet.ts';
-import { decodeTicks, encodeTicks } from '../../src/archive/ticks-file.ts';
+import {
+  type Column,
+  type ColumnType,
+  type DatasetName,
+  datasetNames,
+  datasets,
+} from '../../src/archive/parquet/datasets.ts';
+import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/parquet.ts';
+import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
 import { compareUtf8 } from '../../src/core/order.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { looksRaw, packRawPages, type RawPiece, readRawFile } from '../../src/archive/raw-file.ts';
+import { looksRaw, packRawPages, type RawPiece, readRawFile } from '../../src/archive/raw/raw-file.ts';
 import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/core/raw-page.ts';
 import { drawFrom } from '../faults/seeds.ts';
 

@@ -2,12 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Disk, diskOver, systemDisk } from '../../src/archive/disk.ts';
-import { systemCalls } from '../../src/archive/file-calls.ts';
+import { type Disk, diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemCalls } from '../../src/archive/disk/file-calls.ts';
 import { layoutOf } from '../../src/archive/layout.ts';
-import { readRawFile } from '../../src/archive/raw-file.ts';
-import { openRawKeeper } from '../../src/archive/raw-keeper.ts';
-import { pruneRaw } from '../../src/archive/raw-prune.ts';
+import { readRawFile } from '../../src/archive/raw/raw-file.ts';
+import { openRawKeeper } from '../../src/archive/raw/raw-keeper.ts';
+import { pruneRaw } from '../../src/archive/raw/raw-prune.ts';
 import type { RawPage } from '../../src/core/raw-page.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 

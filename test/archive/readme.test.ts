@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { datasetNames, datasets } from '../../src/archive/datasets.ts';
 import { emptyManifest, type Manifest } from '../../src/archive/manifest.ts';
-import { readmeText, unitOf } from '../../src/archive/readme.ts';
+import { datasetNames, datasets } from '../../src/archive/parquet/datasets.ts';
+import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow, scratchFolder } from './scratch.ts';

@@ -3,10 +3,10 @@ import { cpSync, globSync, readFileSync, rmSync, statSync, writeFileSync } from 
 import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
-import { verify } from '../../src/archive/verify.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
 import { rowGroupsOf } from '../../src/state/row-groups.ts';
 import { filledArchive, groupRows, repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';

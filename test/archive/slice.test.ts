@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { datasetNames, datasets } from '../../src/archive/datasets.ts';
+import { mayHold, shapes } from '../../src/archive/copies/slice.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { mayHold, shapes } from '../../src/archive/slice.ts';
+import { datasetNames, datasets } from '../../src/archive/parquet/datasets.ts';
 import { partOf } from '../../src/core/part.ts';
 import { day0, dayMs } from './scratch.ts';
 

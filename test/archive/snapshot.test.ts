@@ -11,9 +11,9 @@ import {
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
+import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
-import { takeSnapshot } from '../../src/archive/snapshot.ts';
-import { verify } from '../../src/archive/verify.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 const everything = '**/*';

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { verify } from '../../src/archive/verify.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // What a search for damage has found, told one by one.

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeTicks, encodeTicks } from '../../src/archive/ticks-file.ts';
-import { indexTicks, ticksOf, ticksOfWhole } from '../../src/archive/ticks-index.ts';
+import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { indexTicks, ticksOf, ticksOfWhole } from '../../src/archive/parquet/ticks-index.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
 import { compareUtf8 } from '../../src/core/order.ts';
 

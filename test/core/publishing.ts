@@ -28,7 +28,7 @@ export interface Published {
   readonly notes: { readonly contested: number; readonly stretches: number };
 }
 
-/** Publishes batch after batch, as src/archive/publish-day.ts and src/state/standings.ts do. */
+/** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/state/standings.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
   let columns = noPart;
   const contested = new Map<string, Standing>();

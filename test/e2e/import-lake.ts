@@ -6,7 +6,7 @@ import { job } from '../../jobs/import.ts';
 import type { Context } from '../../src/app/context.ts';
 import type { ImportFlags } from '../../src/app/import-step.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { systemDisk } from '../../src/archive/disk.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { createLog } from '../../src/cli/log.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';

@@ -2,9 +2,9 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk.ts';
-import { pin } from '../../src/archive/pin.ts';
-import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import { pin } from '../../src/archive/copies/pin.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 
 // A process that reads ticks over and over while others publish, until a file `stop` is there; then it says what it saw.
 // Arguments: the archive's root, and how many ticks a publish adds to a symbol's day. It reads the glob, as anyone may,

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
-import type { Repaired } from '../../src/archive/repair-report.ts';
+import type { Repaired } from '../../src/archive/repair/repair-report.ts';
 import { access, fixedNow, folder, hashes, job, manifestOf, quick, run, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 

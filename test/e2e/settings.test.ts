@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { datasets } from '../../src/archive/datasets.ts';
-import { decodeRows, type Value } from '../../src/archive/parquet.ts';
+import { datasets } from '../../src/archive/parquet/datasets.ts';
+import { decodeRows, type Value } from '../../src/archive/parquet/parquet.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { access, coverageOf, dayMs, folder, jobArgs, manifestOf, minuteMs, run, sandbox, ticksOf } from './lake.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { allFiles, type Manifest } from '../../src/archive/manifest.ts';
-import { rowGroupRows } from '../../src/archive/parquet.ts';
+import { rowGroupRows } from '../../src/archive/parquet/parquet.ts';
 import { sideOf } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { datasetNames } from '../../src/archive/datasets.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
-import { verify } from '../../src/archive/verify.ts';
+import { datasetNames } from '../../src/archive/parquet/datasets.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
 import { repairNow } from '../archive/damaged.ts';
 import { publishedTicks } from '../archive/scratch.ts';
 import { bytesOf, damageLake, guarded } from './damage-lake.ts';

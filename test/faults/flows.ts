@@ -8,12 +8,12 @@ import { lingerRules, namedSymbols, openConfiguredArchive, runJob } from '../../
 import { marketsStep, publishStep, ticksStep } from '../../src/app/steps.ts';
 import { exitCodeOfError, sentence } from '../../src/app/summary.ts';
 import { type Archive, openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk.ts';
-import { requireWritable } from '../../src/archive/export-file.ts';
+import { requireWritable } from '../../src/archive/copies/export-file.ts';
+import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
-import { publish } from '../../src/archive/publish.ts';
-import { repair } from '../../src/archive/repair.ts';
-import { takeSnapshot } from '../../src/archive/snapshot.ts';
+import { publish } from '../../src/archive/publish/publish.ts';
+import { repair } from '../../src/archive/repair/repair.ts';
 import { sideOf } from '../../src/core/book.ts';
 import { writeExport } from '../../src/reading/export.ts';
 import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk.ts';
-import { verify } from '../../src/archive/verify.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
 import { stateFile } from '../../src/state/state.ts';
 import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
 

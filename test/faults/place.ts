@@ -13,8 +13,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
-import type { Disk } from '../../src/archive/disk.ts';
-import type { FileCalls } from '../../src/archive/file-calls.ts';
+import type { Disk } from '../../src/archive/disk/disk.ts';
+import type { FileCalls } from '../../src/archive/disk/file-calls.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';

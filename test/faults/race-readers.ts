@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { decodeTicks } from '../../src/archive/ticks-file.ts';
+import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type Ended, hashes, sleep } from '../e2e/lake.ts';
 import { globbed, globFaults, treeFaults } from './archive-faults.ts';
 import type { Place } from './kill-flows.ts';

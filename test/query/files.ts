@@ -2,9 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Writable } from 'node:stream';
-import { datasets } from '../../src/archive/datasets.ts';
-import { encodeRows, type Value } from '../../src/archive/parquet.ts';
-import { encodeTicks } from '../../src/archive/ticks-file.ts';
+import { datasets } from '../../src/archive/parquet/datasets.ts';
+import { encodeRows, type Value } from '../../src/archive/parquet/parquet.ts';
+import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { openQuery } from '../../src/query/open.ts';
 import type { Query, Source } from '../../src/query/query.ts';
 

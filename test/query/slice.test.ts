@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'vitest';
-import { datasets } from '../../src/archive/datasets.ts';
+import { datasets } from '../../src/archive/parquet/datasets.ts';
 import type { Chunk } from '../../src/query/chunks.ts';
 import type { Query } from '../../src/query/query.ts';
 import { rangesSql, rowsSql, type Slice, sliceChunks } from '../../src/query/slice.ts';

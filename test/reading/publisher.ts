@@ -1,6 +1,6 @@
 import { openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk.ts';
-import { publish } from '../../src/archive/publish.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { publish } from '../../src/archive/publish/publish.ts';
 import { ranks } from '../../src/core/merge.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';

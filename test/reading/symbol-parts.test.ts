@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { datasets } from '../../src/archive/datasets.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { encodeRows } from '../../src/archive/parquet.ts';
-import { indexTicks } from '../../src/archive/ticks-index.ts';
+import { datasets } from '../../src/archive/parquet/datasets.ts';
+import { encodeRows } from '../../src/archive/parquet/parquet.ts';
+import { indexTicks } from '../../src/archive/parquet/ticks-index.ts';
 import { DamageError } from '../../src/core/errors.ts';
 import { openSymbolParts } from '../../src/reading/symbol-parts.ts';
 import { day0 } from '../archive/scratch.ts';

@@ -1,7 +1,7 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk.ts';
+import { sha256 } from '../../src/archive/disk/disk.ts';
 import { DamageError } from '../../src/core/errors.ts';
 import { atOnce } from '../../src/reading/files/bounded.ts';
 import type { ListedFile } from '../../src/reading/files/file-on-disk.ts';

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { datasetNames } from '../../src/archive/datasets.ts';
-import { exportFormats as writable } from '../../src/archive/export-file.ts';
-import { shapes } from '../../src/archive/slice.ts';
+import { exportFormats as writable } from '../../src/archive/copies/export-file.ts';
+import { shapes } from '../../src/archive/copies/slice.ts';
+import { datasetNames } from '../../src/archive/parquet/datasets.ts';
 import { exportDatasets, FilePath } from '../../src/contract/export.ts';
 import { exportFormats } from '../../src/contract/export-jobs.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from '../archive/scratch.ts';

@@ -24,7 +24,7 @@ export function addChanges(shell: Shell): void {
   withCommonFlags(command, idleWhereRead).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
       const [{ changesSince, removedSince }, { totalsOf }] = await Promise.all([
-        import('../../archive/changes.ts'),
+        import('../../archive/copies/changes.ts'),
         import('../../archive/manifest.ts'),
       ]);
       const manifest = archive.manifest();

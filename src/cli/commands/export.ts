@@ -42,9 +42,9 @@ export function addExport(shell: Shell): void {
       const [{ openConfiguredArchive }, { datasetNames }, { formatOf, requireWritable }, { shapes }, { writeExport }] =
         await Promise.all([
           import('../../app/run.ts'),
-          import('../../archive/datasets.ts'),
-          import('../../archive/export-file.ts'),
-          import('../../archive/slice.ts'),
+          import('../../archive/parquet/datasets.ts'),
+          import('../../archive/copies/export-file.ts'),
+          import('../../archive/copies/slice.ts'),
           import('../../reading/export.ts'),
         ]);
       const dataset = datasetNames.find((name) => name === flags.dataset);

@@ -131,7 +131,7 @@ async function createArchive(settings: Settings, version: string): Promise<boole
   const [{ openConfiguredArchive }, { isArchive }, { systemDisk }] = await Promise.all([
     import('../../app/run.ts'),
     import('../../archive/archive.ts'),
-    import('../../archive/disk.ts'),
+    import('../../archive/disk/disk.ts'),
   ]);
   const isNew = !isArchive(settings.archive.output, systemDisk);
   openConfiguredArchive({ settings, version, mayCreate: true, disk: systemDisk }, true).close();

@@ -13,7 +13,7 @@ export function addSnapshot(shell: Shell): void {
   withExamples(command, examples);
   withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const { takeSnapshot } = await import('../../archive/snapshot.ts');
+      const { takeSnapshot } = await import('../../archive/copies/snapshot.ts');
       const display = await context.startDisplay('snapshot', 1, 'files');
       try {
         const taken = await takeSnapshot(archive, folder, {

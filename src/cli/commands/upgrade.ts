@@ -14,7 +14,7 @@ export function addUpgrade(shell: Shell): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ lingerRules, namedSymbols }, { publish }] = await Promise.all([
         import('../../app/run.ts'),
-        import('../../archive/publish.ts'),
+        import('../../archive/publish/publish.ts'),
       ]);
       const display = await context.startDisplay('upgrade', 1, 'parts');
       try {

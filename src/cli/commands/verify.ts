@@ -38,7 +38,7 @@ async function repairAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
 async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
   if (flags.fromUrl !== undefined) throw new UsageError('--from-url needs --repair: without it nothing is fetched.');
   await withArchive(flags, shell.version, async (archive, context) => {
-    const { verify } = await import('../../archive/verify.ts');
+    const { verify } = await import('../../archive/verify/verify.ts');
     const display = await context.startDisplay('verify', 1, 'files');
     try {
       const onProgress = (done: number, total: number): void => display.update({ done, total });

@@ -1,6 +1,6 @@
 import type { Archive } from '../../archive/archive.ts';
-import type { DatasetName } from '../../archive/datasets.ts';
-import type { ExportFormat } from '../../archive/export-file.ts';
+import type { ExportFormat } from '../../archive/copies/export-file.ts';
+import type { DatasetName } from '../../archive/parquet/datasets.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { WriteLock } from '../../state/lock.ts';

@@ -1,6 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { openArchive } from '../../archive/archive.ts';
-import { systemDisk } from '../../archive/disk.ts';
+import { systemDisk } from '../../archive/disk/disk.ts';
 import { DamageError } from '../../core/errors.ts';
 import { systemRandom } from '../../system.ts';
 import { type ExportAsked, ExportTooLarge, writeExport } from '../export.ts';

@@ -1,7 +1,7 @@
-import { type DatasetName, datasets } from '../../archive/datasets.ts';
+import { mayHold } from '../../archive/copies/slice.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import { mayHold } from '../../archive/slice.ts';
-import { definitions } from '../../archive/views-sql.ts';
+import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
+import { definitions } from '../../archive/texts/views-sql.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { dayMs } from '../../core/window.ts';
 import { type Condition, moment, type Slice } from '../../query/slice.ts';

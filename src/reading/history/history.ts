@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { type Archive, ownManifest } from '../../archive/archive.ts';
-import { type DatasetName, datasets } from '../../archive/datasets.ts';
+import { pinsOf } from '../../archive/copies/pin.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import { pinsOf } from '../../archive/pin.ts';
-import { definitions } from '../../archive/views-sql.ts';
+import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
+import { definitions } from '../../archive/texts/views-sql.ts';
 import type { Random } from '../../core/clock.ts';
 import { DamageError } from '../../core/errors.ts';
 import type { Engine } from '../../query/engine.ts';

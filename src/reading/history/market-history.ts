@@ -1,6 +1,6 @@
-import type { DatasetName } from '../../archive/datasets.ts';
+import { mayHold } from '../../archive/copies/slice.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import { mayHold } from '../../archive/slice.ts';
+import type { DatasetName } from '../../archive/parquet/datasets.ts';
 import type { Query } from '../../query/query.ts';
 import { type Condition, fromWhere, type Slice } from '../../query/slice.ts';
 import type { Cell, Parameter } from '../../query/values.ts';

@@ -1,6 +1,6 @@
-import { type DatasetName, datasets } from '../../archive/datasets.ts';
+import { mayHold, shapes } from '../../archive/copies/slice.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import { mayHold, shapes } from '../../archive/slice.ts';
+import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { compareUtf8 } from '../../core/order.ts';
 import { type Condition, moment, type Slice } from '../../query/slice.ts';

@@ -1,5 +1,5 @@
-import type { DatasetName } from '../../archive/datasets.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
+import type { DatasetName } from '../../archive/parquet/datasets.ts';
 import type { ChunkValue } from '../../query/chunks.ts';
 import type { Query } from '../../query/query.ts';
 import { fromWhere, type Slice, toldSql } from '../../query/slice.ts';

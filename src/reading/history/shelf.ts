@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { type Archive, locate } from '../../archive/archive.ts';
+import { clearAbandonedPins, pinsOf } from '../../archive/copies/pin.ts';
 import { allFiles, type Manifest, type PublishedFile } from '../../archive/manifest.ts';
-import { clearAbandonedPins, pinsOf } from '../../archive/pin.ts';
 import { DamageError } from '../../core/errors.ts';
 
 /**

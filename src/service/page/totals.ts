@@ -1,5 +1,5 @@
-import { datasetNames } from '../../archive/datasets.ts';
 import { allFiles, type Manifest, totalsOf } from '../../archive/manifest.ts';
+import { datasetNames } from '../../archive/parquet/datasets.ts';
 
 /** What everybody may know of an archive. Times are epoch milliseconds. */
 export interface Totals {

@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { ownManifest, ownManifestText } from '../../archive/archive.ts';
-import { changesSince, removedSince } from '../../archive/changes.ts';
-import type { DatasetName } from '../../archive/datasets.ts';
-import { sha256 } from '../../archive/disk.ts';
+import { changesSince, removedSince } from '../../archive/copies/changes.ts';
+import { sha256 } from '../../archive/disk/disk.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
+import type { DatasetName } from '../../archive/parquet/datasets.ts';
 import {
   ChangesAnswer,
   ExportQuery,

@@ -1,6 +1,6 @@
-import type { DatasetName } from '../../archive/datasets.ts';
+import { mayHold } from '../../archive/copies/slice.ts';
 import type { Manifest } from '../../archive/manifest.ts';
-import { mayHold } from '../../archive/slice.ts';
+import type { DatasetName } from '../../archive/parquet/datasets.ts';
 import type {
   HistoricalCandlesQuery,
   HistoricalCoverageQuery,

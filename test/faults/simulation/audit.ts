@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { datasets } from '../../../src/archive/datasets.ts';
 import type { Manifest } from '../../../src/archive/manifest.ts';
-import { decodeRows, type Value } from '../../../src/archive/parquet.ts';
+import { datasets } from '../../../src/archive/parquet/datasets.ts';
+import { decodeRows, type Value } from '../../../src/archive/parquet/parquet.ts';
 import type { Covered, Origin } from '../../../src/core/coverage.ts';
 import { dayFloor, dayMs } from '../../../src/core/window.ts';
 import { type Database, openDatabase } from '../../../src/state/database.ts';

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
-import { decodeTicks } from '../../../src/archive/ticks-file.ts';
+import { decodeTicks } from '../../../src/archive/parquet/ticks-file.ts';
 import { dayOf } from '../../../src/core/time.ts';
 
 type Prices = ReadonlyMap<number, number>;

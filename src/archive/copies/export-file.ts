@@ -1,0 +1,90 @@
+import { createHash } from 'node:crypto';
+import { dirname, extname } from 'node:path';
+import { DamageError, UsageError } from '../../core/errors.ts';
+import { type Disk, sha256 } from '../disk/disk.ts';
+import type { PublishedFile } from '../manifest.ts';
+import type { Column, DatasetName } from '../parquet/datasets.ts';
+import { arrowPieces, parquetPieces, type RowChunk } from '../parquet/stream-file.ts';
+import { storageOf } from '../parquet/ticks-file.ts';
+import { clearAbandoned, draftOf, isInside } from './draft.ts';
+import type { Pin } from './pin.ts';
+
+export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
+export type ExportFormat = (typeof exportFormats)[number];
+
+const extensions: Readonly<Record<string, ExportFormat>> = {
+  ...{ '.parquet': 'parquet', '.csv': 'csv', '.ndjson': 'ndjson', '.jsonl': 'ndjson' },
+  ...{ '.arrow': 'arrow', '.feather': 'arrow' },
+};
+
+/** The format that a file's name tells. Throws UsageError where it tells none. */
+export function formatOf(path: string): ExportFormat {
+  const format = extensions[extname(path).toLowerCase()];
+  if (format !== undefined) return format;
+  throw new UsageError(
+    `--out ${path} does not tell the format by its ending (${Object.keys(extensions).join(' ')}): say --format ${exportFormats.join('|')}.`,
+  );
+}
+
+/** The absolute path of a file that may be written or replaced. Throws UsageError for one that may not. */
+export function requireWritable(disk: Disk, root: string, path: string): string {
+  const target = disk.realPath(path);
+  if (isInside(disk, target, root))
+    throw new UsageError(`--out ${path} is inside the archive ${root}: its readers would take it for a part of it.`);
+  if (disk.size(target) !== null && !disk.isFile(target))
+    throw new UsageError(`--out ${path} is there and is no file that could be replaced.`);
+  if (!disk.isFolder(dirname(target)))
+    throw new UsageError(`--out ${path}: there is no folder ${dirname(target)}. Make it first.`);
+  return target;
+}
+
+/** Throws DamageError where a pinned file is not as published: neither DuckDB nor anything after it would notice. */
+export function requireIntact(disk: Disk, pinned: Pin, { path, sha256: wanted }: PublishedFile): void {
+  if (sha256(disk.read(`${pinned.root}/${path}`)) !== wanted)
+    throw new DamageError(`${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
+}
+
+/** A slice's rows in one of the columnar formats, with the archive's own types. */
+export const columnarPieces = (
+  dataset: DatasetName,
+  columns: readonly Column[],
+  chunks: AsyncIterable<RowChunk>,
+  format: 'parquet' | 'arrow' | 'arrow_stream',
+): AsyncGenerator<Uint8Array> =>
+  format !== 'parquet'
+    ? arrowPieces(columns, chunks, format === 'arrow' ? 'file' : 'stream')
+    : parquetPieces(columns, chunks, (first) =>
+        dataset === 'ticks' ? storageOf(Float64Array.from(first[1] as number[])) : { delta: [] },
+      );
+
+/**
+ * Writes `target` so that nobody sees half of it: beside it, synced, and renamed; one that was there is replaced, and
+ * where it fails, stays. `id` tells drafts of one process apart.
+ */
+export async function writeInPlace(
+  disk: Disk,
+  target: string,
+  id: string,
+  pieces: AsyncIterable<Uint8Array>,
+): Promise<{ bytes: number; sha256: string }> {
+  clearAbandoned(disk, target);
+  const draft = draftOf(target, id);
+  const hash = createHash('sha256');
+  let bytes = 0;
+  async function* counted() {
+    for await (const piece of pieces) {
+      hash.update(piece);
+      bytes += piece.length;
+      yield piece;
+    }
+  }
+  try {
+    await disk.writeAll(draft, counted());
+    disk.rename(draft, target);
+  } catch (error) {
+    disk.remove(draft);
+    throw error;
+  }
+  disk.syncFolder(dirname(target));
+  return { bytes, sha256: hash.digest('hex') };
+}

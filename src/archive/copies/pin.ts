@@ -1,0 +1,99 @@
+import { dirname, join } from 'node:path';
+import { DamageError } from '../../core/errors.ts';
+import { type Archive, locate, ownManifestText } from '../archive.ts';
+import type { Disk } from '../disk/disk.ts';
+import { type Manifest, type PublishedFile, parseManifest } from '../manifest.ts';
+import type { DatasetName } from '../parquet/datasets.ts';
+
+/** Files of one generation that stay as they are while they are read, whatever is published meanwhile. */
+export interface Pin {
+  readonly manifest: Manifest;
+  /** Its text, to the byte. */
+  readonly manifestText: string;
+  /** Where the links are: the published paths below it. */
+  readonly root: string;
+  /** Absolute paths of a dataset's files. */
+  paths(dataset: DatasetName): string[];
+  release(): void;
+}
+
+/**
+ * Pins the files of some datasets by hard links under .oddslake, or of those only the ones that are `wanted`; a file that
+ * a publish replaces lives on in its link. `id` tells readers apart; pins of processes that are gone are cleared.
+ * @throws DamageError where a file is missing, or of another size than the manifest says
+ */
+export function pin(
+  archive: Archive,
+  names: readonly DatasetName[],
+  id: string,
+  wanted: (file: PublishedFile) => boolean = () => true,
+): Pin {
+  const { disk, layout } = archive;
+  clearAbandonedPins(archive);
+  const root = join(pinsOf(archive), `${process.pid}-${id}`);
+  for (let attempt = 1; ; attempt++) {
+    const manifestText = ownManifestText(archive);
+    const manifest = parseManifest(manifestText, layout.manifest);
+    const filesOf = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(wanted);
+    const files = names.flatMap(filesOf);
+    if (linkAll(archive, manifest.generation, files, root)) {
+      requireSizes(disk, files, root);
+      const paths = (name: DatasetName): string[] => filesOf(name).map((file) => join(root, file.path));
+      return { manifest, manifestText, root, paths, release: () => disk.remove(root) };
+    }
+    disk.remove(root);
+    if (attempt === attemptsMax)
+      throw new DamageError(`${layout.root} lacks files that its manifest lists. Run oddslake verify.`);
+  }
+}
+
+/** Publishes that may go on beside one pin, before missing files are taken for damage. */
+const attemptsMax = 20;
+
+/** False where a file was replaced while it was being linked: the pin begins again with the new generation. */
+function linkAll(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
+  const { disk } = archive;
+  for (const file of files) {
+    const to = join(root, file.path);
+    disk.makeScratch(dirname(to));
+    try {
+      const from = locate(archive, file.path);
+      // A folder cannot be linked, and a pipe is not to be read.
+      if (!disk.isFile(from)) return false;
+      disk.link(from, to);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      throw error;
+    }
+  }
+  return archive.manifest().generation === generation;
+}
+
+/** What a look at each file tells of damage: hashing all of them may take longer than what they are read for. */
+function requireSizes(disk: Disk, files: readonly PublishedFile[], root: string): void {
+  const other = files.find(({ path, bytes }) => disk.size(join(root, path)) !== bytes);
+  if (other === undefined) return;
+  disk.remove(root);
+  throw new DamageError(`${other.path} is damaged: it has not the size that the manifest says. Run oddslake verify.`);
+}
+
+/** Where pins are, and other scratch of one process: folders whose names begin with its number. */
+export const pinsOf = ({ layout }: Archive): string => join(layout.private, 'pins');
+
+/** Removes what processes that are gone have left there. */
+export function clearAbandonedPins(archive: Archive): void {
+  const pins = pinsOf(archive);
+  for (const name of archive.disk.list(pins)) {
+    if (isGone(Number.parseInt(name, 10))) archive.disk.remove(join(pins, name));
+  }
+}
+
+/** Whether a process has ended; one that belongs to somebody else counts as there. */
+export function isGone(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ESRCH';
+  }
+}

@@ -1,0 +1,137 @@
+import { dirname, join } from 'node:path';
+import { DamageError, UsageError } from '../../core/errors.ts';
+import type { Archive } from '../archive.ts';
+import { type Disk, sha256 } from '../disk/disk.ts';
+import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
+import { datasetNames } from '../parquet/datasets.ts';
+import { rootTexts } from '../texts/root-texts.ts';
+import { clearAbandoned, draftOf, isInside } from './draft.ts';
+import { type Pin, pin } from './pin.ts';
+
+export interface Snapshot {
+  /** Its folder, absolute. */
+  readonly folder: string;
+  readonly generation: number;
+  readonly files: number;
+  readonly bytes: number;
+  /** Files that were copied: on another device, or a file system without hard links, there is nothing to link. */
+  readonly copied: number;
+}
+
+export interface SnapshotOptions {
+  /** Tells snapshots of one process apart. */
+  readonly id: string;
+  readonly onProgress?: (done: number, total: number) => void;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * Makes `folder`, which must be new or empty, a copy of one generation by hard links, durable when it returns. It comes
+ * into being by one rename: nobody sees half of it, and of one that failed nothing is left. Throws UsageError for a
+ * folder that cannot be used and for an archive that has published nothing, DamageError where files are not as they
+ * were published as far as their size tells.
+ */
+export async function takeSnapshot(archive: Archive, folder: string, options: SnapshotOptions): Promise<Snapshot> {
+  const { disk, layout } = archive;
+  const target = requireUsable(disk, layout.root, folder);
+  if (archive.manifest().generation === 0)
+    throw new UsageError(`${layout.root} has published nothing yet: there is nothing to take a snapshot of.`);
+  disk.makeFolder(dirname(target));
+  clearAbandoned(disk, target);
+  const draft = draftOf(target, options.id);
+  // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
+  const pinned = pin(archive, datasetNames, `${options.id}-snapshot`);
+  let made = draft;
+  try {
+    const copied = await fill(archive, pinned, draft, options);
+    moveIntoPlace(disk, draft, target);
+    made = target;
+    disk.syncFolder(dirname(target));
+    const files = allFiles(pinned.manifest);
+    const { bytes } = totalsOf(files);
+    return { folder: target, generation: pinned.manifest.generation, files: files.length, bytes, copied };
+  } catch (error) {
+    disk.remove(made);
+    throw error;
+  } finally {
+    pinned.release();
+  }
+}
+
+/** The absolute path of a folder that is new or empty, and outside of the archive. */
+function requireUsable(disk: Disk, root: string, folder: string): string {
+  const target = disk.realPath(folder);
+  if (isInside(disk, target, root))
+    throw new UsageError(`${folder} is inside the archive ${root}: a snapshot of it needs a folder elsewhere.`);
+  if (!disk.isFolder(target) && disk.size(target) !== null)
+    throw new UsageError(`${folder} is a file; a snapshot needs a new or empty folder.`);
+  const there = disk.list(target);
+  if (there.length > 0) {
+    throw new UsageError(
+      `${folder} is not empty (${there.slice(0, 3).join(', ')}${there.length > 3 ? ', …' : ''}). A snapshot needs a new or empty folder.`,
+    );
+  }
+  return target;
+}
+
+/** Files between two turns for signals and the progress bar. */
+const turnEvery = 64;
+
+/** Builds the snapshot in `draft`, every file and folder of it synced; returns how many files were copied. */
+async function fill(archive: Archive, pinned: Pin, draft: string, options: SnapshotOptions): Promise<number> {
+  const { disk } = archive;
+  const files = allFiles(pinned.manifest);
+  const folders = new Set([draft]);
+  disk.makeFolder(draft);
+  let copied = 0;
+  for (const [i, file] of files.entries()) {
+    options.signal?.throwIfAborted();
+    const to = join(draft, file.path);
+    if (!folders.has(dirname(to))) disk.makeFolder(dirname(to));
+    folders.add(dirname(to));
+    if (!linked(disk, join(pinned.root, file.path), to)) {
+      copy(disk, pinned.root, file, to);
+      copied++;
+    }
+    options.onProgress?.(i + 1, files.length);
+    if (i % turnEvery === turnEvery - 1) await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (const [name, text] of Object.entries(rootTexts(pinned.manifest)))
+    disk.write(join(draft, name), Buffer.from(text));
+  disk.write(join(draft, 'manifest.json'), Buffer.from(pinned.manifestText));
+  for (const folder of folders) disk.syncFolder(folder);
+  return copied;
+}
+
+/** False where the two places share no file system, it knows no hard links, or the file has as many as it may. */
+function linked(disk: Disk, from: string, to: string): boolean {
+  try {
+    disk.link(from, to);
+    return true;
+  } catch (error) {
+    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+    if (code === 'EXDEV' || code === 'EPERM' || code === 'ENOTSUP' || code === 'EMLINK') return false;
+    throw error;
+  }
+}
+
+function copy(disk: Disk, root: string, file: PublishedFile, to: string): void {
+  const bytes = disk.read(join(root, file.path));
+  if (sha256(bytes) !== file.sha256)
+    throw new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`);
+  disk.write(to, bytes);
+}
+
+function moveIntoPlace(disk: Disk, draft: string, target: string): void {
+  try {
+    // An empty folder of that name gives way.
+    disk.rename(draft, target);
+  } catch (error) {
+    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+    if (code === 'EXDEV' || code === 'EBUSY')
+      throw new UsageError(`${target} is where a device is mounted: name a new folder inside of it.`, { cause: error });
+    if (code === 'ENOTEMPTY' || code === 'EEXIST')
+      throw new UsageError(`${target} was filled by somebody else meanwhile.`, { cause: error });
+    throw error;
+  }
+}

@@ -1,0 +1,96 @@
+import { type CandleInterval, candleIntervals, candlesOf } from '../../core/candles.ts';
+import { DamageError } from '../../core/errors.ts';
+import type { PartColumns } from '../../core/merge.ts';
+import { dayStart } from '../../core/time.ts';
+import type { Window } from '../../core/window.ts';
+import { type Archive, readPublished } from '../archive.ts';
+import { type DayCoverage, readCoverage } from '../generation/day-files.ts';
+import type { Stage } from '../generation/stage.ts';
+import { stageCandlePart } from '../generation/stage-parts.ts';
+import { dayPath } from '../layout.ts';
+import type { Manifest, PublishedFile } from '../manifest.ts';
+import { candleDatasets } from '../parquet/datasets.ts';
+import { decodeTicks } from '../parquet/ticks-file.ts';
+
+/**
+ * The intervals that a publish keeps candles of: those asked for, and those that the archive has files of already, so
+ * that no candles ever stand beside newer ticks.
+ */
+export const keptIntervals = (base: Manifest, asked: readonly CandleInterval[]): CandleInterval[] =>
+  (Object.keys(candleIntervals) as CandleInterval[]).filter(
+    (interval) => asked.includes(interval) || base.datasets[candleDatasets[interval]].files.length > 0,
+  );
+
+/** Stages the candles of one part's ticks; a file whose bytes are published already is left as it is. */
+export function stageCandles(
+  archive: Archive,
+  stage: Stage,
+  intervals: readonly CandleInterval[],
+  bin: { readonly day: number; readonly part: number },
+  columns: PartColumns,
+  coverage: ReadonlyMap<string, readonly Window[]>,
+): void {
+  if (columns.t.length === 0) return;
+  for (const interval of intervals) {
+    const dataset = candleDatasets[interval];
+    const candles = candlesOf(columns, coverage, candleIntervals[interval]);
+    const path = dayPath(dataset, bin.day, bin.part);
+    stageCandlePart(archive, stage, dataset, path, bin.day, candles);
+  }
+}
+
+export interface MissingCandles {
+  readonly signal?: AbortSignal | undefined;
+  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+}
+
+/**
+ * Stages the candles that published ticks lack: of an archive from before there were candles, or of an interval that
+ * is asked for since. Parts that the stage holds ticks or candles of are its own business. Holds one part in memory.
+ * Returns why parts were left out: what is published there is damaged.
+ */
+export async function stageMissingCandles(
+  archive: Archive,
+  stage: Stage,
+  intervals: readonly CandleInterval[],
+  { signal, onProgress }: MissingCandles = {},
+): Promise<string[]> {
+  const lacking = partsWithout(stage, intervals);
+  const refused = new Set<string>();
+  let done = 0;
+  let of: { readonly day: number; readonly coverage: DayCoverage['ticks'] } | undefined;
+  for (const { file, missing } of lacking) {
+    signal?.throwIfAborted();
+    try {
+      const day = dayStart(file.date!);
+      if (of?.day !== day) of = { day, coverage: readCoverage(archive, stage.base, day).ticks };
+      const columns = decodeTicks(readPublished(archive, file));
+      stageCandles(archive, stage, missing, { day, part: partOfPath(file.path) }, columns, of.coverage);
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.add(error.message);
+    }
+    onProgress?.(++done, lacking.length);
+    // Signals and other work get their turn between parts.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return [...refused];
+}
+
+interface Lacking {
+  readonly file: PublishedFile;
+  readonly missing: readonly CandleInterval[];
+}
+
+function partsWithout({ base, files }: Stage, intervals: readonly CandleInterval[]): Lacking[] {
+  const there = new Set(intervals.flatMap((i) => base.datasets[candleDatasets[i]].files.map((file) => file.path)));
+  return base.datasets.ticks.files.flatMap((file) => {
+    const missing = intervals.filter((interval) => {
+      const path = `${candleDatasets[interval]}${file.path.slice('ticks'.length)}`;
+      return !there.has(path) && !files.has(path);
+    });
+    return missing.length === 0 ? [] : [{ file, missing }];
+  });
+}
+
+const partOfPath = (path: string): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);

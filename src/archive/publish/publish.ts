@@ -1,0 +1,241 @@
+import type { CandleInterval } from '../../core/candles.ts';
+import type { Clock } from '../../core/clock.ts';
+import { type Covered, overlayOnto } from '../../core/coverage.ts';
+import { DamageError } from '../../core/errors.ts';
+import type { LostWindow } from '../../core/lost.ts';
+import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../../core/market.ts';
+import { compareUtf8 } from '../../core/order.ts';
+import { dayFloor } from '../../core/window.ts';
+import { addSegments, allSegments } from '../../state/coverage.ts';
+import type { Database } from '../../state/database.ts';
+import {
+  type Bin,
+  consume,
+  hasRejected,
+  journalBins,
+  journalEnd,
+  readMarkets,
+  readRejected,
+} from '../../state/journal.ts';
+import { type BookAnswer, consumeBooks } from '../../state/journal-books.ts';
+import { takeWriteLock } from '../../state/lock.ts';
+import { dropLost, lostWindows } from '../../state/lost.ts';
+import { noteRowGroups } from '../../state/row-groups.ts';
+import { addRecovered, addTally, isOver } from '../../state/runs.ts';
+import { noteStandings } from '../../state/standings.ts';
+import { addTickDeltas, allSymbols } from '../../state/symbols.ts';
+import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
+import { commit, finishIntent } from '../generation/commit.ts';
+import { encodeDay, marketRows, readMarketRows } from '../generation/day-files.ts';
+import { type JudgedBy, movesOf, nextManifest, stageSymbols } from '../generation/next-generation.ts';
+import { type Stage, stagePrivate, startStage } from '../generation/stage.ts';
+import { quarantinePath } from '../layout.ts';
+import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
+import { stageBooks } from './publish-books.ts';
+import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
+import { type BinOutcome, type DayInput, stageDay } from './publish-day.ts';
+
+export interface PublishOptions extends JudgedBy {
+  readonly runId: string;
+  /** How long to wait for another writer, in ms. */
+  readonly waitMs: number;
+  /** The intervals to keep candles of, besides those that are there. */
+  readonly candles: readonly CandleInterval[];
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (done: number, total: number) => void;
+  /** Bring an older format up, taking in nothing that is journaled. Any other publish refuses an older format. */
+  readonly upgrades?: boolean;
+}
+
+export interface Published {
+  readonly manifest: Manifest;
+  /** Files that this publish wrote. */
+  readonly files: readonly PublishedFile[];
+  /** Lost windows that answers covered wholly, with fewer ticks than were once had: they stay lost. */
+  readonly lacking: readonly LostWindow[];
+  /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
+  readonly refused: readonly string[];
+}
+
+/**
+ * Merges what is journaled into the published tree and makes the candles that are missing: one new generation, all or
+ * nothing. Nothing journaled and no candles missing: no new one.
+ */
+export async function publish(archive: Archive, options: PublishOptions): Promise<Published> {
+  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal);
+  try {
+    finishIntent(archive);
+    return await publishLocked(archive, options);
+  } finally {
+    lock.release();
+  }
+}
+
+/** Finishes a publish that was broken after its commit point, if there is one. */
+export async function recover(archive: Archive, waitMs: number, clock: Clock, signal?: AbortSignal): Promise<void> {
+  const lock = await takeWriteLock(archive.layout.lock, waitMs, clock, signal);
+  try {
+    finishIntent(archive);
+  } finally {
+    lock.release();
+  }
+}
+
+async function publishLocked(archive: Archive, options: PublishOptions): Promise<Published> {
+  const { db } = archive.state;
+  requireOwnManifest(archive);
+  const base = archive.manifest();
+  const upgrades = options.upgrades === true;
+  if (!upgrades) requireCurrentFormat(archive);
+  else if (base.format_version === formatVersion) return { manifest: base, files: [], lacking: [], refused: [] };
+  const end = upgrades ? 0 : journalEnd(db);
+  const stage = startStage(archive, base);
+  const bins = journalBins(db, end);
+  const books = await stageBooks(archive, stage, end, options.signal);
+  const intervals = keptIntervals(base, options.candles);
+  const refused: string[] = [...books.refused];
+  const taken: BinOutcome[] = [];
+  const answered: BookAnswer[] = [];
+  let done = 0;
+  for (const input of daysOf(bins, books.answers)) {
+    options.signal?.throwIfAborted();
+    const outcome = await stageDay(archive, stage, input, end, intervals);
+    taken.push(...outcome.bins);
+    for (const answer of outcome.answers) answered.push(answer);
+    refused.push(...outcome.refused);
+    done += input.bins.length;
+    options.onProgress?.(done, bins.length);
+  }
+  const missing = await stageMissingCandles(archive, stage, intervals, {
+    signal: options.signal,
+    onProgress: (made, total) => options.onProgress?.(bins.length + made, bins.length + total),
+  });
+  refused.push(...missing.filter((sentence) => !refused.includes(sentence)));
+  const polls = stageMarkets(archive, stage, end, refused);
+  const rejected = stageQuarantine(archive, stage, end);
+  const anyBooks = books.bins.length + answered.length > 0;
+  const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
+  if (!anything && !upgrades) return { manifest: base, files: [], lacking: [], refused };
+  const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
+  if (!upgrades) stageSymbols(archive, stage, symbols);
+  const after = { symbols, coverage: coverageAfter(db, taken), lost: lostAfter(lostWindows(db), taken) };
+  const manifest = nextManifest(archive, stage, after, options);
+  commit(archive, manifest, movesOf(stage), () => {
+    consumeBooks(db, books.bins, answered, end);
+    noteRowGroups(db, stage.records);
+    record(archive, options, taken, end, polls);
+  });
+  const lacking = taken.flatMap((bin) => bin.lacking);
+  return { manifest, files: [...stage.files.values()].map((staged) => staged.file), lacking, refused };
+}
+
+/** What is journaled of each day, in the order of days. */
+function daysOf(bins: readonly Bin[], answers: ReadonlyMap<number, readonly BookAnswer[]>): DayInput[] {
+  const byDay = Map.groupBy(bins, (bin) => bin.day);
+  const days = [...new Set([...byDay.keys(), ...answers.keys()])].sort((a, b) => a - b);
+  return days.map((day) => ({ day, bins: byDay.get(day) ?? [], answers: answers.get(day) ?? [] }));
+}
+
+/** The market polls that were taken in, by record; a day whose published file is damaged takes in none. */
+function stageMarkets(archive: Archive, stage: Stage, end: number, refused: string[]): number[] {
+  const polls = [...readMarkets(archive.state.db, end)];
+  const taken: number[] = [];
+  for (const [day, ofDay] of Map.groupBy(polls, (poll) => dayFloor(poll.observedAt))) {
+    try {
+      const rows = mergeMarkets(readMarketRows(archive, stage.base, day), ofDay);
+      encodeDay(archive, stage, 'markets', day, marketRows(rows));
+      taken.push(...ofDay.map((poll) => poll.recordId));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+    }
+  }
+  return taken;
+}
+
+/** Writes what was set aside, as received, one JSON object a line. */
+function stageQuarantine(archive: Archive, stage: Stage, end: number): boolean {
+  if (!hasRejected(archive.state.db, end)) return false;
+  stagePrivate(archive, stage, quarantinePath(stage.generation), linesOf(readRejected(archive.state.db, end)));
+  return true;
+}
+
+/** Some thousand lines at a time: there may be more than memory holds. */
+function* linesOf(rows: Iterable<object>): Generator<Uint8Array> {
+  let lines: string[] = [];
+  for (const row of rows) {
+    lines.push(`${JSON.stringify(row)}\n`);
+    if (lines.length < 4096) continue;
+    yield Buffer.from(lines.join(''));
+    lines = [];
+  }
+  yield Buffer.from(lines.join(''));
+}
+
+/** The symbols as they will be once this publish is committed; the state does the same sum in `addTickDeltas`. */
+function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcome[], nowMs: number): SymbolFacts[] {
+  const bySymbol = new Map(symbols.map((facts) => [facts.symbol, facts]));
+  for (const { symbol, added, first, last } of taken.flatMap((bin) => bin.deltas)) {
+    const facts = bySymbol.get(symbol) ?? unknownSymbol(symbol, nowMs);
+    bySymbol.set(symbol, {
+      ...facts,
+      ticks: facts.ticks + added,
+      firstTick: Math.min(facts.firstTick ?? first, first),
+      lastTick: Math.max(facts.lastTick ?? last, last),
+    });
+  }
+  return [...bySymbol.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol));
+}
+
+/** The published coverage as it will be. */
+function coverageAfter(db: Database, taken: readonly BinOutcome[]): Map<string, Covered[]> {
+  const coverage: Map<string, Covered[]> = allSegments(db);
+  for (const [symbol, added] of coverageTaken(taken)) {
+    coverage.set(symbol, overlayOnto(coverage.get(symbol) ?? [], added));
+  }
+  return coverage;
+}
+
+/** The windows that are lost once this publish is committed. */
+function lostAfter(lost: readonly LostWindow[], taken: readonly BinOutcome[]): LostWindow[] {
+  const keyOf = ({ dataset, symbol, from }: LostWindow): string => `${dataset} ${from} ${symbol}`;
+  const restored = new Set(taken.flatMap((bin) => bin.restored.map(keyOf)));
+  return lost.filter((window) => !restored.has(keyOf(window)));
+}
+
+/** What the state must know of a publish; in its transaction. */
+function record(
+  archive: Archive,
+  options: PublishOptions,
+  taken: readonly BinOutcome[],
+  end: number,
+  polls: readonly number[],
+): void {
+  const { db } = archive.state;
+  const bins: Bin[] = [];
+  for (const { bin, merged, deltas, ticksByRun } of taken) {
+    bins.push(bin);
+    addTickDeltas(db, deltas, options.clock.nowMs());
+    noteStandings(db, merged);
+    for (const [runId, tally] of merged.tallies) addTally(db, runId, tally);
+    for (const { run_id, n } of ticksByRun) {
+      if (run_id !== options.runId && isOver(db, run_id)) addRecovered(db, options.runId, n);
+    }
+  }
+  for (const [symbol, covered] of coverageTaken(taken)) addSegments(db, symbol, covered, options.rules.settleMs);
+  for (const { restored } of taken) dropLost(db, restored);
+  consume(db, bins, end, polls);
+}
+
+/** What was taken in of each symbol, over all days. */
+function coverageTaken(taken: readonly BinOutcome[]): Map<string, Covered[]> {
+  const out = new Map<string, Covered[]>();
+  for (const { coverage } of taken) {
+    for (const [symbol, covered] of coverage) {
+      const list = out.get(symbol);
+      if (list === undefined) out.set(symbol, [...covered]);
+      else for (const one of covered) list.push(one);
+    }
+  }
+  return out;
+}

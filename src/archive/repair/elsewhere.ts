@@ -1,0 +1,39 @@
+import { join } from 'node:path';
+import type { Archive } from '../archive.ts';
+import { sha256 } from '../disk/disk.ts';
+import type { PublishedFile } from '../manifest.ts';
+import { damagedFolder } from './set-aside.ts';
+
+/**
+ * Looks for the bytes of published files in other places: under the name of another file, as one that no manifest names,
+ * or among what was set aside before. Reads only files that have the size of one that is wanted.
+ * @param places paths below the root to look at, besides those that were set aside
+ * @returns where the bytes of a sha256 are, below the root
+ */
+export function lookElsewhere(
+  archive: Archive,
+  wanted: readonly PublishedFile[],
+  places: readonly string[],
+): ReadonlyMap<string, string> {
+  const { disk, layout } = archive;
+  const sizes = new Set(wanted.map((file) => file.bytes));
+  const hashes = new Set(wanted.map((file) => file.sha256));
+  const found = new Map<string, string>();
+  for (const path of [...places, ...filesBelow(archive, damagedFolder)]) {
+    if (found.size === hashes.size) break;
+    const at = join(layout.root, path);
+    if (!disk.isFile(at) || !sizes.has(disk.size(at)!)) continue;
+    const hash = sha256(disk.read(at));
+    if (hashes.has(hash)) found.set(hash, path);
+  }
+  return found;
+}
+
+function* filesBelow(archive: Archive, folder: string): Generator<string> {
+  const { disk, layout } = archive;
+  for (const name of disk.list(join(layout.root, folder))) {
+    const path = `${folder}/${name}`;
+    if (disk.isFolder(join(layout.root, path))) yield* filesBelow(archive, path);
+    else yield path;
+  }
+}

@@ -1,0 +1,82 @@
+import type { LostWindow } from '../../core/lost.ts';
+import type { PartColumns } from '../../core/merge.ts';
+import { compareUtf8 } from '../../core/order.ts';
+import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
+import type { PublishedCoverage } from '../generation/day-files.ts';
+import { countIn, timesIn } from '../lost-ticks.ts';
+import type { LostRange } from './salvage.ts';
+
+/** What a part of a day lost, as far as coverage can tell. */
+export interface PartLosses {
+  /** Windows whose coverage has to go, each with the ticks that were published in it. */
+  readonly windows: readonly LostWindow[];
+  /** Where in them rows are gone. */
+  readonly holes: readonly (Window & { readonly symbol: string })[];
+  /** Lost ticks that no answer covered, as those of rows of a file: nothing knows where to ask for them. */
+  readonly uncovered: number;
+}
+
+/**
+ * Which windows of a day's part are lost: where rows are gone and coverage claims some. Coverage without ticks stays, and
+ * so does what lies before and behind the lost rows of a stretch.
+ * @param day its UTC midnight, epoch ms
+ * @param coverage of the part's symbols, as it was published
+ * @param left the rows that are there still
+ */
+export function lossesOf(
+  day: number,
+  ranges: readonly LostRange[],
+  coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,
+  left: PartColumns,
+): PartLosses {
+  const windows: LostWindow[] = [];
+  const holes: (Window & { symbol: string })[] = [];
+  const timesOf = timesIn(left);
+  let missing = 0;
+  for (const [symbol, stretches] of coverage) {
+    const spans = ranges.flatMap((range) => spanOf(range, symbol, day) ?? []);
+    if (spans.length === 0) continue;
+    const t = timesOf(symbol);
+    for (const stretch of stretches) {
+      const gone = stretch.ticks - countIn(t, stretch);
+      const touched = spans.map((span) => intersection(span, stretch)).filter((w) => !isEmpty(w));
+      if (gone <= 0 || touched.length === 0) continue;
+      missing += gone;
+      for (const hole of touched) holes.push({ ...hole, symbol });
+      // Coverage counts its stretch as a whole: what lies between two lost pieces of it goes with them.
+      const window = {
+        from: touched.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY),
+        to: touched.reduce((most, w) => Math.max(most, w.to), 0),
+      };
+      windows.push({ dataset: 'ticks', symbol, ...window, ticks: gone + countIn(t, window) });
+    }
+  }
+  const rows = ranges.reduce((sum, range) => sum + range.rows, 0);
+  return { windows, holes, uncovered: Math.max(0, rows - missing) };
+}
+
+/** The span of time of which a range may hold rows of a symbol, within a day; undefined where it can hold none. */
+export function spanOf({ keys }: LostRange, symbol: string, day: number): Window | undefined {
+  const whole = { from: day, to: day + dayMs };
+  if (keys === null) return whole;
+  const [firstSymbol, firstTime] = keys.first as [string, number];
+  const [lastSymbol, lastTime] = keys.last as [string, number];
+  if (compareUtf8(symbol, firstSymbol) < 0 || compareUtf8(symbol, lastSymbol) > 0) return undefined;
+  return {
+    from: symbol === firstSymbol ? firstTime : whole.from,
+    to: symbol === lastSymbol ? lastTime + 1 : whole.to,
+  };
+}
+
+/** Coverage without the lost windows, what is left of a stretch with the ticks that are in it. */
+export function coverageWithout(
+  stretches: readonly PublishedCoverage[],
+  lost: readonly Window[],
+  t: Float64Array,
+): PublishedCoverage[] {
+  return stretches.flatMap((stretch) => {
+    const pieces = subtract([stretch], lost);
+    if (pieces.length === 1 && pieces[0]!.from === stretch.from && pieces[0]!.to === stretch.to) return [stretch];
+    return pieces.map((piece) => ({ ...stretch, ...piece, ticks: countIn(t, piece) }));
+  });
+}

@@ -1,0 +1,64 @@
+import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
+import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
+import { segmentsIn } from '../../state/coverage.ts';
+import type { Archive } from '../archive.ts';
+import { coverageOfRows, type DayCoverage, type PublishedCoverage } from '../generation/day-files.ts';
+import { countIn } from '../lost-ticks.ts';
+import { datasets } from '../parquet/datasets.ts';
+import { decodeRows } from '../parquet/parquet.ts';
+import type { Broken } from './mending.ts';
+
+/** The coverage of symbols that was taken from the state. */
+export type Refilled = Map<string, readonly Covered[]>;
+
+/**
+ * A day's coverage whose file is damaged: the rows that are intact, and of ticks what the state knows besides. Of order
+ * books only the file knew.
+ * @param day its UTC midnight, epoch ms
+ */
+export function refill(
+  archive: Archive,
+  day: number,
+  { salvaged }: Broken,
+): { coverage: DayCoverage; refilled: Refilled } {
+  const { readable, kept } = salvaged();
+  const coverage = coverageOfRows(readable === null ? [] : decodeRows(datasets.coverage, readable, kept));
+  const refilled: Refilled = new Map();
+  const within = { from: day, to: day + dayMs };
+  for (const [symbol, segments] of segmentsIn(archive.state.db, within)) {
+    const known = coverage.ticks.get(symbol) ?? [];
+    const unknown = segments.flatMap((segment) =>
+      subtract([intersection(segment, within)], known).map((window) => ({ ...segment, ...window })),
+    );
+    if (unknown.length === 0) continue;
+    const stretches = joinForPublishing(overlay([...known.map(answerOf), ...unknown]));
+    refilled.set(symbol, stretches);
+    coverage.ticks.set(symbol, countAnew(stretches, new Float64Array(0), [], 0));
+  }
+  return { coverage, refilled };
+}
+
+const answerOf = ({ from, to, fetchedAt, origin }: Covered): Covered => ({ from, to, fetchedAt, origin });
+
+/**
+ * Stretches with the ticks that were published in them: those that are there (`t`, sorted), and those that are missing in
+ * the one that reaches into the lost `spans` most.
+ */
+export function countAnew(
+  stretches: readonly Covered[],
+  t: Float64Array,
+  spans: readonly Window[],
+  missing: number,
+): PublishedCoverage[] {
+  const shared = stretches.map((stretch) =>
+    spans
+      .map((span) => intersection(span, stretch))
+      .filter((window) => !isEmpty(window))
+      .reduce((sum, window) => sum + window.to - window.from, 0),
+  );
+  const most = shared.reduce((best, ms, i) => (ms > shared[best]! ? i : best), 0);
+  return stretches.map((stretch, i) => ({
+    ...stretch,
+    ticks: countIn(t, stretch) + (i === most && shared[i]! > 0 ? Math.max(0, missing) : 0),
+  }));
+}

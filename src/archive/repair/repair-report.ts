@@ -1,0 +1,45 @@
+import type { LostWindow } from '../../core/lost.ts';
+import type { Key } from '../../state/row-groups.ts';
+import type { PublishedFile } from '../manifest.ts';
+import type { DatasetName } from '../parquet/datasets.ts';
+import type { Finding } from '../verify/verify.ts';
+
+/**
+ * What became of a file that was not as published: `put back` to the byte; `kept in part`, the rows that are provably
+ * intact; `made anew` from what it follows from; `removed`, nothing of it being left; `set aside`, as no manifest names it.
+ */
+export type Outcome = 'put back' | 'kept in part' | 'made anew' | 'removed' | 'set aside';
+
+export interface MendedFile extends Finding {
+  readonly outcome: Outcome;
+  /** Where the bytes that were found are now, relative to the root; null where there were none. */
+  readonly setAside: string | null;
+  /** Rows that it was published with, and those that are gone from it; null where it holds none. */
+  readonly rows: number | null;
+  readonly rowsLost: number | null;
+}
+
+/** Rows that no request can bring back, as far as anything tells which they were. */
+export interface GoneRows {
+  readonly dataset: DatasetName;
+  readonly path: string;
+  readonly rows: number;
+  /** Keys that they lay between, both included; null where nothing tells. */
+  readonly first: Key | null;
+  readonly last: Key | null;
+}
+
+export interface Repaired {
+  /** The generation that the archive is at now. */
+  readonly generation: number;
+  /** Files and bytes that were looked at. */
+  readonly files: number;
+  readonly bytes: number;
+  readonly mended: readonly MendedFile[];
+  /** Windows of ticks that are to be asked for again: their coverage was taken back. */
+  readonly lost: readonly LostWindow[];
+  /** What is lost for good. */
+  readonly gone: readonly GoneRows[];
+  /** Files that were written anew, as they are published now. */
+  readonly written: readonly PublishedFile[];
+}

@@ -1,0 +1,128 @@
+import { join } from 'node:path';
+import { DamageError } from '../../core/errors.ts';
+import { takeWriteLock } from '../../state/lock.ts';
+import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
+import { commitIntent, finishIntent } from '../generation/commit.ts';
+import { type Stage, stagePrivate, startStage } from '../generation/stage.ts';
+import { allFiles, type Manifest, totalsOf } from '../manifest.ts';
+import { type Finding, type Verified, verify } from '../verify/verify.ts';
+import { type Examined, examine } from './examine.ts';
+import { type MendOptions, mendBroken } from './mend-broken.ts';
+import { type MendedManifest, mendManifest } from './mend-manifest.ts';
+import type { Losses } from './mending.ts';
+import type { MendedFile, Outcome, Repaired } from './repair-report.ts';
+import { moveAside, setAside } from './set-aside.ts';
+
+export interface RepairOptions extends MendOptions {
+  /** How long to wait for another writer, in ms. */
+  readonly waitMs: number;
+}
+
+/**
+ * Makes the archive as it was published, as far as what is there proves it: damaged files are set aside, each row group
+ * that is intact is kept, and the coverage of the rest is taken back, so that it counts as missing and is asked for
+ * again. What is lost is one new generation, all or nothing; where nothing is, the generation stays.
+ * @throws DamageError where the manifest cannot be put back
+ */
+export async function repair(archive: Archive, options: RepairOptions): Promise<Repaired> {
+  const manifest = await locked(archive, options, () => mendManifest(archive));
+  const found = await verify(archive, null, options.onProgress, options.signal);
+  const repaired =
+    found.findings.length === 0
+      ? nothingToMend(found)
+      : await locked(archive, options, () => mendFound(archive, found, options));
+  const first: readonly MendedFile[] = manifest === null ? [] : [mendedManifest(manifest)];
+  const files = allFiles(archive.manifest()).filter((file) => repaired.mended.some(({ path }) => path === file.path));
+  const again = await verify(archive, files, undefined, options.signal);
+  if (again.findings.length > 0) {
+    const paths = again.findings.map(({ path }) => path).join(', ');
+    throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
+  }
+  return { ...repaired, mended: [...first, ...repaired.mended] };
+}
+
+async function locked<T>(archive: Archive, options: RepairOptions, work: () => T | Promise<T>): Promise<T> {
+  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal);
+  try {
+    finishIntent(archive);
+    return await work();
+  } finally {
+    lock.release();
+  }
+}
+
+const nothingToMend = ({ generation, files, bytes }: Verified): Repaired => ({
+  ...{ generation, files, bytes, mended: [], lost: [], gone: [], written: [] },
+});
+
+const mendedManifest = ({ what, setAside }: MendedManifest): MendedFile => ({
+  ...{ path: 'manifest.json', what, outcome: 'put back', setAside, rows: null, rowsLost: null },
+});
+
+async function mendFound(archive: Archive, found: Verified, options: RepairOptions): Promise<Repaired> {
+  requireOwnManifest(archive);
+  requireCurrentFormat(archive);
+  const base = archive.manifest();
+  const examined = examine(archive, base, found.findings);
+  const aside = new Map<string, string>();
+  for (const { path } of [...examined.whole, ...examined.broken].map(({ finding }) => finding).concat(examined.texts))
+    keep(archive, base, path, aside);
+  putBack(archive, base, examined);
+  for (const { path } of examined.strangers) aside.set(path, moveAside(archive, base.generation, path));
+  const losses: Losses = { windows: [], holes: [], gone: [], rowsLost: new Map() };
+  const stage = startStage(archive, base);
+  const manifest = examined.broken.length === 0 ? base : await mendBroken(archive, stage, examined, losses, options);
+  return {
+    ...{
+      generation: manifest.generation,
+      ...totals(manifest),
+      mended: mendedFiles(examined, aside, base, stage, losses),
+    },
+    ...{ lost: losses.windows, gone: losses.gone, written: [...stage.files.values()].map(({ file }) => file) },
+  };
+}
+
+const totals = (manifest: Manifest): { files: number; bytes: number } => {
+  const files = allFiles(manifest);
+  return { files: files.length, bytes: totalsOf(files).bytes };
+};
+
+/** Sets a damaged file aside, where there is one. */
+function keep(archive: Archive, base: Manifest, path: string, aside: Map<string, string>): void {
+  const at = join(archive.layout.root, path);
+  if (archive.disk.stamp(at) === null) return;
+  const aFile = archive.disk.isFile(at);
+  aside.set(path, (aFile ? setAside : moveAside)(archive, base.generation, path));
+}
+
+/** Puts back what can be had to the byte, the texts at the root with it: nothing that the manifest says changes. */
+function putBack(archive: Archive, base: Manifest, { whole, texts }: Examined): void {
+  if (whole.length + texts.length === 0) return;
+  const stage = startStage(archive, base);
+  for (const { finding, bytes } of whole) stagePrivate(archive, stage, finding.path, bytes());
+  const { generation } = base;
+  commitIntent(archive, { generation, manifest: archive.manifestText(), moves: stage.moves }, () => {});
+}
+
+function mendedFiles(
+  { whole, broken, strangers, texts }: Examined,
+  aside: ReadonlyMap<string, string>,
+  base: Manifest,
+  stage: Stage,
+  losses: Losses,
+): MendedFile[] {
+  const rows = new Map(allFiles(base).map((file) => [file.path, file.rows]));
+  const line = ({ path, what }: Finding, outcome: Outcome, rowsLost: number | null): MendedFile => ({
+    ...{ path, what, outcome, setAside: aside.get(path) ?? null, rows: rows.get(path) ?? null, rowsLost },
+  });
+  return [
+    ...whole.map(({ finding }) => line(finding, 'put back', 0)),
+    ...broken.map(({ finding, dataset }) => {
+      const madeAnew = dataset === 'symbols' || dataset === 'coverage' || dataset.startsWith('candles');
+      const outcome = stage.gone.has(finding.path) ? 'removed' : madeAnew ? 'made anew' : 'kept in part';
+      return line(finding, outcome, losses.rowsLost.get(finding.path) ?? 0);
+    }),
+    ...strangers.map((finding) => line(finding, 'set aside', null)),
+    ...texts.map((finding) => line(finding, 'put back', null)),
+  ];
+}

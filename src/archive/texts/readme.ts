@@ -1,0 +1,135 @@
+import { addDays, dayOf, isoUtc } from '../../core/time.ts';
+import { type Manifest, totalsOf } from '../manifest.ts';
+import { type Column, type DatasetName, datasetNames, datasets } from '../parquet/datasets.ts';
+import { howToLoad } from './readme-snippets.ts';
+
+const about: Record<DatasetName, string> = {
+  ticks: 'every tick once: one row for each (symbol, t)',
+  symbols: 'one row a symbol, as last known',
+  markets: 'what the market lists said, day by day; a new row begins when the state of a market changes',
+  orderbooks:
+    'snapshots of the order books of YES, one row a level; where a venue tells bids of both outcomes alone, an ask is 1 minus a bid for NO',
+  candles_1h: 'open, high, low, close of each hour that has ticks',
+  candles_1d: 'open, high, low, close of each UTC day that has ticks',
+  coverage: 'which windows were asked and answered: inside them an absence is a fact, outside nothing is known',
+  conflicts: 'prices that lost against another for the same (symbol, t)',
+};
+
+const typeNames: Record<Column['type'], string> = {
+  string: 'string',
+  timestamp: 'timestamp(ms, UTC)',
+  double: 'double',
+  int32: 'int32',
+  int64: 'int64',
+  boolean: 'boolean',
+  strings: 'list of string',
+};
+
+/** The units of columns that are numbers, by name; a time's is the millisecond. */
+const units: Readonly<Record<string, string>> = {
+  ...{ p: 'fraction of 1', open: 'fraction of 1', high: 'fraction of 1', low: 'fraction of 1', close: 'fraction of 1' },
+  ...{ price: 'fraction of 1', kept: 'fraction of 1', dropped: 'fraction of 1', outcome: 'fraction of 1' },
+  ...{ confidence: '0 to 1', covered: '0 to 1', ticks: 'ticks', level: 'levels', quantity: "the venue's" },
+};
+
+/** The unit of a column's values; empty where they have none. */
+export const unitOf = ({ name, type }: Column): string =>
+  type === 'timestamp' ? 'ms since 1970, UTC' : type === 'double' || type.startsWith('int') ? (units[name] ?? '') : '';
+
+/** The archive's own README.md: what is there, from when to when, what is missing, and how to load it. */
+export function readmeText(manifest: Manifest): string {
+  const newest = manifest.datasets.ticks.files.at(-1)?.date ?? dayOf(manifest.created_at);
+  return `# Prediction-market archive
+
+Prices of prediction markets, every tick once, as day-partitioned Parquet.
+Upstream \`${manifest.upstream}\`, generation ${manifest.generation}, published ${isoUtc(manifest.created_at)} by ${manifest.writer}.
+
+## What is there
+
+${span(manifest)}
+
+| dataset | rows | size | what it is |
+| --- | ---: | ---: | --- |
+${datasetNames.map((name) => datasetLine(manifest, name)).join('\n')}
+
+\`date=YYYY-MM-DD\` is the UTC day of a row's own time, whenever it was fetched; \`part-NN\` goes by a hash of the symbol.
+\`manifest.json\` lists every file with its sha256, and \`sha256sum -c SHA256SUMS\` checks them.
+
+## What is missing
+
+${missing(manifest).join('\n')}
+
+**Empty and missing are different.** \`coverage\` says which windows of a symbol's time were asked for and answered. Inside
+them an absence of ticks is a fact: the market was quiet. Outside of them nothing is known. In DuckDB, with views.sql:
+
+\`\`\`sql
+SELECT * FROM gaps ORDER BY symbol, t_from;                              -- what is not covered of each symbol's life
+SELECT date, count(*) FROM ticks WHERE is_covered(symbol, t - INTERVAL 1 HOUR) GROUP BY date ORDER BY date;
+SELECT * FROM candles_1h WHERE date = '${newest}' AND covered = 1;       -- hours that are whole
+\`\`\`
+
+${howToLoad(newest)}
+## Columns
+
+Prices are a fraction of 1: 0.37 is 37 cents for a claim on 1 dollar, or 37 %. Strings sort by their UTF-8 bytes.
+Datasets with days have a \`date\` too, from the folder's name.
+
+${datasetNames.map(columnsOf).join('\n\n')}
+`;
+}
+
+function span({ days, watermark }: Manifest): string {
+  const known = Object.keys(days);
+  const first = known[0];
+  if (first === undefined) return '- No day yet.';
+  return [
+    `- Days: **${first} to ${known.at(-1)}** (UTC).`,
+    `- Every live symbol is covered without a hole up to: ${watermark === null ? 'no symbol is live' : `**${isoUtc(watermark)}**`}.`,
+  ].join('\n');
+}
+
+function datasetLine({ datasets: published }: Manifest, name: DatasetName): string {
+  const { files } = published[name];
+  const { rows, bytes } = totalsOf(files);
+  const size = bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
+  const note = files.length === 0 ? ' (none yet, so there is no folder)' : '';
+  return `| ${name} | ${rows.toLocaleString('en-US')} | ${files.length === 0 ? '' : size} | ${about[name]}${note} |`;
+}
+
+/** Days, or stretches of them, that are named at most; the manifest has the rest. */
+const daysNamed = 10;
+
+function missing({ days, lost = [] }: Manifest): string[] {
+  const known = Object.keys(days);
+  const absent: string[] = [];
+  for (const [i, day] of known.entries()) {
+    const [first, last] = [addDays(day, 1), addDays(known[i + 1] ?? day, -1)];
+    if (first <= last) absent.push(first === last ? first : `${first} to ${last}`);
+  }
+  const open = Object.entries(days).filter(([, day]) => !day.complete);
+  const said = open.map(([date, { covered, expected }]) =>
+    covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols covered)`,
+  );
+  return [
+    `- Days of which there is nothing: ${listed(absent)}`,
+    `- Days that are not complete: ${listed(said)}`,
+    ...(lost.length === 0
+      ? []
+      : [`- Windows whose ticks were published once and were lost: ${lost.length}; \`oddslake gaps\` names them.`]),
+    '- The windows that are missing of each symbol, between the first and the last moment that is covered or has a tick: `oddslake gaps`, or the view `gaps` below; of what is outside of that: `oddslake gaps --from DAY --to DAY`.',
+  ];
+}
+
+function listed(days: readonly string[]): string {
+  if (days.length === 0) return 'none.';
+  const more = days.length > daysNamed ? `${days.length - daysNamed} earlier ones, ` : '';
+  return `${more}${days.slice(-daysNamed).join(', ')}.`;
+}
+
+function columnsOf(name: DatasetName): string {
+  const lines = datasets[name].map((c) => {
+    const nullable = c.nullable ? 'yes' : '';
+    return `| ${c.name} | ${typeNames[c.type]} | ${nullable} | ${unitOf(c)} | ${c.meaning} |`;
+  });
+  return `### ${name}\n\n| column | type | null | unit | meaning |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}`;
+}

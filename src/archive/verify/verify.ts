@@ -1,0 +1,146 @@
+import { join } from 'node:path';
+import { openIntent } from '../../state/intent.ts';
+import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../../state/row-groups.ts';
+import { getMeta, manifestHashKey } from '../../state/state.ts';
+import { type Archive, locate, readNow } from '../archive.ts';
+import { sha256 } from '../disk/disk.ts';
+import { keepManifestText } from '../generation/commit.ts';
+import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from '../manifest.ts';
+import type { DatasetName } from '../parquet/datasets.ts';
+import { keysIn, recordOf } from '../parquet/row-groups.ts';
+import { notedRootTexts, noteRootTexts, rootTexts } from '../texts/root-texts.ts';
+import { strangers } from './strangers.ts';
+
+export interface Finding {
+  readonly path: string;
+  readonly what: 'missing' | 'differs' | 'not in the manifest';
+}
+
+export interface Verified {
+  readonly generation: number;
+  readonly files: number;
+  readonly bytes: number;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Re-reads and re-hashes published files against the manifest: all of them, or just those given. Where a publish goes on
+ * meanwhile, it looks at what the new generation changed too, and speaks of that generation.
+ */
+export async function verify(
+  archive: Archive,
+  only: readonly PublishedFile[] | null,
+  onProgress?: (done: number, total: number) => void,
+  signal?: AbortSignal,
+): Promise<Verified> {
+  const intact = new Set<string>();
+  for (;;) {
+    const manifest = archive.manifest();
+    const byPath = new Map(allFiles(manifest).map((file) => [file.path, file]));
+    const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
+    const findings: Finding[] = [];
+    const records: FileRecord[] = [];
+    for (const [done, file] of files.entries()) {
+      signal?.throwIfAborted();
+      if (intact.has(keyOf(file))) continue;
+      const finding = check(archive, file, records);
+      if (finding === undefined) intact.add(keyOf(file));
+      else findings.push(finding);
+      onProgress?.(done + 1, files.length);
+      // Signals and the progress bar get their turn.
+      if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
+    }
+    if (only === null) findings.push(...tooMany(archive, files), ...rootFindings(archive, manifest));
+    const { generation } = manifest;
+    if (archive.manifest().generation !== generation) continue;
+    if (only === null) noteKnown(archive, manifest, records, byPath);
+    const { bytes } = totalsOf(files);
+    return { generation, files: files.length, bytes, findings };
+  }
+}
+
+const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
+
+/** Looks at one file; `records` takes what it is made of, where that is not known yet and it is intact. */
+function check(archive: Archive, file: PublishedFile, records: FileRecord[]): Finding | undefined {
+  const { path } = file;
+  const bytes = bytesNow(archive, path);
+  if (bytes === null) return { path, what: 'missing' };
+  if (bytes === undefined || sha256(bytes) !== file.sha256) return { path, what: 'differs' };
+  if (!hasRowGroups(archive.state.db, path, file.sha256)) {
+    const dataset = path.slice(0, path.indexOf('/')) as DatasetName;
+    records.push(recordOf(path, bytes, file.sha256, keysIn(dataset, bytes)));
+  }
+  return undefined;
+}
+
+/** A folder in the file's place, bytes that the device does not give, more of them than can be read at once. */
+const unreadable = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TOO_LARGE']);
+
+/** The bytes of a published file as it is now; null where it is missing, undefined where they cannot be had. */
+export function bytesNow(archive: Archive, path: string): Uint8Array | null | undefined {
+  try {
+    const bytes = readNow(archive, path);
+    // What stands there and is no file was not published.
+    return bytes === null && archive.disk.size(locate(archive, path)) !== null ? undefined : bytes;
+  } catch (error) {
+    if (unreadable.has((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
+}
+
+/** Keeps what a repair needs to know, where an older oddslake did not or the state was lost. */
+function noteKnown(
+  archive: Archive,
+  manifest: Manifest,
+  records: readonly FileRecord[],
+  byPath: ReadonlyMap<string, PublishedFile>,
+): void {
+  const { db } = archive.state;
+  if (manifest.generation > 0) keepManifestText(archive, archive.manifestText());
+  const gone = notedPaths(db).filter((path) => !byPath.has(path));
+  const texts = manifest.generation > 0 && notedRootTexts(db) === undefined ? intactTexts(archive, manifest) : null;
+  if (records.length + gone.length === 0 && texts === null) return;
+  db.transaction(() => {
+    // A publish that came in between noted its own files.
+    if (archive.state.generation() !== manifest.generation) return;
+    if (texts !== null) noteRootTexts(db, texts);
+    noteRowGroups(db, records);
+    dropRowGroups(db, gone);
+  });
+}
+
+/** The texts at the root, where they are what this oddslake writes of the manifest; else nobody knows what they were. */
+function intactTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Record<string, string>> | null {
+  const texts = rootTexts(manifest);
+  const isIntact = ([name, text]: [string, string]): boolean => {
+    const at = join(layout.root, name);
+    return disk.isFile(at) && Buffer.from(disk.read(at)).equals(Buffer.from(text));
+  };
+  return Object.entries(texts).every(isIntact) ? texts : null;
+}
+
+const tooMany = (archive: Archive, files: readonly PublishedFile[]): Finding[] =>
+  strangers(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
+
+/** The texts at the root that readers check files against, or run. */
+export function rootFindings(archive: Archive, manifest: Manifest): Finding[] {
+  // They are the last that a publish puts into place: until it is through they speak of the generation before.
+  if (archive.state.generation() === 0 || openIntent(archive.state.db) !== undefined) return [];
+  // What manifest.json says of itself proves nothing: the state knows its hash.
+  const own = getMeta(archive.state.db, manifestHashKey);
+  // Texts that follow from another manifest prove nothing either, and not all that it says need make sense.
+  if (own !== undefined && sha256(Buffer.from(archive.manifestText())) !== own)
+    return [{ path: 'manifest.json', what: 'differs' }];
+  const expected: Record<string, string | undefined> = {
+    'manifest.json': own,
+    SHA256SUMS: sha256(Buffer.from(checksumsText(manifest))),
+    // Only as they were written: an older oddslake worded them otherwise, and may have had no views.
+    ...notedRootTexts(archive.state.db),
+  };
+  return Object.entries(expected).flatMap(([path, hash]): Finding[] => {
+    const at = join(archive.layout.root, path);
+    if (!archive.disk.isFile(at)) return [{ path, what: 'missing' }];
+    return hash === undefined || sha256(archive.disk.read(at)) === hash ? [] : [{ path, what: 'differs' }];
+  });
+}
