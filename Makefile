@@ -20,7 +20,7 @@ torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… 
 mutants: setup ## whether the tests see what is changed in src: LINES=300 SEED=1 draws lines, ONLY=commit the calls taken out
 	@npm --prefix test/mutation ci --silent
 	@node test/mutation/removals.ts
-	@test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs
+	@for room in core archive ingest; do ROOM=$$room test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs || exit; done
 
 lint: setup ## format and lint rules
 	@biome check --error-on-warnings
