@@ -18,7 +18,7 @@ const plansOf = (lost: readonly KnownLoss[]): SymbolPlan[] =>
 /**
  * Asks for all ticks that are lost, and publishes what comes. A window proves to be back by answers that are published
  * together: where the journal grew so large that it was published on the way, what that cut apart is asked for again, one
- * window after the other.
+ * window after the other, whatever the journal comes to hold: none is longer than a day of one symbol.
  */
 export async function refetchStep(run: Run): Promise<void> {
   const plans = plansOf(lostTicks(run));
@@ -31,7 +31,7 @@ export async function refetchStep(run: Run): Promise<void> {
   const { tried, answered } = run.lost;
   const apart = lostTicks(run).filter((loss) => tried.has(keyOf(loss)) && !answered.has(keyOf(loss)));
   for (const loss of apart) {
-    await collectPlans(run, plansOf([loss]), 'backfill');
+    await collectPlans(run, plansOf([loss]), 'backfill', Number.POSITIVE_INFINITY);
     await publishStep(run);
   }
 }

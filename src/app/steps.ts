@@ -138,8 +138,16 @@ export function backfillPlans(
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };
 }
 
-/** Fetches what the plans ask for into the journal, publishing on the way when it grows too large. */
-export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origin: Origin): Promise<void> {
+/**
+ * Fetches what the plans ask for into the journal, publishing on the way when it grows too large.
+ * @param journalTicksMax ticks it may hold; infinite where the answers have to be published together
+ */
+export async function collectPlans(
+  run: Run,
+  plans: readonly SymbolPlan[],
+  origin: Origin,
+  journalTicksMax = run.context.settings.publish.journalTicksMax,
+): Promise<void> {
   run.symbols.planned += plans.length;
   noteAsked(run, plans);
   if (plans.length === 0) return;
@@ -150,7 +158,7 @@ export async function collectPlans(run: Run, plans: readonly SymbolPlan[], origi
   const display = await context.startDisplay('ticks', plans.length, 'symbols');
   let ticks = 0;
   let done = 0;
-  const sink = openSink(archive.state, clock, settings.publish.journalTicksMax, () => publishStep(run));
+  const sink = openSink(archive.state, clock, journalTicksMax, () => publishStep(run));
   try {
     const collected = await collect(
       {

@@ -17,6 +17,8 @@ interface Tree {
   readonly manifest: Manifest;
   readonly layout: Layout;
   readonly disk: Disk;
+  /** Files that are damaged, as far as they were read. */
+  readonly damaged: Set<string>;
 }
 
 /**
@@ -26,11 +28,12 @@ interface Tree {
  * was given up on: it is, once more, after as many failures as the first time.
  */
 export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk, settleMs: number): void {
-  const tree = { manifest, layout, disk };
+  const tree = { manifest, layout, disk, damaged: new Set<string>() };
   // Read before anything is written: others may be waiting for the state.
   const text = disk.read(layout.manifest);
   const symbols = [...intactRows(tree, 'symbols')];
-  const coverage = coverageOfTicks(tree, settleMs);
+  const listed = symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string);
+  const coverage = coverageOfTicks(tree, new Set(listed), settleMs);
   const activity = activityOf(tree, new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)));
   const { db } = state;
   db.transaction(() => {
@@ -58,26 +61,38 @@ interface OfSymbol {
   readonly imported: Covered[];
   /** Start of the first stretch that a poll had answered; null where none had. */
   polledFrom: number | null;
+  /** The same of those behind the last hole before the watermark; null where there is no such hole. */
+  polledLater: number | null;
 }
 
 /** Stretches of a symbol that are held before old ones are joined: so what is held does not grow with every day. */
 const heldMax = 16;
 
-/** What the ticks' coverage says of each symbol. */
-function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
+/**
+ * What the ticks' coverage says of each symbol. Those that are `listed` are covered up to the watermark without a hole,
+ * from their first poll on: a hole before the watermark is older than that poll, as one that broke off leaves it.
+ */
+function coverageOfTicks(tree: Tree, listed: ReadonlySet<string>, settleMs: number): Map<string, OfSymbol> {
   const out = new Map<string, OfSymbol>();
+  const watermark = tree.manifest.watermark ?? Number.NEGATIVE_INFINITY;
   // Days come in order, and a file is sorted by symbol and time: so each symbol's stretches are sorted.
   for (const row of intactRows(tree, 'coverage')) {
     if (row[0] !== 'ticks') continue;
     const [symbol, from, to, , fetchedAt, origin] = row.slice(1) as [string, number, number, number, number, Origin];
-    const held = out.get(symbol) ?? { stretches: [], imported: [], polledFrom: null };
+    const held = out.get(symbol) ?? { stretches: [], imported: [], polledFrom: null, polledLater: null };
     out.set(symbol, held);
+    const end = held.stretches.at(-1)?.to ?? from;
+    if (end < from && from <= watermark && held.polledFrom !== null && listed.has(symbol)) held.polledLater = from;
     held.stretches.push({ from, to, fetchedAt, origin });
     if (origin === 'import') held.imported.push(held.stretches.at(-1)!);
     if (origin === 'poll') held.polledFrom ??= from;
     if (held.stretches.length > heldMax && held.stretches.length % heldMax === 0)
       held.stretches = joinOld(held.stretches, settleMs);
   }
+  // What a damaged file covers looks like a hole.
+  if (tree.damaged.size > 0) return out;
+  for (const held of out.values())
+    if (held.stretches.at(-1)!.to >= watermark) held.polledFrom = held.polledLater ?? held.polledFrom;
   return out;
 }
 
@@ -117,9 +132,11 @@ function* intactRows(tree: Tree, dataset: DatasetName): Generator<Value[]> {
 }
 
 /** None where the file is damaged: what it said is asked for again, and verify names it. */
-function rowsOf({ layout, disk }: Tree, file: PublishedFile, columns: Parameters<typeof decodeRows>[0]): Value[][] {
+function rowsOf(tree: Tree, file: PublishedFile, columns: Parameters<typeof decodeRows>[0]): Value[][] {
+  const { layout, disk, damaged } = tree;
   const path = join(layout.root, file.path);
-  if (disk.size(path) === null) return [];
-  const bytes = disk.read(path);
-  return sha256(bytes) === file.sha256 ? decodeRows(columns, bytes) : [];
+  const bytes = disk.size(path) === null ? null : disk.read(path);
+  if (bytes !== null && sha256(bytes) === file.sha256) return decodeRows(columns, bytes);
+  damaged.add(file.path);
+  return [];
 }

@@ -10,8 +10,8 @@ import { verify } from '../../src/archive/verify/verify.ts';
 import { ranks } from '../../src/core/merge.ts';
 import { dayFloor } from '../../src/core/window.ts';
 import { allSegments, segmentsOf } from '../../src/state/coverage.ts';
-import { appendMarkets } from '../../src/state/journal.ts';
-import { allSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
+import { appendMarkets, appendTicks } from '../../src/state/journal.ts';
+import { allSymbols, noteOutcomes, notePolledFrom, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishedTicks, publishNow } from './scratch.ts';
 
 /** The archive closed, its state removed, and opened again. */
@@ -110,6 +110,38 @@ test('an import after the rebuild takes nothing away from what was polled before
   append(again, answer('AAA', [[day0, 0.7]], { origin: 'import', rank: ranks.import, observedAt: now + 9 }));
   await publishNow(again);
   expect(publishedTicks(again.layout.root)).toEqual([`AAA ${day0} 0.5`]);
+});
+
+test('a hole that the first poll, which broke off, left before the watermark is none of a rebuilt state either', async () => {
+  const archive = opened();
+  const at = (from: number, to: number) => ({ windows: [{ from, to }], observedAt: now });
+  // Its first poll broke off after the first answer: only the next one was carried through.
+  poll(archive, day0, market('BROKEN'), market('WHOLE'));
+  append(archive, answer('WHOLE', [], at(day0, day0 + 2 * dayMs)));
+  appendTicks(archive.state, [answer('BROKEN', [], at(day0, day0 + hourMs))]);
+  appendTicks(archive.state, [answer('BROKEN', [], at(day0 + 2 * hourMs, day0 + 3 * dayMs))]);
+  notePolledFrom(archive.state.db, 'BROKEN', day0 + 2 * hourMs);
+  await publishNow(archive);
+  const facts = ({ state }: Archive) => ['BROKEN', 'WHOLE'].map((name) => oneSymbol(state.db, name)!.polledFrom);
+  const before = facts(archive);
+  expect(before).toEqual([day0 + 2 * hourMs, day0]);
+  const { watermark } = archive.manifest();
+  expect(watermark).toBe(day0 + 2 * dayMs);
+  const again = rebuilt(archive);
+  expect(facts(again)).toEqual(before);
+  append(again, answer('WHOLE', [[day0, 0.5]]));
+  await publishNow(again);
+  expect(again.manifest().watermark).toBe(watermark);
+});
+
+test('a hole that a damaged file of coverage makes is no reason to take a later poll for the first', async () => {
+  const archive = opened();
+  poll(archive, day0, market('AAA'));
+  append(archive, answer('AAA', [], { windows: [{ from: day0, to: day0 + 3 * dayMs }] }));
+  await publishNow(archive);
+  const file = archive.manifest().datasets.coverage.files[1]!;
+  writeFileSync(join(archive.layout.root, file.path), 'not what it was');
+  expect(oneSymbol(rebuilt(archive).state.db, 'AAA')!.polledFrom).toBe(day0);
 });
 
 /** Rewrites the one coverage file of a day with more rows, as if it had been published so. */

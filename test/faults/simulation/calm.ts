@@ -1,4 +1,5 @@
 import { job as backfill } from '../../../jobs/backfill.ts';
+import type { LostWindow } from '../../../src/core/lost.ts';
 import type { Lake, Started } from './lake.ts';
 import { beyond, endOf } from './spans.ts';
 import { dayMs, type Hole, hourMs, toldHoles, toldPrices, toldTicks } from './world.ts';
@@ -31,6 +32,19 @@ export function requireCovered({ world, audit, timeline, settings, skewMs }: Lak
       const reach = new Date(endOf(covered.get(symbol) ?? [], life.from)).toISOString();
       throw new Error(`calm: ${symbol} lacks ${JSON.stringify(lacking)}; it is covered up to ${reach}`);
     }
+  }
+}
+
+/**
+ * Once the service was asked for what is lost, nothing is that it has. One tick is lost where ticks and coverage of a day
+ * were damaged together: which of the part's symbols had any then is known no more, and a quiet day is not proven.
+ */
+export function requireHealed({ world, timeline, skewMs }: Lake, lost: readonly LostWindow[]): void {
+  for (const window of lost) {
+    const market = world.markets.find(({ symbol }) => symbol === window.symbol)!;
+    const told = toldTicks(market, window, timeline.nowMs() + skewMs).length;
+    if (told >= window.ticks || window.ticks > 1)
+      throw new Error(`calm: ${JSON.stringify(window)} is lost, and the service has ${told} ticks of it`);
   }
 }
 

@@ -107,6 +107,8 @@ export function startMachine(root: string, events: MachineEvents): Machine {
       },
     };
     living.push(own);
+    // A machine that is down starts nothing.
+    if (left !== null) own.die();
     const alive = (): void => {
       if (dead) throw new Killed(`${name} is dead`);
     };

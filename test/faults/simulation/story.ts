@@ -1,6 +1,6 @@
 import { Interrupted } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
-import { calmNights, requireCovered, requireTruth, startCalmBackfill } from './calm.ts';
+import { calmNights, requireCovered, requireHealed, requireTruth, startCalmBackfill } from './calm.ts';
 import { damageSome, lostBy, lostIn, startMending, startRepair } from './damage.ts';
 import { drawStrike, startDated, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';
 import { day0, openLake, type Started } from './lake.ts';
@@ -183,8 +183,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     }
     await session([startRepair(lake)], true);
     examine();
-    const [window] = lostIn(lake.root);
-    if (window !== undefined) throw new Error(`calm: ${JSON.stringify(window)} is lost, and the service has it`);
+    requireHealed(lake, lostIn(lake.root));
     requireCovered(lake, nightsMs);
     const askedMs = timeline.nowMs();
     await session([startCalmBackfill(lake)], true);
