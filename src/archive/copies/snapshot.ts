@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../core/errors.ts';
 import type { Archive } from '../archive.ts';
+import { isApart, linked } from '../disk/apart.ts';
 import { type Disk, sha256 } from '../disk/disk.ts';
 import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
 import { datasetNames } from '../parquet/datasets.ts';
@@ -103,18 +104,6 @@ async function fill(archive: Archive, pinned: Pin, draft: string, options: Snaps
   return copied;
 }
 
-/** False where the two places share no file system, it knows no hard links, or the file has as many as it may. */
-function linked(disk: Disk, from: string, to: string): boolean {
-  try {
-    disk.link(from, to);
-    return true;
-  } catch (error) {
-    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-    if (code === 'EXDEV' || code === 'EPERM' || code === 'ENOTSUP' || code === 'EMLINK') return false;
-    throw error;
-  }
-}
-
 function copy(disk: Disk, root: string, file: PublishedFile, to: string): void {
   const bytes = disk.read(join(root, file.path));
   if (sha256(bytes) !== file.sha256)
@@ -128,7 +117,7 @@ function moveIntoPlace(disk: Disk, draft: string, target: string): void {
     disk.rename(draft, target);
   } catch (error) {
     const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-    if (code === 'EXDEV' || code === 'EBUSY')
+    if (isApart(error) || code === 'EBUSY')
       throw new UsageError(`${target} is where a device is mounted: name a new folder inside of it.`, { cause: error });
     if (code === 'ENOTEMPTY' || code === 'EEXIST')
       throw new UsageError(`${target} was filled by somebody else meanwhile.`, { cause: error });
