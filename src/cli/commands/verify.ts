@@ -62,8 +62,8 @@ async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
 
 const notes = `
 --repair keeps what was there under .oddslake/damaged until you remove it, and leaves nothing that is not provably as it
-was published. What is lost of ticks counts as missing and is asked for again: exit 0 where all is back, 4 where
-something stays lost. Of order books, markets and conflicts the past cannot be asked for. --from-url needs a key:
+was published. What is lost of ticks is taken from the answers that .oddslake/raw still has, and the rest is asked for
+again: exit 0 where all is back, 4 where something stays lost. Of order books, markets and conflicts the past cannot be asked for. --from-url needs a key:
 ODDSLAKE_FROM_API_KEY.`;
 
 const examples = `
