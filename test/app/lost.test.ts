@@ -4,6 +4,8 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as importFiles } from '../../jobs/import.ts';
 import { job as repair } from '../../jobs/repair.ts';
+import { statusText } from '../../src/cli/status-text.ts';
+import { isoUtc } from '../../src/core/time.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readStatus } from '../../src/reading/status.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
@@ -87,8 +89,12 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   expect(night.watermark).toBe(lost.from);
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
   const rules = { lingerMs: 7 * dayMs, settleMs: hourMs, named: symbols };
-  await withArchive(nights, at(2), (archive) =>
-    expect(readStatus(archive, rules, at(2)).gaps).toEqual({ windows: 2, symbols: 2, lost: 2 }),
+  const status = await withArchive(nights, at(2), (archive) => readStatus(archive, rules, at(2)));
+  expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2 });
+  // What never comes back is no reason to call for somebody every night.
+  expect(status).toMatchObject({ watermark: lost.from, reached: at(2), lag_ms: 0 });
+  expect(statusText(status)).toContain(
+    `every live symbol up to ${isoUtc(lost.from)}, but for what is lost up to ${isoUtc(at(2))}, `,
   );
 
   // A backfill asks, and is told the same; it was a failure once.
