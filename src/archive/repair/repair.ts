@@ -38,6 +38,8 @@ export async function repair(archive: Archive, options: RepairOptions): Promise<
     const paths = again.findings.map(({ path }) => path).join(', ');
     throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
   }
+  // Last: what the state knows of the files was needed to mend them.
+  if (found.state !== null) throw new DamageError(found.state);
   return { ...repaired, mended: [...first, ...repaired.mended] };
 }
 

@@ -56,7 +56,8 @@ async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
         );
         if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
       }
-      shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
+      if (found.state !== null) process.stderr.write(`oddslake: ${found.state}\n`);
+      shell.exit(found.findings.length === 0 && found.state === null ? exitCodes.done : exitCodes.damaged);
     } finally {
       display.stop();
     }
