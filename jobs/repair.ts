@@ -1,12 +1,14 @@
 import type { Job, RepairFlags } from '../src/app/job.ts';
 import { lostStep } from '../src/app/lost-step.ts';
+import { rawReplayStep } from '../src/app/raw-replay-step.ts';
 import { nobodyToAsk, refetchStep } from '../src/app/refetch-step.ts';
 import { repairStep } from '../src/app/repair-step.ts';
+import { countRestored } from '../src/app/restored.ts';
 import { runJob } from '../src/app/run.ts';
 import { publishStep, verifyStep } from '../src/app/steps.ts';
 import { requireOther } from '../src/settings/settings.ts';
 
-/** Mends what is damaged and fetches what was lost again, from the upstream or from another oddslake. */
+/** Mends what is damaged and has what was lost again: of answers that were kept, from the upstream or another oddslake. */
 export const job: Job<RepairFlags> = {
   name: 'repair',
   async run(context, { fromUrl, show }) {
@@ -16,7 +18,8 @@ export const job: Job<RepairFlags> = {
     const upstream = other === null && baseUrl !== null && apiKey !== null;
     return runJob(context, 'repair', { upstream, other, mends: true }, async (run) => {
       await repairStep(run, show);
-      if (upstream || other !== null) await refetchStep(run);
+      await countRestored(run, 'raw', () => rawReplayStep(run));
+      if (upstream || other !== null) await countRestored(run, 'asked', () => refetchStep(run));
       else nobodyToAsk(run);
       await publishStep(run);
       await verifyStep(run);

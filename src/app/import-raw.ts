@@ -14,6 +14,8 @@ import type { Run } from './run.ts';
 import { UnreadableFile } from './unreadable-file.ts';
 
 export interface Replay {
+  /** Finds the runs whose answers are wanted. Where not all are, every file comes here first. */
+  find(file: ImportFile): Promise<void>;
   /** Learns from a file how the service paged. Every file comes here before the first one is taken in. */
   learn(file: ImportFile): Promise<void>;
   /** Takes a file in. @throws UnreadableFile where a part of it is damaged, after the rest was taken in */
@@ -26,7 +28,11 @@ export interface ReplayContext {
   readonly run: Run;
   readonly rules: CheckRules;
   readonly writer: ImportWriter;
+  /** Which answers are to be taken in; all of them where it is not given. */
+  readonly wanted?: (page: RawPage) => boolean;
   onSetAside(what: 'answer' | 'market record', reason: string, path: string): void;
+  /** Told of a file that was cut off amid an answer. */
+  onTorn(path: string, bytes: number): void;
   onProgress(): void;
 }
 
@@ -38,11 +44,12 @@ const answerBytesLeast = 64 * 1024 * 1024;
 
 /** Takes in answers as they were kept: what they cover, rank and date is what the collector would make of them. */
 export function openReplay(context: ReplayContext): Replay {
-  const { run, rules, writer, onSetAside } = context;
+  const { run, rules, writer, wanted, onSetAside } = context;
   const { settings, clock, signal } = run.context;
   const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
   const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, answerBytesLeast) + pieceBytesMore;
   const learned = new Map<string, Learned>();
+  const runs = new Set<string>();
   /** From when on polls asked for each symbol. */
   const polledFrom = new Map<string, number>();
   /** Answers of one poll of the market lists. */
@@ -73,6 +80,7 @@ export function openReplay(context: ReplayContext): Replay {
   }
 
   async function takePage(page: RawPage, path: string): Promise<void> {
+    if (wanted?.(page) === false) return;
     const { asked } = page;
     if (lists.length > 0 && (asked.route !== 'markets' || page.run !== lists[0]!.run)) await pollAgain();
     if (asked.route === 'markets') {
@@ -111,10 +119,17 @@ export function openReplay(context: ReplayContext): Replay {
   }
 
   return {
+    async find(file) {
+      for await (const piece of await piecesOf(file)) {
+        signal.throwIfAborted();
+        for (const page of piece.kind === 'pages' ? piece.pages : []) if (wanted?.(page)) runs.add(page.run);
+      }
+    },
     async learn(file) {
       for await (const piece of await piecesOf(file)) {
         signal.throwIfAborted();
         for (const page of piece.kind === 'pages' ? piece.pages : []) {
+          if (wanted !== undefined && !runs.has(page.run)) continue;
           try {
             const raw = decodeRawTicks(page);
             if (raw !== undefined) learnAgain(learnedOf(page.run), raw, futureSkewMs);
@@ -129,10 +144,7 @@ export function openReplay(context: ReplayContext): Replay {
       for await (const piece of await piecesOf(file)) {
         signal.throwIfAborted();
         if (piece.kind === 'damaged') damaged += piece.bytes;
-        if (piece.kind === 'torn')
-          run.warnings.push(
-            `${file.path} ends amid an answer, as one that was cut off does: its last ${piece.bytes} bytes were left out.`,
-          );
+        if (piece.kind === 'torn') context.onTorn(file.path, piece.bytes);
         for (const page of piece.kind === 'pages' ? piece.pages : []) {
           await takePage(page, file.path);
           answers++;

@@ -83,6 +83,10 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
   const shared = {
     ...{ run, rules: rulesOf(context, flags), writer },
     onSetAside: (what: string, reason: string, path: string) => note(aside, `${what}\n${reason}`, path),
+    onTorn: (path: string, bytes: number) =>
+      run.warnings.push(
+        `${path} ends amid an answer, as one that was cut off does: its last ${bytes} bytes were left out.`,
+      ),
     onProgress: () => display.update({ done, ticks: writer.ticks }),
   };
   const reading: Reading = { ...shared, scratch, futureMs, reader: lazy.reader, replay: openReplay(shared) };

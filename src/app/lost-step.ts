@@ -25,7 +25,7 @@ export function lostStep(run: Run): void {
   if (known.length === 0) return;
   const symbols = [...new Set(known.map(({ symbol }) => symbol))];
   run.warnings.push(
-    `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${count(symbols, 'symbol')} lost ticks that were published once: oddslake gaps lists them, verify --repair and backfill ask for them again, and import takes in what .oddslake/raw still has of them.`,
+    `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${count(symbols, 'symbol')} lost ticks that were published once: oddslake gaps lists them; verify --repair takes what .oddslake/raw still has of them and asks for the rest, and backfill asks too.`,
   );
 }
 

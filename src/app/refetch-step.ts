@@ -1,13 +1,11 @@
 import { heldTicks } from '../archive/lost-ticks.ts';
 import { union } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
-import { type KnownLoss, lostWindows } from '../state/lost.ts';
+import type { KnownLoss } from '../state/lost.ts';
 import { keyOf } from './lost-asked.ts';
+import { lostTicks } from './restored.ts';
 import type { Run } from './run.ts';
 import { collectPlans, publishStep } from './steps.ts';
-
-const lostTicks = ({ archive }: Run): KnownLoss[] =>
-  lostWindows(archive.state.db).filter(({ dataset }) => dataset === 'ticks');
 
 /** Every symbol that lost ticks, whatever became of it since, with its lost windows whole. */
 const plansOf = (lost: readonly KnownLoss[]): SymbolPlan[] =>

@@ -15,7 +15,15 @@ import type { Context } from './context.ts';
 import { type DriftLine, driftStep, type Shapes, startShapes } from './drift-step.ts';
 import type { LostOfRun } from './lost-asked.ts';
 import { endRaw, keepRaw } from './raw-step.ts';
-import { type BookCounts, type FailureLine, noBooks, type RunFacts, type Summary, summarize } from './summary.ts';
+import {
+  type BookCounts,
+  type FailureLine,
+  noBooks,
+  type Restored,
+  type RunFacts,
+  type Summary,
+  summarize,
+} from './summary.ts';
 
 /** A run under way: what its steps share and what they add up. */
 export interface Run {
@@ -37,6 +45,8 @@ export interface Run {
   readonly lost: LostOfRun;
   /** Whether another service than the archive's upstream is asked: what that one knows of a symbol is its own affair. */
   readonly asksOther: boolean;
+  /** The lost windows that it made whole again; absent where it did not set out to. */
+  restored?: Partial<Restored>;
   pages: number;
   /** Whether the upstream has answered anything. */
   reached: boolean;
@@ -146,7 +156,7 @@ function counted(run: Run, client: Upstream | undefined): Counted {
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     books: run.books,
     ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
-    ...{ schema_drift: run.drifts, asksOther: run.asksOther },
+    ...{ schema_drift: run.drifts, asksOther: run.asksOther, ...(run.restored && { restored: run.restored }) },
     files: [...run.files.values()],
   };
 }

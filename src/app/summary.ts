@@ -59,7 +59,12 @@ export interface Summary {
   /** Fields of the upstream's answers that are not what they were. */
   readonly schema_drift: readonly DriftLine[];
   readonly schema_drift_count: number;
+  /** Lost windows that are whole again, of a run that was to have them again. */
+  readonly restored?: Partial<Restored>;
 }
+
+/** Lost windows of ticks that were had again, by where from: answers kept under .oddslake/raw, or those asked for anew. */
+export type Restored = Readonly<Record<'raw' | 'asked', { readonly windows: number; readonly ticks: number }>>;
 
 export interface BookCounts {
   /** Symbols. */
@@ -155,6 +160,7 @@ export function summarize(facts: RunFacts): Summary {
     failures_count: facts.failures.length,
     schema_drift: drifts.slice(0, listMax),
     schema_drift_count: drifts.length,
+    ...(facts.restored && { restored: facts.restored }),
   };
 }
 

@@ -45,6 +45,8 @@ export interface Manifest {
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
   /** Windows whose ticks were published once and were lost, so that a state filled from here knows; absent where none is. */
   readonly lost?: readonly LostWindow[];
+  /** How far every live symbol is covered but for windows that are lost; absent where that is the watermark. */
+  readonly reached?: number | null;
   /** Files that a repair had to take out, nothing of them being left, for copies that follow; absent where none was. */
   readonly removed?: readonly RemovedFile[];
 }

@@ -53,6 +53,10 @@ export function summaryText(summary: Summary, root: string): string {
         `${number(summary.requests)} (${number(summary.retries)} ${summary.retries === 1 ? 'retry' : 'retries'})${summary.throttled_ms > 0 ? ` · held back for ${duration(summary.throttled_ms)}` : ''}`,
       ]);
     }
+    if (summary.restored !== undefined) {
+      const back = restoredText(summary.restored);
+      if (back !== '') rows.push(['back', back]);
+    }
     rows.push(['published', publishedText(published, summary.generation)]);
     if (summary.watermark !== null) rows.push(['covered', `every live symbol up to ${minute(summary.watermark)}`]);
     rows.push(['archive', root]);
@@ -60,6 +64,14 @@ export function summaryText(summary: Summary, root: string): string {
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.map(([name, value]) => `  ${name.padEnd(width)}  ${value}`);
   return [head, ...lines, ...problems(summary)].join('\n');
+}
+
+function restoredText({ raw, asked }: NonNullable<Summary['restored']>): string {
+  const of = (part: typeof raw, where: string): string[] =>
+    part === undefined || part.windows === 0
+      ? []
+      : [`${many(part.ticks, 'tick')} of ${many(part.windows, 'lost window')} ${where}`];
+  return [...of(raw, 'from .oddslake/raw'), ...of(asked, 'asked for again')].join(' · ');
 }
 
 function publishedText(published: Summary['published'], generation: number): string {

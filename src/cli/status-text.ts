@@ -17,7 +17,7 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
       'covered',
       status.watermark === null
         ? 'no live symbol'
-        : `every live symbol up to ${isoUtc(status.watermark)}, ${duration(status.lag_ms!)} ago`,
+        : `every live symbol up to ${isoUtc(status.watermark)}${status.reached === status.watermark ? '' : `, but for what is lost up to ${isoUtc(status.reached!)}`}, ${duration(status.lag_ms!)} ago`,
     ],
     [
       'gaps',

@@ -60,6 +60,12 @@ export const ManifestAnswer = Type.Object(
       additionalProperties: Type.Object({ files: Type.Array(Type.Object(fileFields)) }),
       description: 'The files of each dataset.',
     }),
+    reached: Type.Optional(
+      nullable(
+        epochMs,
+        'The same but for windows that are lost; absent where it is the watermark, epoch milliseconds.',
+      ),
+    ),
     lost: Type.Optional(
       Type.Array(
         Type.Object({

@@ -30,8 +30,16 @@ export interface Question {
 
 const missingMax = 20;
 
-/** What of each day is there, and up to where every live symbol is covered without a hole (null: no live symbol). */
-export function completeness(question: Question): { days: Map<number, DayState>; watermark: number | null } {
+export interface Completeness {
+  readonly days: Map<number, DayState>;
+  /** Up to where every live symbol is covered without a hole; null: no live symbol. */
+  readonly watermark: number | null;
+  /** The same but for what is lost: how far collecting has come, however long a loss stays one. */
+  readonly reached: number | null;
+}
+
+/** What of each day is there, and how far all is covered. */
+export function completeness(question: Question): Completeness {
   const { coverage, named, nowMs, rules } = question;
   const days = question.days.map((day) => ({
     day,
@@ -43,6 +51,7 @@ export function completeness(question: Question): { days: Map<number, DayState>;
   let newest = Number.NEGATIVE_INFINITY;
   for (const list of coverage.values()) newest = Math.max(newest, list.at(-1)?.to ?? newest);
   let watermark: number | null = null;
+  let reached: number | null = null;
   const lost = Map.groupBy(question.lost ?? [], ({ symbol }) => symbol);
   for (const facts of question.symbols) {
     const answers = coverage.get(facts.symbol) ?? [];
@@ -54,12 +63,16 @@ export function completeness(question: Question): { days: Map<number, DayState>;
     const final = union(settled(answers, rules.settleMs));
     const cursor = cursorOf(facts, covered);
     const live = named === null ? isLive(facts, cursor, nowMs, rules) : wanted && facts.retiredAt === null;
-    if (live) watermark = Math.min(watermark ?? cursor, cursor);
+    const gone = lost.get(facts.symbol);
+    if (live) {
+      const reach = gone === undefined ? cursor : cursorOf(facts, union([...covered, ...gone]));
+      watermark = Math.min(watermark ?? cursor, cursor);
+      reached = Math.min(reached ?? reach, reach);
+    }
     if (facts.retiredAt !== null && answers.length === 0) continue;
     // One that was given up on is waited for no further than it ever answered.
     const until = facts.retiredAt === null ? Number.POSITIVE_INFINITY : covered.at(-1)!.to;
     const life = intersection(lifeOf(facts), { from: Number.NEGATIVE_INFINITY, to: until });
-    const gone = lost.get(facts.symbol);
     for (const state of days) {
       const day = { from: state.day, to: state.day + dayMs };
       const living = intersection(life, day);
@@ -73,8 +86,11 @@ export function completeness(question: Question): { days: Map<number, DayState>;
     }
   }
   // A run whose clock was ahead may have claimed what is still to come.
-  const reached = watermark === null ? null : Math.min(watermark, nowMs);
-  return { days: new Map(days.map(({ day, ...state }) => [day, state])), watermark: reached };
+  const past = (t: number | null): number | null => (t === null ? null : Math.min(t, nowMs));
+  return {
+    days: new Map(days.map(({ day, ...state }) => [day, state])),
+    ...{ watermark: past(watermark), reached: past(reached) },
+  };
 }
 
 /** Whether one of the sorted, disjoint windows holds all of `w`; by bisection, since there are many days to ask for. */

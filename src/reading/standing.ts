@@ -8,6 +8,8 @@ export interface Standing {
   readonly generation: number;
   /** Up to where every live symbol is covered without a hole, epoch ms; null where no symbol is live or nothing is published. */
   readonly watermark: number | null;
+  /** The same but for windows that are lost, which nobody may ever have again. */
+  readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;
 }
@@ -19,7 +21,7 @@ export interface Standing {
 export function standingOf(archive: Archive): Standing {
   if (!archive.state.isOwn())
     throw new DamageError(`${archive.layout.private} was removed or replaced since it was opened.`);
-  const { generation, watermark, datasets } = ownManifest(archive);
+  const { generation, watermark, reached = watermark, datasets } = ownManifest(archive);
   const ticksPublished = totalsOf(datasets.ticks.files).rows;
-  return { generation, watermark, ticksPublished, ticksJournaled: journaledTicks(archive.state.db) };
+  return { generation, watermark, reached, ticksPublished, ticksJournaled: journaledTicks(archive.state.db) };
 }

@@ -72,7 +72,10 @@ function standingGauges(registers: Registry[]) {
   const gauge = (name: string, help: string) => new Gauge({ registers, name: `oddslake_${name}`, help });
   const readable = gauge('archive_readable', '1 where manifest and state can be read, else 0');
   const generation = gauge('generation', 'The published generation');
-  const lag = gauge('watermark_lag_seconds', 'Seconds that the watermark lies behind now; NaN where there is none');
+  const lag = gauge(
+    'watermark_lag_seconds',
+    'Seconds that the watermark lies behind now, but for what is lost; NaN where there is none',
+  );
   const published = gauge('ticks_published', 'Ticks in the published files');
   const journaled = gauge('ticks_journaled', 'Ticks accepted and not published yet');
   const cachedBytes = gauge('cache_bytes', 'Bytes of published files, checked, that are in memory');
@@ -85,7 +88,7 @@ function standingGauges(registers: Registry[]) {
         const now = standingOf(archive);
         readable.set(1);
         generation.set(now.generation);
-        lag.set(lagOf(now.watermark, clock.nowMs()) ?? Number.NaN);
+        lag.set(lagOf(now.reached, clock.nowMs()) ?? Number.NaN);
         published.set(now.ticksPublished);
         journaled.set(now.ticksJournaled);
       } catch (error) {

@@ -4,7 +4,7 @@ import type { ServiceContext } from './context.ts';
 /** Whether requests can be answered, and from an archive that is kept up to date. */
 export interface Readiness {
   readonly generation: number | null;
-  /** How far the watermark lies behind now; null where there is none. */
+  /** How far the watermark lies behind now, but for what is lost; null where there is none. */
   readonly lagSeconds: number | null;
   /** What is wrong, by the part that it is wrong with; none where all is well. Nothing of an error itself. */
   readonly wrong: readonly { readonly name: 'archive' | 'watermark' | 'database'; readonly reason: string }[];
@@ -20,7 +20,7 @@ export async function readinessOf(context: ServiceContext): Promise<Readiness> {
   if (standing === null) wrong.push({ name: 'archive', reason: 'cannot be read' });
   else if (standing.generation === 0) wrong.push({ name: 'archive', reason: 'has nothing published yet' });
   const { lagSecondsMax } = context.settings.service;
-  const lagSeconds = lagOf(standing?.watermark ?? null, context.clock.nowMs());
+  const lagSeconds = lagOf(standing?.reached ?? null, context.clock.nowMs());
   if (lagSeconds !== null && lagSeconds > lagSecondsMax) {
     const reason = `lies ${Math.round(lagSeconds)} seconds behind, more than the ${lagSecondsMax} allowed`;
     wrong.push({ name: 'watermark', reason });

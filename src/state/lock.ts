@@ -33,12 +33,16 @@ export function tryLock(path: string): WriteLock | null {
   }
 }
 
-/** Takes the archive's write lock, the right to change published files. Waits up to `waitMs`, then fails with exit code 5. */
+/**
+ * Takes the archive's write lock, the right to change published files. Waits up to `waitMs`, then fails with exit code 5.
+ * @param otherwise how things stand where it could not be had, and what to do: a sentence of whoever asks for it
+ */
 export async function takeWriteLock(
   path: string,
   waitMs: number,
   clock: Clock,
   signal?: AbortSignal,
+  otherwise = 'Nothing was changed; run again once it is done.',
 ): Promise<WriteLock> {
   const giveUpAt = clock.monotonicMs() + waitMs;
   for (;;) {
@@ -47,8 +51,7 @@ export async function takeWriteLock(
     if (clock.monotonicMs() >= giveUpAt) {
       throw new OddslakeError(
         exitCodes.busy,
-        `Another run is writing this archive and ${Math.round(waitMs / 1000)} s of waiting are over (${path}). ` +
-          'What was collected is journaled; the next publish takes it in.',
+        `Another run is writing this archive and ${Math.round(waitMs / 1000)} s of waiting are over (${path}). ${otherwise}`,
       );
     }
     await clock.sleep(retryMs, signal);

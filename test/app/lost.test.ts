@@ -1,86 +1,23 @@
-import { existsSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as importFiles } from '../../jobs/import.ts';
 import { job as repair } from '../../jobs/repair.ts';
-import { openConfiguredArchive } from '../../src/app/run.ts';
-import type { Archive } from '../../src/archive/archive.ts';
-import { partOf } from '../../src/core/part.ts';
-import type { Window } from '../../src/core/window.ts';
+import { statusText } from '../../src/cli/status-text.ts';
+import { isoUtc } from '../../src/core/time.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readStatus } from '../../src/reading/status.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { systemClock } from '../../src/system.ts';
-import { loseTicks } from '../archive/losses.ts';
 import { hashes } from '../archive/scratch.ts';
-import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
+import { dayMs, hourMs } from './nights.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
 vi.setConfig({ testTimeout: 60_000 });
 
-/** Where a sync costs nothing, if there is such a place: there are many runs here, and none of them is broken off. */
-const home = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-const at = (n: number): number => firstNight + n * dayMs;
-const midnight = (n: number): number => Math.floor(at(n) / dayMs) * dayMs;
-
-interface Damaged {
-  readonly nights: Nights;
-  /** The symbols that lost something, and what: half of the night before the first. */
-  readonly symbols: readonly [string, string];
-  readonly lost: Window;
-  readonly counts: readonly [number, number];
-  readonly before: Readonly<Record<string, string>>;
-  /** Requests of the second night. */
-  readonly requests: number;
-}
-
-async function withArchive<T>(nights: Nights, nowMs: number, work: (archive: Archive) => T | Promise<T>): Promise<T> {
-  const archive = openConfiguredArchive(await nights.contextAt(nowMs), false);
-  try {
-    return await work(archive);
-  } finally {
-    archive.close();
-  }
-}
-
-/** Two nights of two symbols in one part, and a repair that could keep nothing of half a day of theirs. */
-async function damaged(): Promise<Damaged> {
-  const nights = await startNights({ seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60 }, home);
-  const lost = { from: midnight(0) - 12 * hourMs, to: midnight(0) };
-  const busy = nights
-    .box()
-    .symbols()
-    .filter((symbol) => nights.box().truth(symbol, lost).t.length > 20);
-  const symbols = busy.filter((symbol) => partOf(symbol, 4) === partOf(busy[0]!, 4)).slice(0, 2) as [string, string];
-  expect(symbols.length).toBe(2);
-  let requests = 0;
-  for (const n of [0, 1]) {
-    const night = await nights.night(at(n), ...only(symbols));
-    expect(night.exit_code).toBe(0);
-    requests = night.requests;
-  }
-  const before = hashes(nights.output, 'ticks/**/*.parquet');
-  const counts = symbols.map((symbol) => nights.box().truth(symbol, lost).t.length) as [number, number];
-  await withArchive(nights, at(1), (archive) =>
-    loseTicks(
-      archive,
-      symbols.map((symbol) => ({ symbol, ...lost })),
-    ),
-  );
-  expect(hashes(nights.output, 'ticks/**/*.parquet')).not.toEqual(before);
-  return { nights, symbols, lost, counts, before, requests };
-}
-
-/** Those symbols alone, and few files. */
-const only = (symbols: readonly string[]): string[] => [
-  ...[`symbols=${JSON.stringify(symbols)}`, 'source.views=[]', 'source.first_lookback_days=2', 'archive.candles=[]'],
-];
-
-const repaired = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
-  repair.run(await nights.contextAt(nowMs, ...only(symbols), ...set), { fromUrl: null });
+import { at, type Damaged, damaged, midnight, only, repaired, withArchive } from './lossy.ts';
 
 const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
   backfill.run(await nights.contextAt(nowMs, ...only(symbols), ...set), {
@@ -152,8 +89,12 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   expect(night.watermark).toBe(lost.from);
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
   const rules = { lingerMs: 7 * dayMs, settleMs: hourMs, named: symbols };
-  await withArchive(nights, at(2), (archive) =>
-    expect(readStatus(archive, rules, at(2)).gaps).toEqual({ windows: 2, symbols: 2, lost: 2 }),
+  const status = await withArchive(nights, at(2), (archive) => readStatus(archive, rules, at(2)));
+  expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2 });
+  // What never comes back is no reason to call for somebody every night.
+  expect(status).toMatchObject({ watermark: lost.from, reached: at(2), lag_ms: 0 });
+  expect(statusText(status)).toContain(
+    `every live symbol up to ${isoUtc(lost.from)}, but for what is lost up to ${isoUtc(at(2))}, `,
   );
 
   // A backfill asks, and is told the same; it was a failure once.

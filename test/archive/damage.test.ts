@@ -181,6 +181,15 @@ describe('verify', () => {
     expect((await verify(archive, null)).findings).toContainEqual(finding);
   });
 
+  test('speaks of the generation of the last publish, whatever an edited manifest calls itself', async () => {
+    const root = scratchFolder();
+    const archive = await filled(root);
+    change(join(root, 'manifest.json'), '"generation": 1,\n "created_at"', '"generation": 7,\n "created_at"');
+    expect(archive.manifest().generation).toBe(7);
+    const found = await verify(archive, null);
+    expect(found).toMatchObject({ generation: 1, findings: [{ path: 'manifest.json', what: 'differs' }] });
+  });
+
   test('of a manifest that is no JSON any more says so, with exit code 6', async () => {
     const root = scratchFolder();
     const archive = await filled(root);

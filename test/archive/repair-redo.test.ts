@@ -7,10 +7,11 @@ import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
+import { takeWriteLock } from '../../src/state/lock.ts';
 import { rowGroupsOf } from '../../src/state/row-groups.ts';
 import { filledArchive, groupRows, repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';
-import { day0, dayMs, hashes, opened, scratchFolder } from './scratch.ts';
+import { answer, append, clockAt, day0, dayMs, hashes, now, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // Many repairs: a machine that is busy with other things takes its time.
 vi.setConfig({ testTimeout: 60_000 });
@@ -99,6 +100,22 @@ test('a repair that dies is done by the next one, which loses no more and moves 
   } finally {
     rmSync(before, { recursive: true, force: true });
   }
+});
+
+test('a repair that another run holds up says what became of the damage, a publish what became of its ticks', async () => {
+  const archive = opened();
+  const lock = await takeWriteLock(archive.layout.lock, 0, clockAt(now));
+  await expect(repairNow(archive)).rejects.toMatchObject({
+    exitCode: 5,
+    message: expect.stringMatching(
+      /^Another run is writing .* What is damaged is as it was; run oddslake verify --repair again/,
+    ),
+  });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  const journaled = /^Another run is writing .* What was collected is journaled; the next publish takes it in\.$/;
+  await expect(publishNow(archive)).rejects.toThrow(journaled);
+  await expect(publishNow(archive, now, 'run', { upgrades: true })).rejects.toThrow(/ Nothing was changed; run again/);
+  lock.release();
 });
 
 test('a verification at any moment of a repair names nothing but what was damaged', async () => {

@@ -102,6 +102,21 @@ test('on another device the files are copied, each checked against the manifest'
   expect(existsSync(second)).toBe(false);
 });
 
+test('a damaged part is not kept for later, be it of the size that it had', async () => {
+  const archive = await published();
+  const parent = scratchFolder();
+  const { path } = archive.manifest().datasets.candles_1h.files[0]!;
+  const bytes = readFileSync(join(archive.layout.root, path));
+  bytes[bytes.length >> 1]! ^= 1;
+  writeFileSync(join(archive.layout.root, path), bytes);
+  await expect(takeSnapshot(archive, join(parent, 'snap'), { id: 'a' })).rejects.toMatchObject({
+    exitCode: 6,
+    message: `${path} is damaged: its sha256 differs from the manifest's. Run oddslake verify.`,
+  });
+  expect(readdirSync(parent)).toEqual([]);
+  expect(readdirSync(join(archive.layout.root, '.oddslake/pins'))).toEqual([]);
+});
+
 describe('nothing is left of a snapshot', () => {
   test('of a damaged archive, or one that was stopped', async () => {
     const archive = await published();

@@ -159,6 +159,27 @@ describe('completeness', () => {
     expect(completeness({ ...asked, symbols: [well, gone] }).watermark).toBe(3 * dayMs);
   });
 
+  test('a loss holds up the watermark, and not how far collecting has come', () => {
+    const symbols = [factsOf({ symbol: 'A', polledFrom: 0 }), factsOf({ symbol: 'B', polledFrom: 0 })];
+    const answered = (from: number, to: number): Covered => ({ from, to, fetchedAt: 9 * dayMs, origin: 'poll' });
+    const coverage = new Map([
+      ['A', [answered(0, dayMs / 2), answered(0.75 * dayMs, 3 * dayMs)]],
+      ['B', [answered(0, 2.5 * dayMs)]],
+    ]);
+    const question = { symbols, coverage, named: null, days, nowMs: 9 * dayMs, rules };
+    const loss = { dataset: 'ticks', symbol: 'A', from: dayMs / 2, to: 0.75 * dayMs, ticks: 1 };
+    expect(completeness(question)).toMatchObject({ watermark: dayMs / 2, reached: dayMs / 2 });
+    expect(completeness({ ...question, lost: [loss] })).toMatchObject({ watermark: dayMs / 2, reached: 2.5 * dayMs });
+    // A hole beside it is one that a poll can still fill.
+    const part = { ...loss, to: loss.to - 1 };
+    expect(completeness({ ...question, lost: [part] })).toMatchObject({ watermark: dayMs / 2, reached: part.to });
+    const atFirst = { ...loss, from: 0, to: dayMs / 2 };
+    const rest = new Map([...coverage, ['A', [answered(dayMs / 2, 3 * dayMs)]] as const]);
+    expect(completeness({ ...question, coverage: rest, lost: [atFirst], nowMs: 2 * dayMs })).toMatchObject({
+      ...{ watermark: 0, reached: 2 * dayMs },
+    });
+  });
+
   test('takes no day for complete on which there are ticks of rows that nothing is known to cover', () => {
     const told = { symbol: 'FILE', listed: false, firstTick: 0, lastTick: dayMs / 2, ticks: 2 };
     const symbols = [factsOf({ polledFrom: 0 }), factsOf(told)];

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
@@ -91,4 +91,10 @@ test('verify tells what is there, in text and JSON, and names what is not as pub
   const { code, said } = await json<object>('verify', '--output', output);
   expect(code).toBe(6);
   expect(said).toMatchObject({ generation: 1, findings: [{ path: 'ticks/date=2025-06-12/stray.parquet' }] });
+  const path = join(output, 'manifest.json');
+  writeFileSync(path, readFileSync(path, 'utf8').replace('"generation": 1,', '"generation": 7,'));
+  const edited = await run(['verify', '--output', output]);
+  expect(edited.stdout).toMatch(
+    /^manifest\.json: differs from the one that the last publish wrote, generation 1, and calls itself generation 7\n.*, generation 1: 2 not as published\n$/m,
+  );
 });

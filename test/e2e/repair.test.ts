@@ -40,6 +40,7 @@ describe('verify --repair', () => {
     const output = folder();
     const box = await filled(output);
     const before = hashes(output, ...kept);
+    rmSync(join(output, '.oddslake/raw'), { recursive: true });
     const path = spoil(output, 'ticks');
     expect((await run(['verify', '--output', output])).code).toBe(6);
     const repaired = await run(repairArgs(output), access(box.url));
@@ -49,6 +50,7 @@ describe('verify --repair', () => {
       gone: [],
     });
     expect(repaired.summary).toMatchObject({ job: 'repair', exit_code: 0, gaps: 0, failures: [] });
+    expect(repaired.summary.requests).toBeGreaterThan(0);
     expect(hashes(output, ...kept)).toEqual(before);
     expect((await run(['verify', '--output', output])).code).toBe(0);
     const again = await run(repairArgs(output).filter((flag) => flag !== '--json'));

@@ -3,6 +3,7 @@ import { get } from 'node:http';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ensureSymbols, observeMarkets } from '../../src/state/symbols.ts';
+import { loseTicks } from '../archive/losses.ts';
 import { answer, append, clockAt, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { until } from '../e2e/lake.ts';
 import { type ServingOptions, serving } from './serving.ts';
@@ -50,6 +51,18 @@ test('a watermark further behind than allowed makes it not ready', async () => {
   expect([status, body.detail]).toEqual([503, 'The watermark lies 3600 seconds behind, more than the 3599.5 allowed.']);
   const lenient = await serving(opened({ root: writer.layout.root }), { set: ['service.lag_seconds_max=3600'] });
   expect((await lenient.json('/readyz')).status).toBe(200);
+});
+
+test('what is lost, for good perhaps, makes it no less ready', async () => {
+  const { ready, writer, metric } = await served({ set: ['service.lag_seconds_max=1800'] });
+  await publishLive(writer);
+  const gone = { from: now - 2.75 * hourMs, to: now - 2.25 * hourMs };
+  await loseTicks(writer, [{ symbol: 'A', ...gone }]);
+  append(writer, answer('A', [], { windows: [{ from: now - hourMs, to: now - hourMs / 2 }] }));
+  await publishNow(writer);
+  expect(writer.manifest()).toMatchObject({ watermark: gone.from, reached: now - hourMs / 2, lost: [gone] });
+  expect(await ready()).toMatchObject({ status: 200, body: { lag_seconds: 1800 } });
+  expect(await metric('oddslake_watermark_lag_seconds')).toBe(1800);
 });
 
 test('an archive of which no symbol is live has no lag', async () => {

@@ -46,6 +46,9 @@ describe('the write lock', () => {
     const began = performance.now();
     await expect(takeWriteLock(path, 300, systemClock)).rejects.toEqual(busy);
     expect(performance.now() - began).toBeGreaterThanOrEqual(300);
+    await expect(takeWriteLock(path, 0, systemClock, undefined, 'Try later.')).rejects.toThrow(
+      /over \(.*\)\. Try later\.$/,
+    );
     const waiting = takeWriteLock(path, 5_000, systemClock);
     setTimeout(() => first.release(), 150);
     (await waiting).release();

@@ -1,6 +1,7 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
 import { type Archive, locate, ownManifestText } from '../archive.ts';
+import { linkOrCopy } from '../disk/apart.ts';
 import type { Disk } from '../disk/disk.ts';
 import { type Manifest, type PublishedFile, parseManifest } from '../manifest.ts';
 import type { DatasetName } from '../parquet/datasets.ts';
@@ -19,7 +20,8 @@ export interface Pin {
 
 /**
  * Pins the files of some datasets by hard links under .oddslake, or of those only the ones that are `wanted`; a file that
- * a publish replaces lives on in its link. `id` tells readers apart; pins of processes that are gone are cleared.
+ * a publish replaces lives on in its link. Files on another file system are copied. `id` tells readers apart; pins of
+ * processes that are gone are cleared.
  * @throws DamageError where a file is missing, or of another size than the manifest says
  */
 export function pin(
@@ -36,7 +38,7 @@ export function pin(
     const manifest = parseManifest(manifestText, layout.manifest);
     const filesOf = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(wanted);
     const files = names.flatMap(filesOf);
-    if (linkAll(archive, manifest.generation, files, root)) {
+    if (linkAllOrNone(archive, manifest.generation, files, root)) {
       requireSizes(disk, files, root);
       const paths = (name: DatasetName): string[] => filesOf(name).map((file) => join(root, file.path));
       return { manifest, manifestText, root, paths, release: () => disk.remove(root) };
@@ -50,6 +52,16 @@ export function pin(
 /** Publishes that may go on beside one pin, before missing files are taken for damage. */
 const attemptsMax = 20;
 
+/** The same as `linkAll`; of one that fails, a disk that is full of copies perhaps, nothing is left. */
+function linkAllOrNone(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
+  try {
+    return linkAll(archive, generation, files, root);
+  } catch (error) {
+    archive.disk.remove(root);
+    throw error;
+  }
+}
+
 /** False where a file was replaced while it was being linked: the pin begins again with the new generation. */
 function linkAll(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
   const { disk } = archive;
@@ -60,7 +72,7 @@ function linkAll(archive: Archive, generation: number, files: readonly Published
       const from = locate(archive, file.path);
       // A folder cannot be linked, and a pipe is not to be read.
       if (!disk.isFile(from)) return false;
-      disk.link(from, to);
+      linkOrCopy(disk, from, to);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
       throw error;

@@ -1,11 +1,13 @@
 import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../core/errors.ts';
 import type { Archive } from '../archive.ts';
+import { isApart, linked } from '../disk/apart.ts';
 import { type Disk, sha256 } from '../disk/disk.ts';
 import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
 import { datasetNames } from '../parquet/datasets.ts';
 import { rootTexts } from '../texts/root-texts.ts';
 import { clearAbandoned, draftOf, isInside } from './draft.ts';
+import { requireIntact } from './export-file.ts';
 import { type Pin, pin } from './pin.ts';
 
 export interface Snapshot {
@@ -28,8 +30,8 @@ export interface SnapshotOptions {
 /**
  * Makes `folder`, which must be new or empty, a copy of one generation by hard links, durable when it returns. It comes
  * into being by one rename: nobody sees half of it, and of one that failed nothing is left. Throws UsageError for a
- * folder that cannot be used and for an archive that has published nothing, DamageError where files are not as they
- * were published as far as their size tells.
+ * folder that cannot be used and for an archive that has published nothing, DamageError where a file is not as it was
+ * published: whoever keeps a copy for later would learn of it too late.
  */
 export async function takeSnapshot(archive: Archive, folder: string, options: SnapshotOptions): Promise<Snapshot> {
   const { disk, layout } = archive;
@@ -75,7 +77,7 @@ function requireUsable(disk: Disk, root: string, folder: string): string {
 }
 
 /** Files between two turns for signals and the progress bar. */
-const turnEvery = 64;
+const turnEvery = 16;
 
 /** Builds the snapshot in `draft`, every file and folder of it synced; returns how many files were copied. */
 async function fill(archive: Archive, pinned: Pin, draft: string, options: SnapshotOptions): Promise<number> {
@@ -89,7 +91,8 @@ async function fill(archive: Archive, pinned: Pin, draft: string, options: Snaps
     const to = join(draft, file.path);
     if (!folders.has(dirname(to))) disk.makeFolder(dirname(to));
     folders.add(dirname(to));
-    if (!linked(disk, join(pinned.root, file.path), to)) {
+    if (linked(disk, join(pinned.root, file.path), to)) requireIntact(disk, pinned, file);
+    else {
       copy(disk, pinned.root, file, to);
       copied++;
     }
@@ -101,18 +104,6 @@ async function fill(archive: Archive, pinned: Pin, draft: string, options: Snaps
   disk.write(join(draft, 'manifest.json'), Buffer.from(pinned.manifestText));
   for (const folder of folders) disk.syncFolder(folder);
   return copied;
-}
-
-/** False where the two places share no file system, it knows no hard links, or the file has as many as it may. */
-function linked(disk: Disk, from: string, to: string): boolean {
-  try {
-    disk.link(from, to);
-    return true;
-  } catch (error) {
-    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-    if (code === 'EXDEV' || code === 'EPERM' || code === 'ENOTSUP' || code === 'EMLINK') return false;
-    throw error;
-  }
 }
 
 function copy(disk: Disk, root: string, file: PublishedFile, to: string): void {
@@ -128,7 +119,7 @@ function moveIntoPlace(disk: Disk, draft: string, target: string): void {
     disk.rename(draft, target);
   } catch (error) {
     const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-    if (code === 'EXDEV' || code === 'EBUSY')
+    if (isApart(error) || code === 'EBUSY')
       throw new UsageError(`${target} is where a device is mounted: name a new folder inside of it.`, { cause: error });
     if (code === 'ENOTEMPTY' || code === 'EEXIST')
       throw new UsageError(`${target} was filled by somebody else meanwhile.`, { cause: error });

@@ -73,6 +73,7 @@ export function diskOver(calls: FileCalls): Disk {
     } catch (error) {
       // Another process may have been quicker.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      requireTarget(path);
     }
     syncFolder(dirname(path));
   }
@@ -156,6 +157,15 @@ function statsAt(path: string): Stats | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ELOOP') return undefined;
     throw error;
   }
+}
+
+/** A folder that is there and cannot be looked into is a link to what is not there, a disk that is not mounted perhaps. */
+function requireTarget(path: string): void {
+  if (statsAt(path) !== undefined || lstatSync(path, { throwIfNoEntry: false }) === undefined) return;
+  throw new OddslakeError(
+    exitCodes.unexpected,
+    `${path} is a link to a place that is not there. Put that place back (is its disk mounted?), and run again; nothing that was accepted is lost.`,
+  );
 }
 
 /** The machine's own. */

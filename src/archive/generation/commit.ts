@@ -3,6 +3,7 @@ import type { Database } from '../../state/database.ts';
 import { closeIntent, declareIntent, type Intent, openIntent } from '../../state/intent.ts';
 import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/state.ts';
 import type { Archive } from '../archive.ts';
+import { moveInto } from '../disk/apart.ts';
 import { sha256 } from '../disk/disk.ts';
 import { type Manifest, manifestText, parseManifest } from '../manifest.ts';
 import { noteRootTexts, rootTexts } from '../texts/root-texts.ts';
@@ -59,7 +60,7 @@ function carryOut(archive: Archive, intent: Intent): void {
     // A file that is staged no more was moved before the crash that brought us here.
     if (disk.size(at(move.from)) === null) continue;
     disk.makeFolder(dirname(at(move.to)));
-    disk.rename(at(move.from), at(move.to));
+    moveInto(disk, at(move.from), at(move.to));
     folders.add(dirname(at(move.to)));
   }
   // Of a file that goes even the folder may be missing.
@@ -84,5 +85,5 @@ export function replace(archive: Archive, name: string, text: string): void {
   const { disk, layout } = archive;
   const draft = join(layout.private, `next-${name}`);
   disk.write(draft, Buffer.from(text, 'utf8'));
-  disk.rename(draft, join(layout.root, name));
+  moveInto(disk, draft, join(layout.root, name));
 }

@@ -74,6 +74,7 @@ export function nextManifest(
     days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
     datasets: files,
     ...lostInManifest(lost),
+    ...(found.reached !== found.watermark && { reached: found.reached }),
     ...nextRemoved(stage),
   };
 }

@@ -62,7 +62,8 @@ export interface Published {
  * nothing. Nothing journaled and no candles missing: no new one.
  */
 export async function publish(archive: Archive, options: PublishOptions): Promise<Published> {
-  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal);
+  const otherwise = options.upgrades === true ? undefined : journaled;
+  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal, otherwise);
   try {
     finishIntent(archive);
     return await publishLocked(archive, options);
@@ -70,6 +71,8 @@ export async function publish(archive: Archive, options: PublishOptions): Promis
     lock.release();
   }
 }
+
+const journaled = 'What was collected is journaled; the next publish takes it in.';
 
 /** Finishes a publish that was broken after its commit point, if there is one. */
 export async function recover(archive: Archive, waitMs: number, clock: Clock, signal?: AbortSignal): Promise<void> {

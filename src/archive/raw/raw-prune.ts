@@ -15,6 +15,16 @@ type Place = Pick<Archive, 'disk' | 'layout'>;
 /** Where the answers of a UTC day are. */
 export const rawFolder = (layout: Layout, day: string): string => join(layout.private, 'raw', day);
 
+const isDay = (name: string): boolean => /^\d{4}-\d\d-\d\d$/.test(name);
+
+/** Every file of raw pages, the oldest day first. */
+export const rawFiles = ({ disk, layout }: Place): string[] =>
+  disk
+    .list(join(layout.private, 'raw'))
+    .filter(isDay)
+    .flatMap((day) => disk.list(rawFolder(layout, day)).map((name) => join(rawFolder(layout, day), name)))
+    .filter((path) => disk.isFile(path));
+
 /**
  * Removes raw pages that are older than they are kept, and the oldest where there are too many of them. A file that is
  * being written may be among them: what is written into it from then on is gone with it.
@@ -23,14 +33,9 @@ export const rawFolder = (layout: Layout, day: string): string => join(layout.pr
 export function pruneRaw({ disk, layout }: Place, { keepDays, bytesMax }: RawLimits, nowMs: number | null): void {
   const root = join(layout.private, 'raw');
   if (keepDays === 0) disk.remove(root);
-  const isDay = (name: string): boolean => /^\d{4}-\d\d-\d\d$/.test(name);
   const first = nowMs === null ? '' : addDays(dayOf(nowMs), -keepDays);
-  const days = disk.list(root).filter(isDay);
-  for (const day of days) if (day < first) disk.remove(rawFolder(layout, day));
-  const files = days
-    .filter((day) => day >= first)
-    .flatMap((day) => disk.list(rawFolder(layout, day)).map((name) => join(rawFolder(layout, day), name)))
-    .map((path) => ({ path, bytes: disk.size(path) ?? 0 }));
+  for (const day of disk.list(root).filter(isDay)) if (day < first) disk.remove(rawFolder(layout, day));
+  const files = rawFiles({ disk, layout }).map((path) => ({ path, bytes: disk.size(path) ?? 0 }));
   let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
   for (const { path, bytes } of files) {
     if (total <= bytesMax) break;

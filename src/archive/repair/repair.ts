@@ -38,11 +38,16 @@ export async function repair(archive: Archive, options: RepairOptions): Promise<
     const paths = again.findings.map(({ path }) => path).join(', ');
     throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
   }
+  // Last: what the state knows of the files was needed to mend them.
+  if (found.state !== null) throw new DamageError(found.state);
   return { ...repaired, mended: [...first, ...repaired.mended] };
 }
 
+const unmended = 'What is damaged is as it was; run oddslake verify --repair again once that run is done.';
+
 async function locked<T>(archive: Archive, options: RepairOptions, work: () => T | Promise<T>): Promise<T> {
-  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal);
+  const { waitMs, clock, signal } = options;
+  const lock = await takeWriteLock(archive.layout.lock, waitMs, clock, signal, unmended);
   try {
     finishIntent(archive);
     return await work();

@@ -1,5 +1,7 @@
 import { dirname, join } from 'node:path';
+import { DamageError } from '../../core/errors.ts';
 import type { Archive } from '../archive.ts';
+import { isApart, linkOrCopy } from '../disk/apart.ts';
 import { type Disk, sha256 } from '../disk/disk.ts';
 
 /** Where damaged files are kept, below the archive's root: a folder for each generation that was damaged. */
@@ -28,10 +30,23 @@ export function moveAside(archive: Archive, generation: number, path: string): s
   const { disk, layout } = archive;
   const kept = freePlace(archive, generation, path, () => false);
   const to = join(layout.root, kept);
+  const from = join(layout.root, path);
   disk.makeFolder(dirname(to));
-  disk.rename(join(layout.root, path), to);
+  try {
+    disk.rename(from, to);
+  } catch (error) {
+    if (!isApart(error)) throw error;
+    if (!disk.isFile(from) || disk.isLink(from))
+      throw new DamageError(
+        `${path} does not belong there, and cannot be set aside: it is no file, and on another file system than ${layout.private}. Move it away, and run again.`,
+      );
+    const copied = setAside(archive, generation, path);
+    disk.remove(from);
+    disk.syncFolder(dirname(from));
+    return copied;
+  }
   disk.syncFolder(dirname(to));
-  disk.syncFolder(dirname(join(layout.root, path)));
+  disk.syncFolder(dirname(from));
   return kept;
 }
 
@@ -47,15 +62,4 @@ function freePlace({ disk, layout }: Archive, generation: number, path: string, 
 function isSame(disk: Disk, from: string, at: string): boolean {
   if (disk.stamp(from) === disk.stamp(at)) return true;
   return disk.size(from) === disk.size(at) && sha256(disk.read(from)) === sha256(disk.read(at));
-}
-
-function linkOrCopy(disk: Disk, from: string, to: string): void {
-  try {
-    disk.link(from, to);
-  } catch (error) {
-    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
-    // A file system without hard links, or a file with as many as it may have.
-    if (code !== 'EPERM' && code !== 'ENOTSUP' && code !== 'EMLINK') throw error;
-    disk.write(to, disk.read(from));
-  }
 }

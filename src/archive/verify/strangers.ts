@@ -1,14 +1,16 @@
 import { join } from 'node:path';
 import { openIntent } from '../../state/intent.ts';
 import type { Archive } from '../archive.ts';
+import { besideOf } from '../disk/apart.ts';
 import type { PublishedFile } from '../manifest.ts';
 import { datasetNames } from '../parquet/datasets.ts';
 
 /** Paths of whatever lies in the folders of the datasets and is none of these files. */
 export function strangers(archive: Archive, files: readonly PublishedFile[]): string[] {
-  // What a repair is about to remove is none.
-  const going = openIntent(archive.state.db)?.moves.flatMap(({ from, to }) => (from === null ? [to] : [])) ?? [];
-  const known = new Set([...files.map(({ path }) => path), ...going]);
+  // What a repair is about to remove is none, nor what a publish copies beside its place.
+  const moves = openIntent(archive.state.db)?.moves ?? [];
+  const coming = moves.map(({ from, to }) => (from === null ? to : besideOf(to)));
+  const known = new Set([...files.map(({ path }) => path), ...coming]);
   const folders = new Set([...known].flatMap(foldersOf));
   return datasetNames.flatMap((dataset) => strangersIn(archive, dataset, known, folders));
 }

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { DamageError } from '../../core/errors.ts';
 import { openIntent } from '../../state/intent.ts';
 import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../../state/row-groups.ts';
 import { getMeta, manifestHashKey } from '../../state/state.ts';
@@ -10,6 +11,7 @@ import type { DatasetName } from '../parquet/datasets.ts';
 import { keysIn, recordOf } from '../parquet/row-groups.ts';
 import { notedRootTexts, noteRootTexts, rootTexts } from '../texts/root-texts.ts';
 import { strangers } from './strangers.ts';
+import { stateFault } from './verify-state.ts';
 
 export interface Finding {
   readonly path: string;
@@ -17,10 +19,13 @@ export interface Finding {
 }
 
 export interface Verified {
+  /** That of the last publish, whatever manifest.json says. */
   readonly generation: number;
   readonly files: number;
   readonly bytes: number;
   readonly findings: readonly Finding[];
+  /** A sentence on a state that is damaged, or knows another coverage than is published; null where it is sound. */
+  readonly state: string | null;
 }
 
 /**
@@ -52,10 +57,25 @@ export async function verify(
     }
     if (only === null) findings.push(...tooMany(archive, files), ...rootFindings(archive, manifest));
     const { generation } = manifest;
-    if (archive.manifest().generation !== generation) continue;
+    const state = only === null ? await stateNow(archive, manifest, findings) : null;
+    if (state === undefined) intact.clear();
+    if (state === undefined || archive.manifest().generation !== generation) continue;
     if (only === null) noteKnown(archive, manifest, records, byPath);
     const { bytes } = totalsOf(files);
-    return { generation, files: files.length, bytes, findings };
+    // A manifest that somebody edited may say anything.
+    const last = archive.state.generation();
+    return { generation: last === 0 ? generation : last, files: files.length, bytes, findings, state };
+  }
+}
+
+/** Undefined where a file of coverage is no more what it was a moment ago. */
+async function stateNow(archive: Archive, manifest: Manifest, findings: readonly Finding[]) {
+  const comparable = findings.every(({ path }) => path !== 'manifest.json' && !path.startsWith('coverage/'));
+  try {
+    return await stateFault(archive, comparable ? manifest.datasets.coverage.files : null);
+  } catch (error) {
+    if (error instanceof DamageError) return undefined;
+    throw error;
   }
 }
 

@@ -33,7 +33,8 @@ export function addSnapshot(shell: Shell): void {
 }
 
 const notes = `
-A publish after it changes nothing in it. It is an archive of its own: sql, export and verify read it with --output DIR.
+Every file is read and checked against the manifest first: a damaged one is refused, with exit code 6. A publish after it
+changes nothing in it. It is an archive of its own: sql, export and verify read it with --output DIR.
 Its files are shared with the archive: do not write into them.`;
 
 const examples = `

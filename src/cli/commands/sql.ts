@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { wholeNumber } from '../asked.ts';
-import { withExamples, withTerms } from '../help.ts';
+import { withExamples, withNotes, withTerms } from '../help.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
@@ -24,6 +24,7 @@ export function addSql(shell: Shell): void {
     )
     .option('--rows <n>', 'most rows of a table', wholeNumber(1), 100);
   withTerms(command, "Beside the datasets there are, as in the archive's own views.sql:", terms);
+  withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((statement: string, flags: SqlFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
@@ -44,6 +45,9 @@ export function addSql(shell: Shell): void {
     }),
   );
 }
+
+const notes = `
+To be quick it looks at the sizes of the files, not at every byte: oddslake verify does that.`;
 
 const terms = {
   'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until may be left out",

@@ -12,7 +12,10 @@ export function addStatus(shell: Shell): void {
   const command = shell.program
     .command('status')
     .description('cursors, lag, journaled ticks, gaps, last run; exit 4 where the lag is greater than --max-lag')
-    .option('--max-lag <duration>', 'how far the watermark may lie behind now, e.g. 90s, 15m, 2h, 1d');
+    .option(
+      '--max-lag <duration>',
+      'how far the watermark, but for what is lost, may lie behind now: 90s, 15m, 2h, 1d',
+    );
   withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) => {
     // Before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');

@@ -1,4 +1,6 @@
 import type { RepairFlags } from '../../app/job.ts';
+import type { Archive } from '../../archive/archive.ts';
+import type { Finding } from '../../archive/verify/verify.ts';
 import { exitCodes, UsageError } from '../../core/errors.ts';
 import { many, size } from '../amounts.ts';
 import { withExamples, withNotes } from '../help.ts';
@@ -46,24 +48,32 @@ async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
       display.stop();
       if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
       else {
-        for (const { path, what } of found.findings) process.stdout.write(`${path}: ${what}\n`);
+        for (const { path, what } of found.findings)
+          process.stdout.write(`${path}: ${what}${ofManifest(path, what, archive)}\n`);
         const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
         process.stdout.write(
           `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
         );
         if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
       }
-      shell.exit(found.findings.length === 0 ? exitCodes.done : exitCodes.damaged);
+      if (found.state !== null) process.stderr.write(`oddslake: ${found.state}\n`);
+      shell.exit(found.findings.length === 0 && found.state === null ? exitCodes.done : exitCodes.damaged);
     } finally {
       display.stop();
     }
   });
 }
 
+/** What a manifest says that the last publish did not write; the files were looked at by it all the same. */
+const ofManifest = (path: string, what: Finding['what'], { state, manifest }: Archive): string =>
+  path === 'manifest.json' && what === 'differs'
+    ? ` from the one that the last publish wrote, generation ${state.generation()}, and calls itself generation ${manifest().generation}`
+    : '';
+
 const notes = `
 --repair keeps what was there under .oddslake/damaged until you remove it, and leaves nothing that is not provably as it
-was published. What is lost of ticks counts as missing and is asked for again: exit 0 where all is back, 4 where
-something stays lost. Of order books, markets and conflicts the past cannot be asked for. --from-url needs a key:
+was published. What is lost of ticks is taken from the answers that .oddslake/raw still has, and the rest is asked for
+again: exit 0 where all is back, 4 where something stays lost. Of order books, markets and conflicts the past cannot be asked for. --from-url needs a key:
 ODDSLAKE_FROM_API_KEY.`;
 
 const examples = `

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { type Archive, locate } from '../../archive/archive.ts';
 import { clearAbandonedPins, pinsOf } from '../../archive/copies/pin.ts';
+import { linkOrCopy } from '../../archive/disk/apart.ts';
 import { allFiles, type Manifest, type PublishedFile } from '../../archive/manifest.ts';
 import { DamageError } from '../../core/errors.ts';
 
@@ -82,7 +83,7 @@ export function openShelf(archive: Archive, id: string): Shelf {
       // A folder cannot be linked, and a pipe is not to be read.
       if (!disk.isFile(from)) throw new ReplacedError(file.path);
       disk.makeScratch(dirname(path));
-      disk.link(from, path);
+      linkOrCopy(disk, from, path);
       const stamp = disk.stamp(path) ?? '';
       const key = `${file.sha256} ${stamp}`;
       if (!checked.has(key)) {

@@ -1,0 +1,69 @@
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
+import { job as repair } from '../../jobs/repair.ts';
+import { summaryText } from '../../src/cli/print-summary.ts';
+import { hashes } from '../archive/scratch.ts';
+import { at, type Damaged, damaged, only, repaired } from './lossy.ts';
+import { dayMs, hourMs } from './nights.ts';
+import { rawFiles } from './raw-nights.ts';
+
+// What is lost and stands in answers that were kept is had again without asking for it.
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const keeping = 'raw.keep_days=7';
+const thinned = { thinShare: 0.5, thinAfterMs: dayMs };
+const ticksOf = (lake: Damaged) => hashes(lake.nights.output, 'ticks/**/*.parquet');
+const repairedKeeping = (lake: Damaged) => repaired(lake, at(1) + hourMs, keeping);
+
+test('answers that were kept bring back what an upstream has thinned since, to the byte and without a request', async () => {
+  const lake = await damaged(keeping);
+  lake.nights.box().set(thinned);
+  const summary = await repairedKeeping(lake);
+  const ticks = lake.counts[0] + lake.counts[1];
+  expect(summary).toMatchObject({
+    ...{ exit_code: 0, failures: [], warnings: [], requests: 0, gaps: 0 },
+    restored: { raw: { windows: 2, ticks }, asked: { windows: 0, ticks: 0 } },
+  });
+  const { fetched, accepted, duplicates, conflicts, quarantined } = summary.ticks;
+  expect(fetched).toBe(accepted + duplicates + conflicts + quarantined);
+  expect(accepted).toBe(ticks);
+  expect(ticksOf(lake)).toEqual(lake.before);
+  expect(summaryText(summary, 'lake')).toContain(`back       ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
+});
+
+test('where nobody can be asked, what was kept is had all the same', async () => {
+  const lake = await damaged(keeping);
+  const context = await lake.nights.contextAt(at(1) + hourMs, ...only(lake.symbols), keeping);
+  const { settings } = context;
+  const alone = { ...context, settings: { ...settings, upstream: { ...settings.upstream, baseUrl: null } } };
+  const summary = await repair.run(alone, { fromUrl: null });
+  expect(summary).toMatchObject({ exit_code: 0, failures: [], restored: { raw: { windows: 2 } } });
+  expect(ticksOf(lake)).toEqual(lake.before);
+});
+
+test('what no kept answer has is asked for, and damaged ones hold up nothing', async () => {
+  const lake = await damaged(keeping);
+  const [first] = rawFiles(lake.nights.output);
+  const bytes = readFileSync(first!);
+  for (const at of [bytes.length >> 1, bytes.length - 9]) bytes[at]! ^= 4;
+  writeFileSync(first!, bytes);
+  truncateSync(rawFiles(lake.nights.output)[1]!, 40);
+  const summary = await repairedKeeping(lake);
+  expect(summary).toMatchObject({ exit_code: 0, failures: [], warnings: [] });
+  expect(summary.requests).toBeGreaterThan(0);
+  expect(summary.restored!.raw!.windows + summary.restored!.asked!.windows).toBe(2);
+  expect(summary.restored!.asked!.windows).toBeGreaterThan(0);
+  expect(ticksOf(lake)).toEqual(lake.before);
+});
+
+test('what neither has stays lost, and is told once', async () => {
+  const lake = await damaged(keeping);
+  lake.nights.box().set(thinned);
+  for (const path of rawFiles(lake.nights.output)) rmSync(path);
+  expect(await repairedKeeping(lake)).toMatchObject({
+    ...{ exit_code: 4, failures_count: 2 },
+    restored: { raw: { windows: 0, ticks: 0 }, asked: { windows: 0, ticks: 0 } },
+  });
+  expect(await repaired(lake, at(1) + 2 * hourMs, keeping)).toMatchObject({ exit_code: 0, failures: [] });
+});

@@ -1,0 +1,98 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
+import { type Disk, systemDisk } from '../../src/archive/disk/disk.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { openArchiveQuery } from '../../src/reading/pinned.ts';
+import {
+  apartDisk,
+  dayFolder,
+  elsewhere,
+  expected,
+  filesOf,
+  first,
+  movedApart,
+  part,
+  second,
+  start,
+  ticksOf,
+} from './apart.ts';
+import { repairNow } from './damaged.ts';
+import { answer, append, day0, publishNow, scratchFolder } from './scratch.ts';
+
+/** All that is to work with an archive whose folder is elsewhere. */
+async function expectAllWorks(root: string, disk: Disk): Promise<void> {
+  const whole = await expected();
+  const archive = start(root, disk);
+  append(archive, ...second);
+  await publishNow(archive);
+  expect(filesOf(root)).toEqual(whole);
+  expect((await verify(archive, null)).findings).toEqual([]);
+
+  const { query, close } = await openArchiveQuery(archive, 'select count(*) as n from ticks', () => 0.5);
+  await query.close();
+  await close();
+  const snapshot = join(scratchFolder(), 'snap');
+  await takeSnapshot(archive, snapshot, { id: 'a' });
+  expect(filesOf(snapshot)).toEqual(whole);
+
+  writeFileSync(join(root, part()), 'no file of Parquet');
+  writeFileSync(join(root, dayFolder, 'copy.parquet'), 'PAR1');
+  const repaired = await repairNow(archive);
+  expect(repaired.mended.map(({ path, outcome }) => [path, outcome])).toEqual([
+    [part(), 'removed'],
+    [`${dayFolder}/copy.parquet`, 'set aside'],
+  ]);
+  const kept = repaired.mended.map(({ setAside }) => readFileSync(join(root, setAside!), 'utf8'));
+  expect(kept).toEqual(['no file of Parquet', 'PAR1']);
+  append(archive, answer('AAA', [...first[0]!.ticks.t].map((t) => [t, 0.5]) as [number, number][]));
+  append(archive, answer('AAA', [[day0 + 1, 0.6]]));
+  await publishNow(archive);
+  expect(filesOf(root, ['ticks'])).toEqual(ticksOf(whole));
+  expect((await verify(archive, null)).findings).toEqual([]);
+}
+
+describe('an archive with folders on another file system is published, read, copied and mended', () => {
+  test('a dataset, on a real one', async () => {
+    const place = elsewhere();
+    if (place === null) {
+      console.warn('SKIPPED: /dev/shm is no other file system than the temporary folder here.');
+      return;
+    }
+    await expectAllWorks(await movedApart(join(place, 'moved'), 'ticks'), systemDisk);
+  });
+
+  test.each([dayFolder, '.oddslake'])('%s, as a disk says it', async (folder) => {
+    const root = await movedApart(join(scratchFolder(), 'moved'), folder);
+    await expectAllWorks(root, apartDisk([join(root, folder)]));
+  });
+});
+
+test('what is no file, and on another file system, is left where it is with a sentence that says what to do', async () => {
+  const root = await movedApart(join(scratchFolder(), 'moved'), dayFolder);
+  mkdirSync(join(root, dayFolder, 'sub.parquet'));
+  const archive = start(root, apartDisk([join(root, dayFolder)]));
+  await expect(repairNow(archive)).rejects.toMatchObject({
+    exitCode: 6,
+    message: expect.stringMatching(/sub\.parquet .* is no file, .* Move it away, and run again\.$/),
+  });
+  expect(existsSync(join(root, dayFolder, 'sub.parquet'))).toBe(true);
+  rmSync(join(root, dayFolder, 'sub.parquet'), { recursive: true });
+  expect((await repairNow(archive)).mended).toEqual([]);
+});
+
+test('a publish into a link whose disk is gone says so, and is finished once it is back', async () => {
+  const root = await movedApart(join(scratchFolder(), 'moved'), dayFolder);
+  const archive = start(root, systemDisk);
+  const gone = join(root, 'ticks/date=2026-06-03');
+  symlinkSync(join(root, 'later'), gone);
+  append(archive, ...second);
+  await expect(publishNow(archive)).rejects.toMatchObject({
+    exitCode: 1,
+    message: expect.stringContaining(`${gone} is a link to a place that is not there.`),
+  });
+  mkdirSync(join(root, 'later'));
+  await publishNow(archive);
+  expect(filesOf(root, ['ticks'])).toEqual(ticksOf(await expected()));
+});

@@ -1,0 +1,84 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { stateFile } from '../../src/state/state.ts';
+import { repairNow } from './damaged.ts';
+import { answer, append, day0, dayMs, hourMs, opened, publishNow, scratchFolder } from './scratch.ts';
+
+// The state is damaged, and the published files are not.
+
+const symbols = ['AAA', 'BBB', 'CCC'];
+
+async function filled(root: string): Promise<Archive> {
+  const archive = opened({ root, parts: 1 });
+  for (const symbol of symbols)
+    append(
+      archive,
+      answer(symbol, [[day0 + hourMs, 0.5]], { windows: [{ from: day0 - hourMs, to: day0 + dayMs + 7 }] }),
+    );
+  await publishNow(archive);
+  append(archive, answer('BBB', [[day0 + 3 * dayMs, 0.5]], { origin: 'import', rank: 0 }));
+  await publishNow(archive);
+  return archive;
+}
+
+const stateOf = async (archive: Archive): Promise<string | null> => (await verify(archive, null)).state;
+
+function removeState({ layout }: Archive): void {
+  for (const end of ['', '-wal', '-shm']) rmSync(`${stateFile(layout.private)}${end}`, { force: true });
+}
+
+test.each([
+  ['an end of a window', "update segments set t_to = t_to - 8192 where symbol = 'BBB' and origin = 'poll'", 'BBB'],
+  ['a start of a window', "update segments set t_from = t_from + 64 where symbol = 'CCC'", 'CCC'],
+  ['a symbol', "update segments set symbol = 'CCB' where symbol = 'CCC'", 'CC[BC]'],
+  ['a window less', "delete from segments where symbol = 'AAA'", 'AAA'],
+])('verify notices %s that is not as published, and what it says to do makes it good', async (_, spoil, symbol) => {
+  const root = scratchFolder();
+  const archive = await filled(root);
+  expect(await stateOf(archive)).toBeNull();
+  archive.state.db.script(spoil);
+  expect(await stateOf(archive)).toMatch(
+    new RegExp(
+      `state\\.sqlite does not know the coverage of ${symbol} as it is published\\. .* move .*state\\.sqlite away`,
+    ),
+  );
+  archive.close();
+  removeState(archive);
+  expect(await stateOf(opened({ root, parts: 1 }))).toBeNull();
+});
+
+test('verify notices what is broken in the file of the state itself', async () => {
+  const root = scratchFolder();
+  const archive = await filled(root);
+  archive.state.db.script('pragma wal_checkpoint(truncate)');
+  archive.close();
+  const path = stateFile(archive.layout.private);
+  const bytes = readFileSync(path);
+  for (let at = bytes.indexOf('AAA'); at >= 0; at = bytes.indexOf('AAA', at)) bytes.write('ZZZ', at);
+  writeFileSync(path, bytes);
+  expect(await stateOf(opened({ root, parts: 1 }))).toMatch(/state\.sqlite is damaged: .+\. Publish what is journaled/);
+});
+
+test('a damaged file of coverage is no fault of the state, and a repair mends what it can before it tells of the state', async () => {
+  const root = scratchFolder();
+  const archive = await filled(root);
+  const path = dayPath('coverage', day0, 0);
+  const bytes = readFileSync(join(root, path));
+  bytes[bytes.length >> 1]! ^= 4;
+  writeFileSync(join(root, path), bytes);
+  expect(await verify(archive, null)).toMatchObject({ findings: [{ path, what: 'differs' }], state: null });
+  await repairNow(archive);
+  expect(await verify(archive, null)).toMatchObject({ findings: [], state: null });
+
+  archive.state.db.script("update segments set t_to = t_to - 8192 where symbol = 'AAA'");
+  writeFileSync(join(root, 'views.sql'), 'mine');
+  await expect(repairNow(archive)).rejects.toMatchObject({
+    exitCode: 6,
+    message: expect.stringContaining('does not know the coverage of AAA'),
+  });
+  expect(readFileSync(join(root, 'views.sql'), 'utf8')).not.toBe('mine');
+});

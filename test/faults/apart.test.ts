@@ -1,0 +1,63 @@
+import { cpSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { diskOver, sha256 } from '../../src/archive/disk/disk.ts';
+import { recover } from '../../src/archive/publish/publish.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import {
+  apartCalls,
+  apartDisk,
+  dayFolder,
+  expected,
+  filesOf,
+  movedApart,
+  part,
+  second,
+  start,
+} from '../archive/apart.ts';
+import { append, clockAt, now, publishNow } from '../archive/scratch.ts';
+import { fastScratch } from './damage-lake.ts';
+import { faultCalls } from './fault-disk.ts';
+import { type FaultKind, startFaults } from './fault-points.ts';
+
+test('a publish to another file system that is struck as it copies is finished by the next run, and no reader saw half of it', async () => {
+  const whole = await expected();
+  const origin = await movedApart(join(fastScratch(), 'moved'), dayFolder);
+  const before = sha256(readFileSync(join(origin, part())));
+
+  /** Publishes with a fault at one call, then once more without; resolves to the calls of the first of them. */
+  async function struck(kind: FaultKind, at: number): Promise<readonly string[]> {
+    const place = fastScratch();
+    const [root, moved] = [join(place, 'archive'), join(place, 'moved')];
+    cpSync(origin, root, { recursive: true, verbatimSymlinks: true });
+    rmSync(join(root, dayFolder));
+    cpSync(join(origin, dayFolder), moved, { recursive: true, dereference: true });
+    symlinkSync(moved, join(root, dayFolder));
+    const folders = [join(root, dayFolder)];
+    const faults = startFaults({ at, kind });
+    const dying = start(root, diskOver(faultCalls(faults, apartCalls(folders))));
+    append(dying, ...second);
+    await publishNow(dying).catch(() => {});
+    dying.close();
+
+    expect([before, whole[part()]]).toContain(sha256(readFileSync(join(root, part()))));
+    const next = start(root, apartDisk(folders));
+    // What lies beside its place, half of it, is nobody's stranger while it is still to be finished.
+    expect((await verify(next, null)).findings, `${kind} at ${at}`).toEqual([]);
+    await recover(next, 0, clockAt(now));
+    await publishNow(next);
+    expect(filesOf(root), `${kind} at ${at}`).toEqual(whole);
+    next.close();
+    return faults.calls;
+  }
+
+  const calls = await struck('crash before', Number.POSITIVE_INFINITY);
+  const draft = calls.indexOf('open .part-00.parquet.next') + 1;
+  expect(calls.slice(draft - 2, draft + 3)).toEqual([
+    'rename part-00.parquet',
+    ...['open', 'write', 'fsync'].map((call) => `${call} .part-00.parquet.next`),
+    'rename part-00.parquet',
+  ]);
+  for (const kind of ['crash before', 'crash after', 'torn write', 'EIO', 'ENOSPC'] as const)
+    for (let at = draft - 1; at <= draft + 4; at++) await struck(kind, at);
+});
