@@ -144,6 +144,18 @@ describe('a probe', () => {
     expect(learned).toMatchObject({ side: 'earliest', probe: null, probesLeft: 1 });
   });
 
+  test('is not needed after an answer that is not full, and tells nothing where it brought more than it was asked for', async () => {
+    const some = served((query) => ({ times: among(all, query) }), { cap: 500, capState: 'proved' });
+    await cover(some.context, 'S', [window]);
+    expect(some.queries).toHaveLength(1);
+    const more = served(
+      (query) => (query.limit > 1 ? { times: among(all, query, 9) } : { times: [start], received: 2 }),
+      { cap: 9, capState: 'proved' },
+    );
+    await cover(more.context, 'S', [window]);
+    expect(more.learned.side).toBeNull();
+  });
+
   test('that breaks for a fault of ours breaks the run', async () => {
     const { context } = served(
       (query) => {
@@ -181,6 +193,38 @@ describe('an answer that waits for the end of the run', () => {
     expect(queries.map(({ meaning }) => meaning!.kind)).toEqual(['whole', 'probe', 'high']);
     expect(union(records.flatMap(({ covered }) => covered))).toEqual([window]);
     expect(records.every(({ ticks, covered }) => ticks.t.length + covered.length > 0)).toBe(true);
+  });
+
+  test('says what of it the service does not bring, and keeps no record of nothing', async () => {
+    const times = every(minute, 12).slice(1);
+    const { context, records } = served((_, nth) => {
+      if (nth === 1) return { times, from: start + minute / 2, to: window.to };
+      return { from: 0, to: 0 };
+    });
+    const { waiting } = await cover(context, 'S', [window]);
+    const { lost } = await settle(context, waiting[0]!);
+    const reason = 'the service does not answer for this window';
+    expect(lost).toEqual([
+      { from: start, to: start + minute + 1, reason },
+      { from: start + 11 * minute, to: window.to, reason },
+    ]);
+    const silent = { ...waiting[0]!, answer: { ...waiting[0]!.answer, spoke: false } };
+    const before = records.length;
+    expect((await settle(context, silent)).lost).toEqual([{ ...window, reason }]);
+    expect(records.length).toBe(before);
+  });
+
+  test('leaves nothing waiting of the past that it goes on to, though that is as full', async () => {
+    const keptFrom = start + 30 * minute;
+    const page = (from: number) => Array.from({ length: 12 }, (_, i) => from + i * minute);
+    const { context } = served(({ from, to, limit }) => {
+      if (limit === 1) return { times: [] };
+      if (to <= keptFrom + minute) return { times: among(page(start), { from, to }) };
+      return { times: among(page(keptFrom), { from, to }), from: Math.max(from, keptFrom), to };
+    });
+    const { waiting } = await cover(context, 'S', [window]);
+    expect(waiting).toHaveLength(1);
+    expect(await settle(context, waiting[0]!)).toEqual({ waiting: [], lost: [] });
   });
 });
 
@@ -227,6 +271,22 @@ describe('what is lost', () => {
     });
     const failed: unknown = await cover(none.context, 'S', windows).catch((error: unknown) => error);
     expect(failed).toBe(errors[0]);
+  });
+
+  test('is nothing where nothing is to be asked, and a silent answer tells nothing of the past of others', async () => {
+    expect(await cover(served(() => ({})).context, 'S', [])).toEqual({ waiting: [], lost: [] });
+    const silent = served(() => ({ from: 0, to: 0 }));
+    expect((await cover(silent.context, 'S', [window])).lost).toMatchObject([window]);
+    expect(silent.learned.refusesEarlier).toBe(false);
+  });
+
+  test('is not what lies before the start that the service states, where asking for it fails in passing', async () => {
+    const failing = new UpstreamError('tick page', { failure: 'transient', reason: 'answered 500', status: 500 });
+    const { context } = served(({ from, to }, nth) => {
+      if (nth > 1) throw failing;
+      return { from: from + minute, to };
+    });
+    await expect(cover(context, 'S', [window])).rejects.toBe(failing);
   });
 
   test('is not asked again where it lies before the start that the service states', async () => {
