@@ -316,6 +316,24 @@ describe('a service that cannot be reached', () => {
     expect(asked.length).toBeLessThanOrEqual(8 + 4 + 1);
   });
 
+  test('stops nothing where the one that is tried alone fails otherwise, or was answered before it fails', async () => {
+    const otherwise = await collecting({
+      answer: (_, nth) =>
+        nth === 1 ? Promise.reject(down) : nth === 2 ? Promise.reject(failure('transient', 'x')) : page([]),
+      plans: plansOf(4),
+    });
+    expect([otherwise.stopped, otherwise.done]).toEqual([null, ['S2', 'S3']]);
+    const halves = [
+      { from: start, to: start + hour },
+      { from: start + 2 * hour, to: start + 3 * hour },
+    ];
+    const halfway = await collecting({
+      answer: (_, nth) => (nth === 1 || nth === 3 ? Promise.reject(down) : page([])),
+      plans: plansOf(4).map((plan) => ({ ...plan, windows: halves })),
+    });
+    expect([halfway.stopped, halfway.done]).toEqual([null, ['S2', 'S3']]);
+  });
+
   test('at all is told, though there is no other symbol to try', async () => {
     const { stopped, done } = await collecting({
       answer() {
