@@ -24,23 +24,11 @@ export interface MarketRowRules {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Columns of the published markets that are no field of a record. */
-const ownColumns = ['first_seen', 'last_seen', 'observed_at', 'generated_at', 'views', 'extra'] as const;
-const columnNames = new Set<string>([
-  ...ownColumns,
-  ...[
-    'canonical_id',
-    'symbol',
-    'source',
-    'category',
-    'confidence',
-    'is_active',
-    'question',
-    'closes_at',
-    'resolved_at',
-  ],
-  ...['outcome', 'date'],
-]);
+/** Columns of the published markets that are fields of a record. */
+const columnNames: readonly string[] = [
+  ...['canonical_id', 'symbol', 'source', 'category', 'confidence', 'is_active', 'question', 'closes_at'],
+  ...['resolved_at', 'outcome'],
+];
 
 /**
  * Reads a row of a list of markets: columns as the published markets have them, others as the configured paths name them.
@@ -49,7 +37,7 @@ const columnNames = new Set<string>([
 export function readMarketRow(row: Row, rules: MarketRowRules): SeenMarket | { readonly reason: string } {
   const zoned: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(row)) {
-    if (value !== null && value !== undefined) zoned[name] = instantIn(name, value, rules);
+    if (value !== null) zoned[name] = instantIn(name, value, rules);
   }
   const seen = whenSeen(zoned, rules);
   if ('reason' in seen) return seen;
@@ -71,7 +59,7 @@ export function readMarketRow(row: Row, rules: MarketRowRules): SeenMarket | { r
   const symbolPaths = isPublished ? ['symbol'] : rules.paths.symbolPaths;
   const facts = readMarket(record, viewsOf(views), { symbolPaths, fieldPaths: withColumns(rules.paths.fieldPaths) });
   if ('reason' in facts) return facts;
-  const isOurs = before !== null && Object.keys(columns).every((name) => columnNames.has(name));
+  const isOurs = before !== null && Object.keys(columns).every((name) => columnNames.includes(name));
   return { ...seen, facts: isOurs ? facts.map((one) => ({ ...one, extra: String(extra) })) : facts };
 }
 
@@ -86,10 +74,11 @@ function whenSeen(row: Row, { zone, writtenAt, futureMs }: MarketRowRules) {
     return t;
   };
   const ends = [read('first_seen'), read('last_seen')].filter((time) => time !== undefined);
-  const times = ends.length > 0 ? ends : [read('observed_at') ?? read('generated_at') ?? writtenAt];
-  const bad = times.find((time) => typeof time === 'object');
-  if (bad !== undefined) return bad;
-  const known = times.filter((time) => typeof time === 'number');
+  const known: number[] = [];
+  for (const time of ends.length > 0 ? ends : [read('observed_at') ?? read('generated_at') ?? writtenAt]) {
+    if (typeof time !== 'number') return time;
+    known.push(time);
+  }
   return { firstSeen: Math.min(...known), lastSeen: Math.max(...known) };
 }
 
@@ -102,7 +91,7 @@ function instantIn(name: string, value: unknown, { zone, localColumns }: MarketR
 
 /** A list, or one as text: JSON. */
 function viewsOf(value: unknown): string[] {
-  const list: unknown = typeof value === 'string' && value.startsWith('[') ? parsed(value) : value;
+  const list: unknown = typeof value === 'string' ? parsed(value) : value;
   return Array.isArray(list) ? [...new Set(list.filter((view) => typeof view === 'string'))].sort() : [];
 }
 

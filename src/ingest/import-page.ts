@@ -74,5 +74,5 @@ function marketsIn(page: Record<string, unknown>, { writtenAt, futureMs }: PageT
 function coveredBy({ from, to, gaps }: DecodedTickPage, observedAt: number): Window[] {
   if (from === null || to === null) return [];
   const stated = { from: Math.max(from, timeMin), to: Math.min(to, observedAt, timeEnd) };
-  return stated.from < stated.to ? subtract([stated], gaps) : [];
+  return subtract([stated], gaps);
 }

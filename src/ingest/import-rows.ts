@@ -101,14 +101,14 @@ export function startHeap(ticksMax: number): TickHeap {
   const t = new Float64Array(ticksMax);
   const p = new Float64Array(ticksMax);
   let length = 0;
-  let latest = { symbol: '', id: -1 };
+  let latest: { readonly symbol: string | null; readonly id: number } = { symbol: null, id: 0 };
   return {
     get length() {
       return length;
     },
     add(symbol, time, price) {
       if (length === ticksMax) throw new RangeError(`more than ${ticksMax} ticks`);
-      if (symbol !== latest.symbol || latest.id < 0) {
+      if (symbol !== latest.symbol) {
         let found = ids.get(symbol);
         if (found === undefined) {
           found = names.push(symbol) - 1;
@@ -136,7 +136,7 @@ export function startHeap(ticksMax: number): TickHeap {
       length = 0;
       ids.clear();
       names.length = 0;
-      latest = { symbol: '', id: -1 };
+      latest = { symbol: null, id: 0 };
       for (const [i, symbol] of drained.entries()) {
         const [from, to] = [starts[i]!, starts[i + 1]!];
         yield { symbol, t: sortedT.subarray(from, to), p: sortedP.subarray(from, to) };

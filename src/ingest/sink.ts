@@ -83,8 +83,6 @@ function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMa
     async drain() {
       while (writing !== undefined) await writing;
       check();
-      if (waiting.length > 0) await write();
-      check();
     },
   };
 }

@@ -133,6 +133,10 @@ describe('one book is read the same', () => {
     ['with levels whose quantity is 0', { t, bids: [...bids, [0.44, 0]], asks: [...asks, { price: 0.43, size: '0' }] }],
     ['with an ISO time', { timestamp: '2026-11-19T13:00:00+01:00', bids, asks }],
     ['with the outcome named', { t, outcome: 'Yes', bids, asks }],
+    ['beside something that is no wrapping', { data: 'orderbook', book: { t, bids, asks } }],
+    ['with how many there are under bids', { t, bids: 2, buys: bids, asks }],
+    ['as a whole book of YES beside one of NO that is not', { t, yes: { bids, asks }, no: { bids: [], asks: [] } }],
+    ['in as many lists as are looked through', [[[[[{ t, bids, asks }]]]]]],
   ])('%s', (_, body) => {
     expect(books(body)).toEqual(whole);
   });
@@ -170,6 +174,8 @@ describe('empty books', () => {
   test('one side may be left out where nothing else could be the other', () => {
     expect(books({ t, bids })).toEqual([[t, bids, []]]);
     expect(books({ t, no: noBids })).toEqual([[t, [], asks]]);
+    expect(books({ t, asks })).toEqual([[t, [], asks]]);
+    expect(books({ t, bids, note: null })).toEqual([[t, bids, []]]);
   });
 });
 
@@ -231,6 +237,15 @@ describe('is set aside, and no part of it kept', () => {
       { t, bids, supply: asks },
       /^it has bids, and no other side but "supply"$/,
     ],
+    ['a side beside one under a name that nobody knows', { t, asks, demand: bids }, /^it has asks, and no other side/],
+    [
+      'bids of YES beside what nobody knows',
+      { t, yes: bids, maybe: asks },
+      /^it has yes, and no other side but "maybe"$/,
+    ],
+    ['a book of NO that has asks alone', { t, yes: { bids }, no: { asks } }, /^the outcome NO has no bids$/],
+    ['prices of nothing but 0 and 1', { t, bids: [[0, 5]], asks: [[1, 2]] }, /one cent/],
+    ['lists without end', [[[[[[{ t, bids, asks }]]]]]], /^not an object$/],
     ['bids of NO beside asks', { t, bids: [{ side: 'no', price: 0.4, size: 1 }], asks }, /outcome NO beside asks$/],
     ['asks of NO', { t, bids, asks: { yes: asks, no: bids } }, /outcome NO beside asks$/],
     [
@@ -270,6 +285,8 @@ describe('is set aside, and no part of it kept', () => {
   });
 
   test('but a price of 1 or 0 stands where another one proves fractions', () => {
+    expect(books({ t, bids: [[0.5, 1]], asks: [[1, 2]] })).toEqual([[t, [[0.5, 1]], [[1, 2]]]]);
+    expect(books({ t, bids: [[0, 5]], asks: [] })).toEqual([[t, [[0, 5]], []]]);
     expect(
       books({
         t,

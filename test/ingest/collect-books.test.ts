@@ -2,7 +2,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
-import { collectBooks, spreadFirst } from '../../src/ingest/collect-books.ts';
+import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
+import { type BooksContext, collectBooks, readBookAnswer, spreadFirst } from '../../src/ingest/collect-books.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { BookRecord } from '../../src/state/journal-books.ts';
@@ -126,3 +127,150 @@ async function knownSymbols(): Promise<string[]> {
     await box.stop();
   }
 }
+
+describe('order books from answers in hand', () => {
+  const nowMs = Date.UTC(2026, 6, 1, 12);
+  const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} };
+  const failure = (kind: UpstreamFailure, reason: string, status?: number): UpstreamError =>
+    new UpstreamError('order book', { failure: kind, reason, ...(status === undefined ? {} : { status }) });
+  const fullBook = { bids: [[0.4, 1]], asks: [] };
+
+  async function collected(
+    names: readonly string[],
+    answer: (symbol: string, nth: number) => object | Promise<object>,
+    rest: Partial<BooksContext> = {},
+  ) {
+    const records: BookRecord[] = [];
+    const told: number[] = [];
+    const log: string[] = [];
+    const context: BooksContext = {
+      upstream: {
+        async orderbook({ symbol, askedAt }) {
+          const nth = log.push(symbol);
+          expect(askedAt).toBe(nowMs);
+          await Promise.resolve();
+          const body = await answer(symbol, nth);
+          return { body, text: JSON.stringify(body), generatedAt: null };
+        },
+      },
+      ...{ clock, runId: 'run', concurrency: 1, futureSkewMs: 60_000, signal: new AbortController().signal },
+      append: async (record) => void records.push(record),
+      drain: async () => void log.push('drained'),
+      onAnswer: () => void log.push('answered'),
+      onSymbol: (done) => void told.push(done),
+      ...rest,
+    };
+    return { ...(await collectBooks(context, names)), records, told, log };
+  }
+
+  test('are counted as they came: kept, empty, set aside, missing and failed', async () => {
+    const bodies: Record<string, object> = { A: fullBook, B: { bids: [], asks: [] }, C: { bids: [[42, 1]], asks: [] } };
+    const done = await collected(['A', 'B', 'C', 'D', 'E', 'F'], (symbol) => {
+      if (symbol === 'D') throw failure('refused', 'answered 404', 404);
+      if (symbol === 'E') throw failure('refused', 'answered 410', 410);
+      return bodies[symbol] ?? Promise.reject(failure('transient', 'answered 500', 500));
+    });
+    expect(done).toMatchObject({
+      ...{ done: ['A', 'B', 'C'], snapshots: 2, empty: 1, stopped: null, refused: null },
+      setAside: ['order book: price 42 is outside 0 to 1'],
+      missing: [
+        { symbol: 'D', at: nowMs, reason: 'answered 404' },
+        { symbol: 'E', at: nowMs, reason: 'answered 410' },
+      ],
+      failures: [{ symbol: 'F', at: nowMs, reason: 'answered 500' }],
+    });
+    expect(done.records.map(({ symbol, runId, understood }) => [symbol, runId, understood])).toEqual([
+      ['A', 'run', true],
+      ['B', 'run', true],
+      ['C', 'run', false],
+    ]);
+    expect(done.told).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(done.log).toEqual(['A', 'answered', 'B', 'answered', 'C', 'answered', 'D', 'E', 'F', 'drained']);
+  });
+
+  test('are asked for no more once twenty symbols were refused and none answered', async () => {
+    const refusing = (symbol: string) => Promise.reject(failure('refused', `no ${symbol}`, 404));
+    const all = await collected(symbols, refusing);
+    expect([all.log.length - 1, all.missing.length, all.refused]).toEqual([
+      20,
+      20,
+      `no ${spreadFirst(symbols, 20)[19]}`,
+    ]);
+    // Neither failures in passing, nor refusals after an answer, say that all are refused.
+    const failing = await collected(symbols, () => Promise.reject(failure('transient', 'answered 500', 500)));
+    expect([failing.failures.length, failing.refused]).toEqual([60, null]);
+    const one = await collected(symbols, (symbol, nth) => (nth === 1 ? fullBook : refusing(symbol)));
+    expect([one.missing.length, one.refused]).toEqual([59, null]);
+    const mixed = await collected(symbols, (symbol, nth) =>
+      nth <= 10 ? Promise.reject(failure('transient', 'answered 500', 500)) : refusing(symbol),
+    );
+    expect([mixed.failures.length, mixed.missing.length, mixed.refused !== null]).toEqual([10, 10, true]);
+  });
+
+  test('are asked for on where one symbol reaches nobody, and no more where the next one does not either', async () => {
+    const down = failure('unreachable', 'connection refused');
+    const one = await collected(['A', 'B', 'C'], (symbol) => (symbol === 'B' ? Promise.reject(down) : fullBook));
+    expect(one).toMatchObject({ done: ['A', 'C'], failures: [{ symbol: 'B' }], stopped: null });
+    const two = await collected(['A', 'B', 'C', 'D'], (_, nth) => (nth > 1 ? Promise.reject(down) : fullBook));
+    expect(two).toMatchObject({ done: ['A'], stopped: down, failures: [{ symbol: 'B' }, { symbol: 'C' }] });
+    const only = await collected(['A'], () => Promise.reject(down));
+    expect(only.stopped).toBe(down);
+    const last = await collected(['A', 'B'], (symbol) => (symbol === 'B' ? Promise.reject(down) : fullBook));
+    expect(last).toMatchObject({ done: ['A'], stopped: null });
+  });
+
+  test('are asked for no more where the credential is refused, and the first such answer is told', async () => {
+    let nth = 0;
+    const refused = await collected(
+      symbols,
+      () => Promise.reject(failure('credential', `answered 401 (${++nth})`, 401)),
+      { concurrency: 3 },
+    );
+    expect([refused.stopped?.reason, nth]).toEqual(['answered 401 (1)', 3]);
+  });
+
+  test('throw what is no failure of the service, and return what was had when the signal comes', async () => {
+    await expect(collected(['A'], () => Promise.reject(new TypeError('a fault of ours')))).rejects.toThrow('of ours');
+    const stop = new AbortController();
+    const stopped = await collected(
+      ['A', 'B', 'C'],
+      (symbol) => {
+        if (symbol === 'B') stop.abort(new Error('SIGTERM'));
+        stop.signal.throwIfAborted();
+        return fullBook;
+      },
+      { signal: stop.signal },
+    );
+    expect(stopped).toMatchObject({ done: ['A'], failures: [], missing: [], stopped: null });
+    expect(stopped.log.filter((entry) => entry.length === 1)).toEqual(['A', 'B']);
+    const other = new AbortController();
+    const broken = collected(
+      ['A'],
+      () => {
+        other.abort(new Error('SIGTERM'));
+        throw new Error('disk full');
+      },
+      { signal: other.signal },
+    );
+    await expect(broken).rejects.toThrow('disk full');
+  });
+});
+
+test('an answer with several flaws tells the first and how many more, and how much of it was kept', () => {
+  const t = Date.UTC(2026, 6, 1);
+  const books = (...bodies: object[]) => {
+    const body = { snapshots: bodies };
+    return readBookAnswer('S', { body, text: 'as received', generatedAt: t + 5 }, { sentAt: t, futureMs: t + 9 });
+  };
+  const whole = { t, bids: [[0.4, 1]], asks: [] };
+  const cents = (price: number) => ({ t, bids: [[price, 1]], asks: [] });
+  const flawed = (reason: string) => [{ reason: `order book: ${reason}`, raw: 'as received' }];
+  expect(books(whole)).toMatchObject({ symbol: 'S', observedAt: t + 5, rejected: [], understood: true });
+  expect(books()).toMatchObject({ snapshots: [], rejected: [], understood: true });
+  expect(books(cents(42))).toMatchObject({ understood: false, rejected: flawed('price 42 is outside 0 to 1') });
+  expect(books(cents(42), cents(43), cents(44)).rejected).toEqual(flawed('price 42 is outside 0 to 1, and 2 more'));
+  expect(books(whole, cents(42))).toMatchObject({
+    ...{ snapshots: [{ t }], understood: true },
+    rejected: flawed('price 42 is outside 0 to 1; 1 of its snapshots kept'),
+  });
+});

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import type { Window } from '../../src/core/window.ts';
+import { union, type Window, within } from '../../src/core/window.ts';
 import { type CollectContext, type Collected, collect } from '../../src/ingest/collect.ts';
 import { nothingLearned } from '../../src/ingest/learned.ts';
 import type { SymbolPlan } from '../../src/ingest/plan.ts';
+import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
 
 const hour = 3_600_000;
@@ -38,10 +39,19 @@ interface Given {
   readonly origin?: CollectContext['origin'];
 }
 
-/** Collects, and says what was asked for. */
-async function collecting(given: Given): Promise<Collected & { asked: string[]; covered: Map<string, Window[]> }> {
+interface Done extends Collected {
+  readonly asked: string[];
+  readonly covered: Map<string, Window[]>;
+  /** How many symbols were done, as it was told. */
+  readonly told: number[];
+}
+
+/** Collects, and says what was asked for; an answer is durable only once the sink was drained. */
+async function collecting(given: Given): Promise<Done> {
   const covered = new Map<string, Window[]>();
   const asked: string[] = [];
+  const told: number[] = [];
+  let taken: TickRecord[] = [];
   const context: CollectContext = {
     upstream: {
       async ticks(query) {
@@ -57,17 +67,96 @@ async function collecting(given: Given): Promise<Collected & { asked: string[]; 
     pageLimit: 5000,
     futureSkewMs: 60_000,
     signal: given.signal ?? new AbortController().signal,
-    append: async (record) => {
-      covered.set(record.symbol, [...(covered.get(record.symbol) ?? []), ...record.covered]);
-    },
+    append: async (record) => void taken.push(record),
     onPage: () => {},
     concurrency: given.concurrency ?? 1,
-    drain: async () => {},
+    drain: async () => {
+      for (const { symbol, covered: more } of taken) covered.set(symbol, [...(covered.get(symbol) ?? []), ...more]);
+      taken = [];
+    },
     coverageOf: (symbol) => covered.get(symbol) ?? [],
-    onSymbol: () => {},
+    onSymbol: (done) => void told.push(done),
   };
-  return { ...(await collect(context, given.plans)), asked, covered };
+  return { ...(await collect(context, given.plans)), asked, covered, told };
 }
+
+describe('a run', () => {
+  test('tells how many symbols are done, with those that failed, and says of each which it is', async () => {
+    const collected = await collecting({
+      answer: ({ symbol }) => (symbol === 'S1' ? Promise.reject(failure('refused', 'answered 404', 404)) : page([])),
+      plans: plansOf(3),
+    });
+    expect(collected).toMatchObject({ told: [1, 2, 3], done: ['S0', 'S2'], failed: ['S1'], stopped: null, behind: [] });
+    expect(collected.unbrought.size).toBe(0);
+  });
+
+  test('says of a symbol that fails what of it is not covered', async () => {
+    const halves = [
+      { from: start, to: start + hour },
+      { from: start + 2 * hour, to: start + 3 * hour },
+    ];
+    const { failures, failed, done } = await collecting({
+      answer: (_, nth) => (nth > 1 ? Promise.reject(failure('transient', 'answered 500', 500)) : page([])),
+      plans: [{ symbol: 'S0', windows: halves, first: false }],
+    });
+    expect(failures).toEqual([{ symbol: 'S0', ...halves[1], reason: 'answered 500' }]);
+    expect([failed, done]).toEqual([['S0'], []]);
+  });
+
+  test('asks on where an answer as long as the longest of all has waited for the end', async () => {
+    const queries: TicksQuery[] = [];
+    const { done, failures, covered } = await collecting({
+      answer(query) {
+        queries.push(query);
+        return page(query.symbol === 'S0' && within(start + hour, query) ? [start + hour] : []);
+      },
+      plans: plansOf(2),
+    });
+    // Before it, after it, and there once more: the first request began early, and brought the tick again.
+    expect(queries.map(({ symbol }) => symbol)).toEqual(['S0', 'S1', 'S0', 'S0', 'S0']);
+    expect([done, failures]).toEqual([['S0', 'S1'], []]);
+    expect(union(covered.get('S0')!)).toEqual([window]);
+  });
+
+  test('does not count a symbol as done that failed at the end of the run', async () => {
+    const { done, failed, failures, stopped } = await collecting({
+      answer: ({ symbol }, nth) => {
+        if (nth > 2) throw failure('transient', 'answered 500', 500);
+        return page(symbol === 'S0' ? [start + hour] : []);
+      },
+      plans: plansOf(2),
+    });
+    expect({ done, failed, stopped }).toEqual({ done: ['S1'], failed: ['S0'], stopped: null });
+    // What lies before and after the only tick of a page as full as any may be missing.
+    expect(failures.map(({ from, to }) => [from, to])).toEqual([
+      [start, start + hour],
+      [start + hour + 1, window.to],
+    ]);
+  });
+
+  test('leaves what waits for the end where it is stopped before, and says that it is not done', async () => {
+    const stop = new AbortController();
+    const { done, failed, asked } = await collecting({
+      answer(_, nth) {
+        if (nth === 3) stop.abort(new Error('SIGTERM'));
+        return page([start + nth * hour]);
+      },
+      plans: plansOf(3),
+      signal: stop.signal,
+    });
+    expect({ done, failed, asked }).toEqual({ done: [], failed: [], asked: ['S0', 'S1', 'S2'] });
+  });
+
+  test('throws what is no failure of the service', async () => {
+    const broken = collecting({
+      answer() {
+        throw new TypeError('a fault of ours');
+      },
+      plans: plansOf(2),
+    });
+    await expect(broken).rejects.toThrow('a fault of ours');
+  });
+});
 
 describe('the past that a service does not have of a new symbol', () => {
   test('is no failure where something later was covered', async () => {
@@ -77,6 +166,38 @@ describe('the past that a service does not have of a new symbol', () => {
       plans: plansOf(1, true),
     });
     expect(failures).toEqual([]);
+    expect(shortened).toEqual(['S0']);
+  });
+
+  test('is a failure where it does not reach back to the start, or lies after all that was covered', async () => {
+    const hole = { from: start + hour, to: start + 2 * hour };
+    for (const gaps of [[hole], [{ from: start + 23 * hour, to: window.to - 1 }]]) {
+      const { failures, shortened, unbrought } = await collecting({
+        answer: (query) => page([], { ...query, gaps }),
+        plans: plansOf(1, true),
+      });
+      expect(failures).toMatchObject([{ symbol: 'S0', ...gaps[0] }]);
+      expect([...unbrought]).toEqual(failures);
+      expect(shortened).toEqual([]);
+    }
+  });
+
+  test('is told of once for a symbol', async () => {
+    const halves = [
+      { from: start, to: start + 12 * hour },
+      { from: start + 12 * hour, to: window.to },
+    ];
+    const { shortened } = await collecting({
+      answer: (query) =>
+        page([], {
+          ...query,
+          gaps: [
+            { from: start - 1, to: start + hour },
+            { from: start + hour, to: start + 2 * hour },
+          ],
+        }),
+      plans: [{ symbol: 'S0', windows: halves, first: true }],
+    });
     expect(shortened).toEqual(['S0']);
   });
 
@@ -112,6 +233,23 @@ describe('a service that says that it has nothing yet', () => {
       ['S1', known, window.to],
     ]);
     expect(covered.get('S0')).toMatchObject([{ from: start, to: known }]);
+  });
+
+  test('by answers as of a moment hours ago is behind, too', async () => {
+    const stale = () => page([], { generatedAt: known });
+    const poll = await collecting({ answer: stale, plans: plansOf(1) });
+    expect(poll).toMatchObject({ failures: [], done: ['S0'], behind: [{ symbol: 'S0', from: known, to: window.to }] });
+    const backfill = await collecting({ answer: stale, plans: plansOf(1), origin: 'backfill' });
+    expect(backfill).toMatchObject({ failures: [{ from: known, to: window.to }], behind: [] });
+  });
+
+  test('and just does not answer for the end fails, whatever was asked for', async () => {
+    const { failures, behind: yet } = await collecting({
+      answer: () => page([], { from: 0, to: 0 }),
+      plans: plansOf(1),
+    });
+    expect(failures).toMatchObject([{ from: window.from, to: window.to }]);
+    expect(yet).toEqual([]);
   });
 
   test('fails a backfill, whose end was named', async () => {
@@ -176,6 +314,24 @@ describe('a service that cannot be reached', () => {
     expect(failed).toHaveLength(52);
     expect(failures).toHaveLength(52);
     expect(asked.length).toBeLessThanOrEqual(8 + 4 + 1);
+  });
+
+  test('stops nothing where the one that is tried alone fails otherwise, or was answered before it fails', async () => {
+    const otherwise = await collecting({
+      answer: (_, nth) =>
+        nth === 1 ? Promise.reject(down) : nth === 2 ? Promise.reject(failure('transient', 'x')) : page([]),
+      plans: plansOf(4),
+    });
+    expect([otherwise.stopped, otherwise.done]).toEqual([null, ['S2', 'S3']]);
+    const halves = [
+      { from: start, to: start + hour },
+      { from: start + 2 * hour, to: start + 3 * hour },
+    ];
+    const halfway = await collecting({
+      answer: (_, nth) => (nth === 1 || nth === 3 ? Promise.reject(down) : page([])),
+      plans: plansOf(4).map((plan) => ({ ...plan, windows: halves })),
+    });
+    expect([halfway.stopped, halfway.done]).toEqual([null, ['S2', 'S3']]);
   });
 
   test('at all is told, though there is no other symbol to try', async () => {

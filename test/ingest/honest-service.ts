@@ -79,17 +79,26 @@ export function honestService(truth: ReadonlyMap<string, readonly Row[]>, ways: 
   };
 }
 
-/** What is visible at a moment, sorted by time: the truth that an answer of that moment is measured by. */
-export const visible = (rows: readonly Row[], asOfMs: number): Row[] =>
-  rows.filter((row) => row.t < asOfMs && row.seenFrom <= asOfMs).sort((a, b) => a.t - b.t);
+/** What of a window is visible at a moment: the truth that an answer of that moment is measured by. Rows are in order of time. */
+export const visible = (rows: readonly Row[], { from, to }: Window, asOfMs: number): Row[] =>
+  rows.slice(firstAt(rows, from), firstAt(rows, Math.min(to, asOfMs))).filter((row) => row.seenFrom <= asOfMs);
+
+/** The index of the first row that is not before `t`. */
+function firstAt(rows: readonly Row[], t: number): number {
+  let [low, high] = [0, rows.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (rows[middle]!.t < t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
 
 function pageOf(rows: readonly Row[], query: TicksQuery, ways: Ways, asOfMs: number): TickPage {
   const asked = answeredWindow(query, ways);
   const from = ways.heeds === 'window' ? asked.from + (ways.fromInclusive ? 0 : 1) : Number.NEGATIVE_INFINITY;
   const to = ways.heeds === 'nothing' ? Number.POSITIVE_INFINITY : asked.to + (ways.toInclusive ? 1 : 0);
-  const matching = visible(rows, asOfMs).filter(
-    (row) => within(row.t, { from, to }) && !ways.gaps.some((gap) => within(row.t, gap)),
-  );
+  const matching = visible(rows, { from, to }, asOfMs).filter((row) => !ways.gaps.some((gap) => within(row.t, gap)));
   const rowsMax = Math.min(ways.cap, query.limit);
   const truncated = matching.length > rowsMax;
   const kept = ways.side === 'earliest' ? matching.slice(0, rowsMax) : matching.slice(-rowsMax);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { utcZone } from '../../src/core/zone.ts';
+import { timeMin } from '../../src/core/time.ts';
+import { openZone, utcZone } from '../../src/core/zone.ts';
 import { readMarketRow, typedOf } from '../../src/ingest/import-market.ts';
 import { readSavedPage } from '../../src/ingest/import-page.ts';
 import { UnreadableAnswer } from '../../src/upstream/json-answer.ts';
@@ -83,6 +84,16 @@ describe('a saved page', () => {
     expect(() => readSavedPage(bytes(whole), 'markets', times)).toThrow('no markets array');
   });
 
+  test('of markets has a view where it names one', () => {
+    for (const view of [undefined, 7, ''])
+      expect(readSavedPage(bytes({ markets: [], view }), null, times)).toMatchObject({ kind: 'markets', view: null });
+  });
+
+  test('of ticks that cannot be read is no page of markets, though it has a list of that name', () => {
+    const torn = { symbol: 'A', ticks: [], count: 3, markets: [{ canonical_id: 'a' }] };
+    expect(() => readSavedPage(bytes(torn), null, times)).toThrow(UnreadableAnswer);
+  });
+
   test.each([['[]'], ['{"ticks": ['], ['{"hello": 1}'], [''], ['{"symbol":"A","ticks":[],"count":3}']])(
     'is none: %s',
     (text) => {
@@ -127,6 +138,9 @@ describe('a row of markets', () => {
     [{ symbol: 'A', first_seen: 'soon' }, 'first_seen is no time'],
     [{ symbol: 'A', observed_at: day + 1001 }, 'observed_at is no time of the past'],
     [{ symbol: 'A', last_seen: true }, 'last_seen is no time of the past'],
+    [{ symbol: 'A', last_seen: timeMin - 1 }, 'last_seen is no time of the past'],
+    [{ symbol: 'A', last_seen: day - 0.5 }, 'last_seen is no time of the past'],
+    [{ symbol: 'A', first_seen: day, last_seen: 'soon' }, 'last_seen is no time'],
     [{ title: 'q' }, 'canonical_id is not a string'],
   ])('%j is set aside', (row, reason) => {
     expect(read(row)).toEqual({ reason });
@@ -147,6 +161,79 @@ describe('a row of markets', () => {
     expect(read(row)).toHaveProperty('facts.length', 1);
   });
 
+  test.each<[string, Record<string, unknown>, string | null]>([
+    ['none', {}, null],
+    ['no JSON', { extra: '{"a"' }, null],
+    ['a number', { extra: 5 }, null],
+    ['a number as text', { extra: '5' }, null],
+    ['a list', { extra: '["a"]' }, null],
+    ['null as text', { extra: 'null' }, null],
+    ['some, and a column that is not published', { extra: '{"b": 1}', rank: 2 }, '{"b":1,"rank":2}'],
+    [
+      'some, and every published column',
+      { extra: '{"b": 1}', ...{ outcome: 1, date: 'x', category: 'c' } },
+      '{"b": 1}',
+    ],
+  ])('whose extra fields are %s has those and its own', (_, rest, extra) => {
+    const row = { canonical_id: 'm', symbol: 'A', first_seen: day, last_seen: day, ...rest };
+    expect(read(row)).toMatchObject({ facts: [{ symbol: 'A', extra }] });
+  });
+
+  test.each<[unknown, string[]]>([
+    [
+      ['b', 'a', 7, 'b'],
+      ['a', 'b'],
+    ],
+    ['["b","a",null]', ['a', 'b']],
+    ['matched', []],
+    ['{"0":"a"}', []],
+    [undefined, []],
+  ])('with the views %j came in %j', (views, wanted) => {
+    expect(read({ symbol: 'A', ...(views === undefined ? {} : { views }) })).toMatchObject({
+      facts: [{ views: wanted }],
+    });
+  });
+
+  test('is read by the published columns where the paths find nothing', () => {
+    const columns = {
+      question: 'q',
+      source: 's',
+      closes_at: day + 1,
+      resolved_at: day + 2,
+      opens_at: day,
+      outcome: 0.5,
+    };
+    expect(read({ symbol: 'A', ...columns })).toMatchObject({
+      facts: [{ question: 'q', source: 's', closesAt: day + 1, resolvedAt: day + 2, opensAt: day, outcome: 0.5 }],
+    });
+    expect(read({ symbol: 'A', ...columns, title: 't', venue: 'v' })).toMatchObject({
+      facts: [{ question: 't', source: 'v' }],
+    });
+  });
+
+  test('speaks for all the symbols that it names, unless it is as published and has a symbol of its own', () => {
+    const symbols = (row: Record<string, unknown>) => {
+      const seen = read({ canonical_id: 'm', symbols: ['A', 'B'], ...row });
+      return 'reason' in seen ? seen.reason : seen.facts.map(({ symbol }) => symbol);
+    };
+    expect(symbols({ symbol: 'C' })).toEqual(['C', 'A', 'B']);
+    expect(symbols({ first_seen: day })).toEqual(['A', 'B']);
+    expect(symbols({ symbol: 'C', first_seen: day })).toEqual(['C']);
+  });
+
+  test('is believed of the first moment of all recordings and the last of the skew', () => {
+    expect(read({ symbol: 'A', first_seen: timeMin, last_seen: day + 1000 })).toMatchObject({
+      ...{ firstSeen: timeMin, lastSeen: day + 1000 },
+    });
+  });
+
+  test('has only the numbers of columns of wall-clock times moved into the zone', () => {
+    const zone = openZone('America/New_York');
+    const row = { symbol: 'A', end: day, resolved_at: day + 1 };
+    expect(read(row, { zone })).toMatchObject({ facts: [{ closesAt: day + 4 * 3_600_000, resolvedAt: day + 1 }] });
+    expect(read({ ...row, end: '2026-07-11T00:00:00Z' }, { zone })).toMatchObject({ facts: [{ closesAt: day }] });
+  });
+
   test('brings every symbol that the paths find in a record', () => {
     expect(read({ canonical_id: 'm', symbols: ['A', 'B'] })).toMatchObject({
       facts: [{ symbol: 'A' }, { symbol: 'B' }],
@@ -162,6 +249,9 @@ describe('a row of markets', () => {
   });
 
   test('of text has numbers and truth values where a column is known to hold them', () => {
+    expect(typedOf({ is_active: 'FALSE', closes_at: true, won: null }, rules.paths)).toEqual({
+      ...{ is_active: false, closes_at: true, won: null },
+    });
     const row = typedOf(
       { symbol: '12', is_active: 'True', confidence: '0.5', won: '1', end: `${day}`, category: '7', closes_at: 'soon' },
       rules.paths,

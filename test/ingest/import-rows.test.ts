@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { timeEnd, timeMin } from '../../src/core/time.ts';
 import { openZone, utcZone } from '../../src/core/zone.ts';
 import { csvHead, datasetOf } from '../../src/ingest/import-columns.ts';
 import { cutRaw, type RawRows, rawCharsMax, readRows, startHeap } from '../../src/ingest/import-rows.ts';
-import { lacksZone, readTimeText } from '../../src/ingest/import-time.ts';
+import { lacksZone, localTime, readTimeText } from '../../src/ingest/import-time.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
@@ -39,6 +40,9 @@ describe('a time as text', () => {
     ['2026-13-01 00:00:00', 'is a time that does not exist'],
     ['2026-06-30 23:59:60', 'is a time that does not exist'],
     ['2026-07-11 24:00:00', 'is a time that does not exist'],
+    ['2026-07-11 12:60:00', 'is a time that does not exist'],
+    // Two digits would be taken for a year of the last century.
+    ['0099-07-11 12:00:00', 'is a time that does not exist'],
     ['2026-07-11 12:00:00.0001', 'is finer than a millisecond'],
     ['2026-07-11 12:00:00.123000001Z', 'is finer than a millisecond'],
   ])('%j %s', (text, reason) => {
@@ -49,6 +53,7 @@ describe('a time as text', () => {
     expect(readTimeText('2026-07-11 12:00:00', null)).toEqual({ reason: 'has no zone (see --tz)' });
     expect(lacksZone('2026-07-11 12:00:00')).toBe(true);
     expect(lacksZone('2026-07-11')).toBe(true);
+    expect(lacksZone(' 2026-07-11 ')).toBe(true);
     for (const text of ['2026-07-11 12:00:00+01', '2026-07-11T12:00:00Z', '1783771200000', 'x'])
       expect(lacksZone(text)).toBe(false);
   });
@@ -88,15 +93,19 @@ describe('rows', () => {
   test.each<[unknown, unknown, unknown, string | null, string]>([
     [null, 1e12, 0.5, null, 'symbol is missing'],
     ['', 1e12, 0.5, null, 'symbol is missing'],
+    [undefined, 1e12, 0.5, null, 'symbol is missing'],
     [7, 1e12, 0.5, null, 'symbol is no text'],
     ['\ud800', 1e12, 0.5, null, 'symbol is no text'],
     ['A', null, 0.5, 'A', 't is missing'],
     ['A', '', 0.5, 'A', 't is missing'],
+    ['A', undefined, 0.5, 'A', 't is missing'],
     ['A', true, 0.5, 'A', 't is not a number'],
+    ['A', ' ', 0.5, 'A', 't is not a number'],
     ['A', 1e12 + 0.5, 0.5, 'A', 't is not a whole number of milliseconds'],
     ['A', Number.NaN, 0.5, 'A', 't is not a whole number of milliseconds'],
     ['A', 1e12, null, 'A', 'p is missing'],
     ['A', 1e12, '', 'A', 'p is missing'],
+    ['A', 1e12, undefined, 'A', 'p is missing'],
     ['A', 1e12, 'n/a', 'A', 'p is not a number'],
     ['A', 1e12, '0,5', 'A', 'p is not a number'],
     ['A', 1e12, '0x10', 'A', 'p is not a number'],
@@ -127,6 +136,50 @@ describe('rows', () => {
       ['A', expect.stringMatching(/ambiguous/), '{"symbol":"A","t":"2026-11-01T01:30:00.000","p":1}'],
       ['A', expect.stringMatching(/does not exist/), '{"symbol":"A","t":"2026-03-08T02:30:00.000","p":1}'],
     ]);
+  });
+
+  test('of instants stay what they are, whatever zone is told', () => {
+    const rows = { symbol: ['A', 'A'], t: [1e12, 1e12 + 0.5], p: [1, 1] };
+    expect(read(rows, openZone('America/New_York')).taken).toEqual([['A', 1e12, 1]]);
+    expect(read({ ...rows, local: true }, openZone('America/New_York'))).toEqual({
+      taken: [['A', 1e12 + 4 * 3_600_000, 1]],
+      rejected: [['A', 't is not a whole number of milliseconds', expect.any(String)]],
+    });
+  });
+
+  test('of wall-clock times near the ends of all recordings are instants too, and none further out', () => {
+    const zone = openZone('America/New_York');
+    const hour = 3_600_000;
+    for (const t of [timeMin - 12 * hour, timeMin + 12 * hour, timeEnd - 12 * hour, timeEnd + 12 * hour])
+      expect(localTime(t, zone)).toBe(t + 5 * hour);
+    for (const t of [-1e300, timeMin - 48 * hour, timeEnd + 48 * hour, 1e300]) expect(localTime(t, zone)).toBe(t);
+  });
+
+  test.each<[string, Partial<RawRows>, unknown]>([
+    [
+      'numbers that JSON has no sign for',
+      { t: [Number.NaN], p: [Number.POSITIVE_INFINITY] },
+      { t: 'NaN', p: 'Infinity' },
+    ],
+    ['whole numbers of any length', { p: [2n ** 70n] }, { p: '1180591620717411303424' }],
+    ['a time of a wall clock as one', { local: true, t: [0], p: [null] }, { t: '1970-01-01T00:00:00.000', p: null }],
+    ['a time that no clock shows as its number', { local: true, t: [1e300], p: [null] }, { t: 1e300, p: null }],
+    ['the text of a time where that says more', { t: [null], tText: ['12:00:00.0001'] }, { t: '12:00:00.0001' }],
+    ['text as text', { local: true, t: ['noon'] }, { t: 'noon' }],
+  ])('set aside show %s', (_, rest, shown) => {
+    const { rejected } = read({ symbol: ['A'], t: [1e12], p: ['x'], ...rest });
+    const [, , raw] = rejected[0] as [string, string, string];
+    expect(JSON.parse(raw)).toEqual({ symbol: 'A', t: 1e12, p: 'x', ...(shown as object) });
+  });
+
+  test('set aside show the row as received where that is known', () => {
+    const { rejected } = read({ symbol: ['A', 'A'], t: [1e12, null], p: [1, 1], rawOf: (i) => `line ${i}` });
+    expect(rejected).toEqual([['A', 't is missing', 'line 1']]);
+  });
+
+  test('whose time is finer than a millisecond are set aside for that', () => {
+    const { rejected } = read({ symbol: ['A'], t: [null], tText: ['2026-07-11 12:00:00.0001'], p: [1] });
+    expect(rejected).toMatchObject([['A', 't is not a whole number of milliseconds', expect.any(String)]]);
   });
 
   test('set aside keep no more of their text than is reasonable', () => {
@@ -165,6 +218,8 @@ describe('the heap', () => {
   });
 });
 
+const numbers = (count: number) => Array.from({ length: count }, (_, i) => String(i + 1));
+
 describe('the columns of a file', () => {
   const list = {
     question: ['question'],
@@ -191,11 +246,22 @@ describe('the columns of a file', () => {
     ],
     [['symbol', 'question'], 'ticks', { lacks: expect.stringMatching(/lacks the columns t, p [^;]*$/) }],
     [['t', 'p'], 'markets', { lacks: expect.stringMatching(/symbol or canonical_id/) }],
+    [['canonical_id'], 'ticks', { lacks: expect.stringMatching(/lacks the columns symbol, t, p/) }],
+    [numbers(12), null, { lacks: expect.stringMatching(/\(it has 1, 2, .*, 11, 12\)/) }],
+    [numbers(13), null, { lacks: expect.stringMatching(/\(it has 1, 2, .*, 11, 12, …\)/) }],
+    [[], null, { lacks: expect.stringMatching(/\(it has none\)/) }],
   ])('%j, said to be %s', (names, given, wanted) => {
     expect(datasetOf(names, given, paths)).toEqual(wanted);
   });
 
+  test.each(['symbol', 'canonical_id'])('of a list of markets have a %s, whatever the paths say', (name) => {
+    expect(datasetOf([name], 'markets', { ...paths, symbolPaths: ['ticker'] })).toBe('markets');
+  });
+
   test.each<[string, unknown]>([
+    [`symbol,p\n${'x'.repeat(70_000)}`, { names: ['symbol', 'p'], delimiter: ',' }],
+    ['x'.repeat(60_000), { names: ['x'.repeat(60_000)], delimiter: ',' }],
+    ['a,b;c\n', { names: ['a', 'b;c'], delimiter: ',' }],
     ['symbol,t,p\nA,1,2\n', { names: ['symbol', 't', 'p'], delimiter: ',' }],
     ['\ufeff"symbol";"t";"p"\r\n', { names: ['symbol', 't', 'p'], delimiter: ';' }],
     ['symbol\tt\tp', { names: ['symbol', 't', 'p'], delimiter: '\t' }],

@@ -298,3 +298,14 @@ test('takes the time before an answer came, not after, where the answer does not
   };
   expect((await poll(service, { clock: slow, views: ['matched'] })).observedAt).toBe(nowMs);
 });
+
+test('says of no market that it is gone where most of a list cannot be read, or one is cut off and one failed', async () => {
+  const junk = (count: number) => Array.from({ length: count }, (_, i) => ({ ticker: `J${i}` }));
+  for (const [bad, complete] of [
+    [2, true],
+    [3, false],
+  ] as const)
+    expect((await poll(() => answer([...numbered(2), ...junk(bad)]))).complete).toBe(complete);
+  const both = await poll(({ view }) => (view === 'matched' ? answer(numbered(1), 5) : fail('transient', 500)));
+  expect([both.shortfalls.length, both.failed.length, both.complete]).toEqual([1, 1, false]);
+});

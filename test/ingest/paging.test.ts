@@ -244,7 +244,7 @@ describe('paging', () => {
         limit: 5000,
         workers: 1,
       };
-      expect((await tell(it)).run.kept.get('S')).toEqual(new Set(rows.map(keyOf)));
+      expect((await tell(it)).run.keptOf('S')).toEqual(new Set(rows.map(keyOf)));
     }
   });
 });

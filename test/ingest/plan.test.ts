@@ -88,6 +88,17 @@ describe('a poll', () => {
     expect(planPoll(old, covered, end, rules).windows).toEqual([]);
   });
 
+  test('asks for a hole whose last moment is young, and not for one that ended when the look back begins', () => {
+    const old = factsOf({ polledFrom: end - 30 * dayMs });
+    const holed = (to: number) => [
+      { from: end - 30 * dayMs, to: end - 20 * dayMs },
+      { from: to, to: end },
+    ];
+    const young = end - rules.lookbackMs;
+    expect(planPoll(old, holed(young), end, rules).windows).toEqual([]);
+    expect(planPoll(old, holed(young + 1), end, rules).windows).toEqual([{ from: end - 20 * dayMs, to: young + 1 }]);
+  });
+
   test('asks for all that is lacking and young, tidily, and for nothing beyond its bounds', () => {
     const moment = fc.integer({ min: -40, max: 4 }).map((n) => end + n * 6 * hour);
     const anyWindow = fc.tuple(moment, moment).map(([from, to]): Window => ({ from, to }));
@@ -164,6 +175,18 @@ describe('a backfill', () => {
     expect(planBackfill(brought, [], asked, { ...plain, named: true }).windows).toEqual([asked]);
   });
 
+  test('asks as far as ticks came, where the lists tell of less; the margin is around what the lists tell', () => {
+    const tickedUntil = (lastTick: number) => planBackfill({ ...alive, lastTick }, [], asked, plain).windows;
+    expect(tickedUntil(end - 3 * dayMs + hour)).toEqual([lifetime]);
+    expect(tickedUntil(end - dayMs)).toEqual([{ from: lifetime.from, to: end - dayMs + 1 }]);
+    const early = { ...alive, firstTick: end - 9 * dayMs };
+    expect(planBackfill(early, [], asked, plain).windows).toEqual([lifetime]);
+  });
+
+  test('asks for nothing outside of the life, though it is forced', () => {
+    expect(planBackfill(alive, [], { from: end - hour, to: end }, { ...plain, force: true }).windows).toEqual([]);
+  });
+
   test('asks beyond the life for all known symbols, where told to', () => {
     expect(planBackfill(alive, [], asked, { ...plain, allKnown: true }).windows).toEqual([asked]);
   });
@@ -181,5 +204,8 @@ describe('the expected requests', () => {
     };
     expect(expectedRequests(plan, factsOf(), 100)).toBe(2);
     expect(expectedRequests(plan, factsOf({ firstTick: 0, lastTick: 1000, ticks: 1000 }), 100)).toBe(11);
+    expect(expectedRequests(plan, factsOf({ firstTick: 5000, lastTick: 6000, ticks: 1000 }), 100)).toBe(11);
+    for (const known of [{ firstTick: 1000 }, { lastTick: 1000 }, { firstTick: 1000, lastTick: 1000 }])
+      expect(expectedRequests(plan, factsOf({ ...known, ticks: 1000 }), 100)).toBe(2);
   });
 });

@@ -1,5 +1,6 @@
 /** A run over several symbols as the collector makes it, with every answer checked against the truth as it is kept. */
 import type { Clock } from '../../src/core/clock.ts';
+import type { TickColumns } from '../../src/core/tick.ts';
 import { subtract, union, type Window, within } from '../../src/core/window.ts';
 import { type CoverContext, type CoverOutcome, cover, settle, type Waiting } from '../../src/ingest/cover.ts';
 import { type Learned, nothingLearned } from '../../src/ingest/learned.ts';
@@ -8,8 +9,8 @@ import type { Upstream } from '../../src/upstream/upstream.ts';
 import { type Hand, type Row, visible } from './honest-service.ts';
 
 export interface Run {
-  /** Kept ticks by symbol, as `t p`. */
-  readonly kept: ReadonlyMap<string, ReadonlySet<string>>;
+  /** The kept ticks of a symbol, as `t p`. */
+  keptOf(symbol: string): ReadonlySet<string>;
   readonly covered: ReadonlyMap<string, readonly Window[]>;
   readonly lost: ReadonlyMap<string, readonly Window[]>;
   /** Why, by symbol. */
@@ -22,6 +23,8 @@ export interface Run {
 }
 
 export const keyOf = (row: { readonly t: number; readonly p: number }): string => `${row.t} ${row.p}`;
+
+const keysOf = ({ t, p }: TickColumns): string[] => Array.from(t, (time, i) => keyOf({ t: time, p: p[i]! }));
 
 export interface RunOptions {
   readonly upstream: Pick<Upstream, 'ticks'>;
@@ -37,7 +40,8 @@ export interface RunOptions {
 
 export async function run(options: RunOptions): Promise<Run> {
   const { hand, truth, plans } = options;
-  const kept = new Map<string, Set<string>>();
+  const kept = new Map<string, TickColumns[]>();
+  const keys = new Map<string, Set<string>>();
   const times = new Map<string, Set<number>>();
   const covered = new Map<string, Window[]>();
   const lost = new Map<string, Window[]>();
@@ -50,19 +54,21 @@ export async function run(options: RunOptions): Promise<Run> {
   };
   async function append(record: TickRecord): Promise<void> {
     const { symbol, ticks } = record;
-    const mine = listOf(kept, symbol, () => new Set<string>());
+    listOf(kept, symbol, () => []).push(ticks);
+    const mine = listOf(keys, symbol, () => new Set<string>());
     const moments = listOf(times, symbol, () => new Set<number>());
-    ticks.t.forEach((t, i) => {
-      mine.add(keyOf({ t, p: ticks.p[i]! }));
+    // To write every tick down as text would take longer than all the rest.
+    if (options.everyPrice) for (const key of keysOf(ticks)) mine.add(key);
+    for (const t of ticks.t) {
       moments.add(t);
       if (!within(t, record.asked)) lies.push(`${symbol}: kept ${t}, which nobody asked for`);
-    });
+    }
     for (const claim of record.covered) {
       const { from, to, fetchedAt } = claim;
       if (from >= to) lies.push(`${symbol}: claimed the empty [${from}, ${to})`);
       if (to > fetchedAt) lies.push(`${symbol}: claimed up to ${to} by an answer of ${fetchedAt}`);
-      for (const row of visible(truth.get(symbol) ?? [], fetchedAt)) {
-        if (!row.usable || !within(row.t, claim)) continue;
+      for (const row of visible(truth.get(symbol) ?? [], claim, fetchedAt)) {
+        if (!row.usable) continue;
         const there = options.everyPrice ? mine.has(keyOf(row)) : moments.has(row.t);
         if (!there) lies.push(`${symbol}: claimed [${from}, ${to}) without ${keyOf(row)}`);
       }
@@ -98,7 +104,8 @@ export async function run(options: RunOptions): Promise<Run> {
     waiting = [];
     await inTurn(workers, batch, async (item) => take(item.symbol, await settle(context, item)));
   }
-  return { kept, covered: joined(covered), lost: joined(lost), reasons, waited, lies, learned: context.learned };
+  const keptOf = (symbol: string) => new Set((kept.get(symbol) ?? []).flatMap(keysOf));
+  return { keptOf, covered: joined(covered), lost: joined(lost), reasons, waited, lies, learned: context.learned };
 }
 
 /** What of the plan is neither covered nor said to be lost. */

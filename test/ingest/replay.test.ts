@@ -1,0 +1,220 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { RawPage, TicksMeaning } from '../../src/core/raw-page.ts';
+import { subtract, union, type Window, within } from '../../src/core/window.ts';
+import { nothingLearned } from '../../src/ingest/learned.ts';
+import { decodeRawTicks, learnAgain, readAgain, readBookAgain } from '../../src/ingest/replay.ts';
+import type { TickPage, Upstream } from '../../src/upstream/upstream.ts';
+import { type HonestService, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
+import { keyOf, type Run, run } from './run.ts';
+
+const start = Date.UTC(2026, 6, 1);
+const window: Window = { from: start, to: start + 3_600_000 };
+const later = window.to + 3_600_000;
+const skewMs = 60_000;
+
+const bodyOf = (symbol: string, page: TickPage): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      symbol,
+      ticks: [
+        ...Array.from(page.t, (t, i) => ({ t, p: page.p[i] })),
+        ...page.rejected.map(({ raw }) => JSON.parse(raw) as object),
+      ],
+      count: page.received,
+      ...(page.from === null ? {} : { from: page.from }),
+      ...(page.to === null ? {} : { to: page.to }),
+      ...(page.generatedAt === null ? {} : { generated_at: page.generatedAt }),
+      gaps: page.gaps.map(({ from, to }) => [from, to]),
+    }),
+  );
+
+/** A service of which every answer is kept as it came. */
+function keeping(
+  service: HonestService,
+  hand: { nowMs: number },
+): { upstream: Pick<Upstream, 'ticks'>; pages: RawPage[] } {
+  const pages: RawPage[] = [];
+  return {
+    pages,
+    upstream: {
+      async ticks(query) {
+        const page = await service.ticks(query);
+        const { symbol, from, to, limit, meaning = null, askedAt = hand.nowMs } = query;
+        pages.push({
+          ...{ run: 'run', asked: { route: 'ticks', symbol, from, to, limit, meaning }, askedAt },
+          ...{ receivedAt: hand.nowMs, servedAt: null, status: 200, redacted: false, body: bodyOf(symbol, page) },
+        });
+        return page;
+      },
+    },
+  };
+}
+
+/** What all answers of a run say, read again: ticks and coverage by symbol. */
+function readAll(pages: readonly RawPage[]) {
+  const raws = pages.map((page) => decodeRawTicks(page)!);
+  const learned = nothingLearned();
+  for (const raw of raws) learnAgain(learned, raw, skewMs);
+  const kept = new Map<string, Set<string>>();
+  const covered = new Map<string, Window[]>();
+  for (const raw of raws) {
+    const record = readAgain(learned, raw, skewMs);
+    if (record === undefined) continue;
+    const { symbol, ticks } = record;
+    const mine = kept.get(symbol) ?? new Set();
+    ticks.t.forEach((t, i) => void mine.add(keyOf({ t, p: ticks.p[i]! })));
+    kept.set(symbol, mine);
+    covered.set(symbol, union([...(covered.get(symbol) ?? []), ...record.covered]));
+  }
+  return { kept, covered, learned };
+}
+
+async function lived(truth: ReadonlyMap<string, readonly Row[]>, ways: Ways, pageLimit = 5000) {
+  const hand = { nowMs: later };
+  const { upstream, pages } = keeping(honestService(truth, ways, hand), hand);
+  const plans = new Map([...truth.keys()].map((symbol) => [symbol, [window]]));
+  const live: Run = await run({ upstream, hand, truth, plans, pageLimit });
+  return { live, again: readAll(pages), pages };
+}
+
+describe('answers read again', () => {
+  const row = fc
+    .integer({ min: 0, max: 3599 })
+    .map((s): Row => ({ t: start + s * 1000, p: (s % 97) / 128, seenFrom: 0, usable: s % 11 !== 5 }));
+  const rows = fc
+    .uniqueArray(row, { selector: ({ t }) => t, maxLength: 60 })
+    .map((list) => list.sort((a, b) => a.t - b.t));
+  const story = fc.record({
+    truth: fc
+      .array(rows, { minLength: 1, maxLength: 4 })
+      .map((lists) => new Map(lists.map((list, i) => [`S${i}`, list]))),
+    ways: fc
+      .record({
+        cap: fc.integer({ min: 2, max: 80 }),
+        side: fc.constantFrom('earliest' as const, 'latest' as const),
+        fromInclusive: fc.boolean(),
+        toInclusive: fc.boolean(),
+        echo: fc.constantFrom('asked' as const, 'tightened' as const, 'none' as const),
+        behindMs: fc.constantFrom(0, 5000, null),
+        keptFrom: fc.constantFrom(null, null, start + 1_000_500),
+      })
+      // What it no longer has it must say.
+      .map((some): Ways => ({ ...plainWays, ...some, echo: some.keptFrom === null ? some.echo : 'asked' })),
+  });
+
+  test('say all that they said to the run that had them, and nothing that is not so', async () => {
+    await fc.assert(
+      fc.asyncProperty(story, async ({ truth, ways }) => {
+        const { live, again } = await lived(truth, ways);
+        for (const symbol of truth.keys()) {
+          expect(again.kept.get(symbol)).toEqual(live.keptOf(symbol));
+          const covered = again.covered.get(symbol) ?? [];
+          expect(subtract(live.covered.get(symbol) ?? [], covered)).toEqual([]);
+          expect(subtract(covered, [window])).toEqual([]);
+          for (const row of truth.get(symbol)!)
+            if (row.usable && covered.some((w) => within(row.t, w)))
+              expect(again.kept.get(symbol)).toContain(keyOf(row));
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe('a kept answer', () => {
+  const meaning: TicksMeaning = { origin: 'backfill', asked: window, kind: 'whole' };
+  const raw = (said: object, rest: Partial<RawPage> = {}, means: TicksMeaning | null = meaning): RawPage => ({
+    ...{ run: 'run', askedAt: later, receivedAt: later + 500, servedAt: null, status: 200, redacted: false },
+    asked: { route: 'ticks', symbol: 'S', from: start - 1, to: window.to, limit: 5000, meaning: means },
+    body: Buffer.from(JSON.stringify({ symbol: 'S', ticks: [], ...said })),
+    ...rest,
+  });
+  const reread = (page: RawPage) => readAgain(nothingLearned(), decodeRawTicks(page)!, skewMs)!;
+
+  test('is none of ticks where another route was asked, or nobody asked for ticks', () => {
+    const markets = { route: 'markets', view: null, source: null, limit: null } as const;
+    expect(decodeRawTicks(raw({}, { asked: markets }))).toBeUndefined();
+    expect(decodeRawTicks(raw({}, { asked: { route: 'orderbook', symbol: 'S' } }))).toBeUndefined();
+    expect(decodeRawTicks(raw({}, {}, null))).toBeUndefined();
+    expect(() => decodeRawTicks(raw({ symbol: 'X' }))).toThrow('another symbol');
+  });
+
+  test('is a record as the collector makes it, of the moment that it was generated at', () => {
+    const ticks = [
+      { t: start, p: 0.5 },
+      { t: start + 1, p: 'x' },
+      { t: window.to, p: 0.25 },
+    ];
+    const record = reread(raw({ ticks, count: 3, generated_at: later - 1000 }));
+    expect(record).toMatchObject({ symbol: 'S', asked: window, origin: 'backfill', rank: 1, observedAt: later - 1000 });
+    expect([...record.ticks.t, ...record.ticks.p]).toEqual([start, 0.5]);
+    expect(record.rejected).toEqual([{ reason: 'p is not a number', raw: JSON.stringify(ticks[1]) }]);
+  });
+
+  test.each<[string, object, Partial<RawPage>, number]>([
+    ['what it says, as far ahead as clocks may differ', { generated_at: later + 60_500 }, {}, later + 60_500],
+    ['when it was asked for, where it says what cannot be', { generated_at: later + 60_501 }, {}, later],
+    ['when it was asked for, where it says nothing', {}, {}, later],
+    ['when it left the service, where our clock was ahead', {}, { servedAt: later - 60_001 }, later - 60_001],
+  ])('is of the moment of %s', (_, said, rest, observedAt) => {
+    const wide: TicksMeaning = { ...meaning, asked: { from: start, to: later + 3_600_000 } };
+    const record = reread(raw(said, rest, wide));
+    expect(record.observedAt).toBe(observedAt);
+    expect(record.covered).toEqual([{ from: start, to: observedAt, fetchedAt: observedAt }]);
+  });
+
+  test('covers nothing where none of its ticks can be used', () => {
+    expect(reread(raw({ ticks: [{ t: start / 1000, p: 0.5 }] })).covered).toEqual([]);
+    expect(reread(raw({})).covered).toMatchObject([window]);
+  });
+
+  test('to a probe brings no ticks, and tells the side once', () => {
+    const probe: TicksMeaning = { origin: 'poll', asked: { from: start, to: start + 101 }, kind: 'probe' };
+    const said = (...times: number[]) => decodeRawTicks(raw({ ticks: times.map((t) => ({ t, p: 0.5 })) }, {}, probe))!;
+    const learned = nothingLearned();
+    expect(readAgain(learned, said(start), skewMs)).toBeUndefined();
+    for (const times of [[], [start, start + 100], [start + 50]]) learnAgain(learned, said(...times), skewMs);
+    expect(learned).toEqual(nothingLearned());
+    learnAgain(learned, said(start + 100), skewMs);
+    expect(learned).toEqual({ ...nothingLearned(), side: 'latest' });
+    learnAgain(learned, said(start), skewMs);
+    expect(learned.side).toBe('latest');
+    const other = nothingLearned();
+    learnAgain(other, said(start), skewMs);
+    expect(other.side).toBe('earliest');
+  });
+
+  test('that went on from a full one tells that its like are cut off, and which side they keep', () => {
+    const full = Array.from({ length: 20 }, (_, i) => ({ t: start + i * 1000, p: 0.5 }));
+    const next = full.map(({ t, p }) => ({ t: t + 19_000, p }));
+    const parent = { count: 20, first: start, last: start + 19_000, observedAt: later };
+    const asked = { from: start + 19_000, to: window.to };
+    const learned = nothingLearned();
+    learnAgain(learned, decodeRawTicks(raw({ ticks: full }))!, skewMs);
+    expect(learned).toMatchObject({ cap: 20, capState: 'unseen', side: null });
+    const child = raw({ ticks: next }, {}, { origin: 'poll', asked, kind: 'high', parent });
+    learnAgain(learned, decodeRawTicks(child)!, skewMs);
+    expect(learned).toMatchObject({ cap: 20, capState: 'proved', side: 'earliest' });
+    // From all before its first tick to all before its last, where another price may be missing.
+    expect(readAgain(learned, decodeRawTicks(raw({ ticks: full }))!, skewMs)!.covered).toMatchObject([
+      { from: start, to: start + 19_000 },
+    ]);
+  });
+
+  test('of the order-book route is read as the collector reads it', () => {
+    const book = { bids: [[0.4, 1]], asks: [] };
+    const kept = (said: object) => raw({}, { body: Buffer.from(JSON.stringify({ ...book, ...said })) });
+    expect(readBookAgain(kept({ generated_at: later + 60_500 }), 'S', skewMs)).toMatchObject({
+      ...{
+        symbol: 'S',
+        observedAt: later + 60_500,
+        snapshots: [{ t: later + 60_500 }],
+        rejected: [],
+        understood: true,
+      },
+    });
+    expect(readBookAgain(kept({ generated_at: later + 60_501 }), 'S', skewMs).observedAt).toBe(later);
+    expect(() => readBookAgain(kept({ symbol: 'X' }), 'S', skewMs)).toThrow('another symbol');
+  });
+});

@@ -1,0 +1,52 @@
+/** Covering one window by the answers of a test, with all that is asked and kept. */
+import { UpstreamError } from '../../src/core/errors.ts';
+import { type Window, within } from '../../src/core/window.ts';
+import type { CoverContext } from '../../src/ingest/cover.ts';
+import { type Learned, nothingLearned } from '../../src/ingest/learned.ts';
+import type { TickRecord } from '../../src/state/journal.ts';
+import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
+
+export const minute = 60_000;
+export const start = Date.UTC(2026, 6, 1);
+export const window: Window = { from: start, to: start + 60 * minute };
+export const later = window.to + 60 * minute;
+
+type Answers = (query: TicksQuery, nth: number) => Partial<TickPage> & { readonly times?: readonly number[] };
+
+/** A service and its clock, which moves on by a second for each answer, with all that is asked and made durable. */
+export function served(answers: Answers, known: Partial<Learned> = {}, rest: Partial<CoverContext> = {}) {
+  const queries: TicksQuery[] = [];
+  const records: TickRecord[] = [];
+  const pages: number[] = [];
+  const learned: Learned = { ...nothingLearned(), ...known };
+  let nowMs = later;
+  const context: CoverContext = {
+    upstream: {
+      async ticks(query) {
+        const nth = queries.push(query);
+        if (nth > 500) throw new Error('it goes round in circles');
+        await Promise.resolve();
+        const { times = [], ...said } = answers(query, nth);
+        nowMs += 1000;
+        const t = Float64Array.from(times);
+        const page = { t, p: t.map(() => 0.5), received: times.length, rejected: [], gaps: [] };
+        return { ...page, from: null, to: null, generatedAt: null, ...said };
+      },
+    },
+    clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
+    ...{ runId: 'run', origin: 'backfill', learned, pageLimit: 5000, futureSkewMs: minute },
+    signal: new AbortController().signal,
+    append: async (record) => void records.push(record),
+    onPage: (ticks) => void pages.push(ticks),
+    ...rest,
+  };
+  return { context, queries, records, pages, learned };
+}
+
+export const every = (stepMs: number, count: number): number[] =>
+  Array.from({ length: count }, (_, i) => start + i * stepMs);
+/** Those of the window asked for, of a service that keeps the earliest. */
+export const among = (times: readonly number[], { from, to }: Window, cap = 5000) =>
+  times.filter((t) => within(t, { from, to })).slice(0, cap);
+export const refusal = (status = 400): UpstreamError =>
+  new UpstreamError('tick page', { failure: 'refused', reason: `answered ${status}`, status });
