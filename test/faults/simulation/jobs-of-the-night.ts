@@ -69,7 +69,7 @@ export function startOther(lake: Lake): Started {
     case 'backfill': {
       const from = Math.floor(nowMs - (1 + draw() * 8) * dayMs);
       const window = { from, to: draw.chance(0.5) ? nowMs : Math.floor(from + draw() * (nowMs - from)) + 1 };
-      const how = { force: draw.chance(0.3), allKnown: draw.chance(0.2), showPlan: null };
+      const how = { force: draw.chance(0.5), allKnown: draw.chance(0.2), showPlan: null };
       return later(lake, 'backfill', backfill.run, { window, symbols: some(), ...how });
     }
     case 'ticks':
@@ -89,16 +89,32 @@ export function startOther(lake: Lake): Started {
   }
 }
 
-/** Pages that were saved some time ago. */
-function startImport(lake: Lake): Started {
+/** Pages that were saved some time ago: of days, or of the minute of a price that was told in two ways since. */
+export function startImport(lake: Lake): Started {
   const { draw, world, service, timeline, skewMs } = lake;
-  const paths = Array.from({ length: 1 + draw.below(3) }, (_, i) => {
-    const market = draw.one(world.markets);
-    const atMs = Math.floor(timeline.nowMs() + skewMs - draw() * 6 * dayMs);
+  const nowMs = timeline.nowMs() + skewMs;
+  const market = draw.one(world.markets);
+  const revised = market.ticks.filter(
+    ({ t, visibleAt, prices }) => t > nowMs - 6 * dayMs && visibleAt < nowMs && prices.length > 1,
+  );
+  const tick = revised.length > 0 && draw.chance(0.6) ? draw.one(revised) : null;
+  const page = (): string => {
+    if (tick !== null) {
+      const span = draw.below(60_000);
+      const atMs = Math.ceil(tick.visibleAt + draw() * (nowMs - tick.visibleAt)) + 1;
+      return service.page(
+        market,
+        tick.t - draw.below(span + 1),
+        Math.min(tick.t + 1 + draw.below(span + 1), atMs),
+        atMs,
+      );
+    }
+    const atMs = Math.floor(nowMs - draw() * 6 * dayMs);
     const from = Math.floor(atMs - draw() * 4 * dayMs);
     const to = draw.chance(0.5) ? atMs : Math.floor(from + draw() * (atMs - from)) + 1;
-    return lake.recording(`${timeline.nowMs()}-${i}.json`, service.page(market, from, to, atMs));
-  });
+    return service.page(draw.chance(0.5) ? market : draw.one(world.markets), from, to, atMs);
+  };
+  const paths = Array.from({ length: 1 + draw.below(3) }, () => lake.recording(page()));
   const flags = { paths, dataset: null, format: null, zone: null, covers: null };
-  return later(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.2) });
+  return later(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.4) });
 }
