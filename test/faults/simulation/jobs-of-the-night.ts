@@ -89,30 +89,28 @@ export function startOther(lake: Lake): Started {
   }
 }
 
-/** Pages that were saved some time ago: of days, or of the minute of a price that was told in two ways since. */
+/** Pages that were saved some time ago: of days, or of the minute of a tick while its price was another one. */
 export function startImport(lake: Lake): Started {
   const { draw, world, service, timeline, skewMs } = lake;
   const nowMs = timeline.nowMs() + skewMs;
-  const market = draw.one(world.markets);
-  const revised = market.ticks.filter(
-    ({ t, visibleAt, prices }) => t > nowMs - 6 * dayMs && visibleAt < nowMs && prices.length > 1,
+  const revised = world.markets.flatMap((market) =>
+    market.ticks
+      .filter(({ t, prices }) => t > nowMs - 6 * dayMs && prices.length > 1 && prices[1]!.at <= nowMs)
+      .map((tick) => ({ market, tick })),
   );
-  const tick = revised.length > 0 && draw.chance(0.6) ? draw.one(revised) : null;
+  const found = revised.length > 0 && draw.chance(0.7) ? draw.one(revised) : null;
   const page = (): string => {
-    if (tick !== null) {
+    if (found !== null) {
+      const { t, visibleAt, prices } = found.tick;
+      const until = draw.one(prices.slice(1)).at;
+      const atMs = Math.max(visibleAt, t + 1, Math.min(nowMs, draw.chance(0.7) ? until - 1 : until));
       const span = draw.below(60_000);
-      const atMs = Math.ceil(tick.visibleAt + draw() * (nowMs - tick.visibleAt)) + 1;
-      return service.page(
-        market,
-        tick.t - draw.below(span + 1),
-        Math.min(tick.t + 1 + draw.below(span + 1), atMs),
-        atMs,
-      );
+      return service.page(found.market, t - draw.below(span + 1), Math.min(t + 1 + span, atMs), atMs);
     }
     const atMs = Math.floor(nowMs - draw() * 6 * dayMs);
     const from = Math.floor(atMs - draw() * 4 * dayMs);
     const to = draw.chance(0.5) ? atMs : Math.floor(from + draw() * (atMs - from)) + 1;
-    return service.page(draw.chance(0.5) ? market : draw.one(world.markets), from, to, atMs);
+    return service.page(draw.one(world.markets), from, to, atMs);
   };
   const paths = Array.from({ length: 1 + draw.below(3) }, () => lake.recording(page()));
   const flags = { paths, dataset: null, format: null, zone: null, covers: null };
