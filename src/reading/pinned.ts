@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
 import { type Pin, pin } from '../archive/copies/pin.ts';
 import type { Manifest, PublishedFile } from '../archive/manifest.ts';
@@ -34,7 +33,6 @@ export interface Slice {
 export async function openPinned(archive: Archive, slice: Slice, random: Random): Promise<PinnedQuery> {
   const { names, defined = [], memoryBytesMax } = slice;
   const id = Math.floor(random() * 36 ** 8).toString(36);
-  const scratch = join(archive.layout.private, 'pins', `${process.pid}-${id}-scratch`);
   const pinned = pin(archive, names, id, slice.wanted);
   const sources = names.map((name) => ({
     dataset: name,
@@ -42,13 +40,9 @@ export async function openPinned(archive: Archive, slice: Slice, random: Random)
     dated: name !== 'symbols',
     paths: pinned.paths(name),
   }));
-  const release = (): void => {
-    pinned.release();
-    archive.disk.remove(scratch);
-  };
   try {
     const query = await openQuery(sources, {
-      ...{ threads: 2, memoryBytesMax, scratch },
+      ...{ threads: 2, memoryBytesMax, scratch: pinned.scratch },
       definitions: defined.map(({ sql }) => sql),
     });
     return {
@@ -56,11 +50,11 @@ export async function openPinned(archive: Archive, slice: Slice, random: Random)
       pinned,
       async close() {
         await query.close();
-        release();
+        pinned.release();
       },
     };
   } catch (error) {
-    release();
+    pinned.release();
     throw error;
   }
 }

@@ -5,7 +5,7 @@ import { type Disk, sha256 } from '../disk/disk.ts';
 import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
 import { datasetNames } from '../parquet/datasets.ts';
 import { rootTexts } from '../texts/root-texts.ts';
-import { clearAbandoned, draftOf, isInside } from './draft.ts';
+import { clearAbandoned, draftOf, endDraft, isInside } from './draft.ts';
 import { type Pin, pin } from './pin.ts';
 
 export interface Snapshot {
@@ -38,9 +38,9 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
     throw new UsageError(`${layout.root} has published nothing yet: there is nothing to take a snapshot of.`);
   disk.makeFolder(dirname(target));
   clearAbandoned(disk, target);
-  const draft = draftOf(target, options.id);
   // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
   const pinned = pin(archive, datasetNames, `${options.id}-snapshot`);
+  const draft = draftOf(target, options.id);
   let made = draft;
   try {
     const copied = await fill(archive, pinned, draft, options);
@@ -54,6 +54,7 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
     disk.remove(made);
     throw error;
   } finally {
+    endDraft(draft);
     pinned.release();
   }
 }
