@@ -1,5 +1,4 @@
-import { join } from 'node:path';
-import { clearAbandonedPins, pinsOf } from '../archive/copies/pin.ts';
+import { takeScratch } from '../archive/copies/scratch.ts';
 import { UsageError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { intersection, isEmpty, type Window } from '../core/window.ts';
@@ -72,10 +71,7 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
   const { flags, files, plans } = input;
   const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
   const writer = openImportWriter(run, flags.preferred, futureMs);
-  // Among the pins: there whatever a process that was killed left behind is cleared.
-  clearAbandonedPins(archive);
-  const scratch = join(pinsOf(archive), `${process.pid}-import-${run.id}`);
-  archive.disk.makeScratch(scratch);
+  const { folder: scratch, release } = takeScratch(archive, `import-${run.id}`);
   const lazy = lazyReader(scratch);
   const aside = new Map<string, Aside>();
   const display = await context.startDisplay('import', files.length, 'files');
@@ -114,7 +110,7 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
   } finally {
     display.stop();
     await lazy.close();
-    archive.disk.remove(scratch);
+    release();
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;

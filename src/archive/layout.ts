@@ -11,6 +11,7 @@ export interface Layout {
   readonly lock: string;
 }
 
+/** Where everything of the archive at `root` is; absolute where that is. */
 export function layoutOf(root: string): Layout {
   const hidden = join(root, '.oddslake');
   return {
@@ -28,5 +29,6 @@ export const dayPath = (dataset: DatasetName, day: number, part: number): string
 
 export const symbolsPath = 'symbols/part-00.parquet';
 
+/** Where a generation's publish put what it set aside; relative to the root. */
 export const quarantinePath = (generation: number): string =>
   `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson`;

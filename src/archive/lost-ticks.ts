@@ -39,6 +39,7 @@ export function timesIn({ symbols, offsets, t }: PartColumns): (symbol: string) 
   };
 }
 
+/** How many of these times, which rise, are in a window, its end excluded. */
 export const countIn = (t: Float64Array, { from, to }: Window): number =>
   firstAtOrAfter(t, to) - firstAtOrAfter(t, from);
 

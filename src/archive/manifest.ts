@@ -63,6 +63,7 @@ export const lostInManifest = (lost: readonly LostWindow[]): Pick<Manifest, 'los
     ? {}
     : { lost: lost.map(({ dataset, symbol, from, to, ticks }) => ({ dataset, symbol, from, to, ticks })) };
 
+/** Generation 0: what an archive is before its first publish. */
 export const emptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
   format_version: formatVersion,
   generation: 0,
@@ -79,6 +80,7 @@ export const emptyManifest = (writer: string, upstream: string, parts: number): 
 const noFiles = (): Manifest['datasets'] =>
   Object.fromEntries(datasetNames.map((name) => [name, { files: [] }])) as unknown as Manifest['datasets'];
 
+/** The text of a manifest.json: what is hashed and compared is this, to the byte. */
 export const manifestText = (manifest: Manifest): string => `${JSON.stringify(manifest, null, 1)}\n`;
 
 /** Reads manifest.json; `path` is for the error. A newer format is refused before anything else is believed. */
@@ -120,6 +122,7 @@ function isListing(dataset: unknown): boolean {
 export const allFiles = (manifest: Manifest): PublishedFile[] =>
   Object.values(manifest.datasets).flatMap((dataset) => [...dataset.files]);
 
+/** What the manifest says of a file, by its path from the root; undefined where it lists none there. */
 export const fileAt = (manifest: Manifest, dataset: DatasetName, path: string): PublishedFile | undefined =>
   manifest.datasets[dataset]?.files.find((file) => file.path === path);
 

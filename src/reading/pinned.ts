@@ -1,7 +1,6 @@
-import { join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
 import { type Pin, pin } from '../archive/copies/pin.ts';
-import type { PublishedFile } from '../archive/manifest.ts';
+import type { Manifest, PublishedFile } from '../archive/manifest.ts';
 import { type DatasetName, datasetNames, datasets } from '../archive/parquet/datasets.ts';
 import { hasDailyCandles } from '../archive/texts/views-file.ts';
 import { type Definition, definitions, definitionsFor } from '../archive/texts/views-sql.ts';
@@ -13,7 +12,7 @@ const memoryBytesMax = 4 * 1024 ** 3;
 
 /** SQL over one generation of the archive: the datasets that the statement means are pinned while it runs. */
 export const openArchiveQuery = (archive: Archive, statement: string, random: Random): Promise<PinnedQuery> =>
-  openPinned(archive, { ...meantBy(statement, hasDailyCandles(archive.manifest())), memoryBytesMax }, random);
+  openPinned(archive, { ...meantBy(statement, archive.manifest()), memoryBytesMax }, random);
 
 export interface PinnedQuery {
   readonly query: Query;
@@ -34,7 +33,6 @@ export interface Slice {
 export async function openPinned(archive: Archive, slice: Slice, random: Random): Promise<PinnedQuery> {
   const { names, defined = [], memoryBytesMax } = slice;
   const id = Math.floor(random() * 36 ** 8).toString(36);
-  const scratch = join(archive.layout.private, 'pins', `${process.pid}-${id}-scratch`);
   const pinned = pin(archive, names, id, slice.wanted);
   const sources = names.map((name) => ({
     dataset: name,
@@ -42,13 +40,9 @@ export async function openPinned(archive: Archive, slice: Slice, random: Random)
     dated: name !== 'symbols',
     paths: pinned.paths(name),
   }));
-  const release = (): void => {
-    pinned.release();
-    archive.disk.remove(scratch);
-  };
   try {
     const query = await openQuery(sources, {
-      ...{ threads: 2, memoryBytesMax, scratch },
+      ...{ threads: 2, memoryBytesMax, scratch: pinned.scratch },
       definitions: defined.map(({ sql }) => sql),
     });
     return {
@@ -56,21 +50,25 @@ export async function openPinned(archive: Archive, slice: Slice, random: Random)
       pinned,
       async close() {
         await query.close();
-        release();
+        pinned.release();
       },
     };
   } catch (error) {
-    release();
+    pinned.release();
     throw error;
   }
 }
 
 /** The datasets that a statement means, by its text, themselves or through views and macros. */
-function meantBy(statement: string, daily: boolean): { names: readonly DatasetName[]; defined: readonly Definition[] } {
+function meantBy(
+  statement: string,
+  manifest: Manifest,
+): { names: readonly DatasetName[]; defined: readonly Definition[] } {
   const text = statement.toLowerCase();
-  const defined = definitionsFor(statement, daily);
+  const daily = hasDailyCandles(manifest);
+  const defined = definitionsFor(statement, daily, manifest.lost);
   const needed = new Set<DatasetName>(defined.flatMap(({ needs }) => needs));
   const names = datasetNames.filter((name) => needed.has(name) || text.includes(name));
   // SHOW TABLES names none and means all.
-  return names.length === 0 ? { names: datasetNames, defined: definitions(daily) } : { names, defined };
+  return names.length === 0 ? { names: datasetNames, defined: definitions(daily, manifest.lost) } : { names, defined };
 }

@@ -1,5 +1,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { diskFull, isOnFullDisk } from './full-disk.ts';
 
 export type Row = Record<string, SQLInputValue>;
 
@@ -95,13 +96,8 @@ function explain<T>(path: string, work: () => T): T {
     return work();
   } catch (error) {
     const code = Number((error as { errcode?: unknown }).errcode) & 0xff;
-    if (code === fullCode) {
-      throw new OddslakeError(
-        exitCodes.unexpected,
-        `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
-        { cause: error },
-      );
-    }
+    const mayBeFull = code === ioCode || code === cannotOpenCode;
+    if (code === fullCode || (mayBeFull && isOnFullDisk(path))) throw diskFull(path, error);
     if (code === busyCode) {
       throw new OddslakeError(exitCodes.busy, `Another process holds ${path} for too long. Try again later.`, {
         cause: error,

@@ -1,6 +1,7 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
+import { diskFull, isOnFullDisk } from './full-disk.ts';
 
 /** A right that one process at a time has: the system frees it however the process ends. */
 export interface WriteLock {
@@ -29,6 +30,7 @@ export function tryLock(path: string): WriteLock | null {
     // Nobody can hold it: there is nothing in it that a lock could be taken on.
     if (code === noDatabaseCode)
       throw new DamageError(`The lock ${path} is damaged: it is no SQLite file. Remove it, and run again.`);
+    if (Number.isFinite(code) && isOnFullDisk(path)) throw diskFull(path, error);
     throw error;
   }
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { newPace, type Pace, type PaceMemory, startsKeptMs } from '../core/pace.ts';
+import { diskFull, isOnFullDisk } from './full-disk.ts';
 import type { State } from './state.ts';
 
 /** A pace that all processes keep together which write one archive. */
@@ -94,14 +95,8 @@ function explained(path: string, error: unknown): unknown {
       { cause: error },
     );
   }
-  if (code === fullCode) {
-    return new OddslakeError(
-      exitCodes.unexpected,
-      `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
-      { cause: error },
-    );
-  }
   if (Number.isNaN(code)) return error;
+  if (code === fullCode || isOnFullDisk(path)) return diskFull(path, error);
   return new OddslakeError(
     exitCodes.unexpected,
     `The shared request rate in ${path} cannot be kept: ${(error as Error).message}. Run again; if it persists, remove that file.`,

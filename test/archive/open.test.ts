@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { basename, join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { locate } from '../../src/archive/archive.ts';
 import { pin } from '../../src/archive/copies/pin.ts';
+import { takeScratch } from '../../src/archive/copies/scratch.ts';
 import { type Disk, systemDisk } from '../../src/archive/disk/disk.ts';
 import { formatVersion } from '../../src/archive/manifest.ts';
 import { recover } from '../../src/archive/publish/publish.ts';
@@ -269,11 +272,33 @@ describe('readers of one generation', () => {
     expect(archive.disk.list(join(root, '.oddslake/pins'))).toEqual([]);
   });
 
-  test('clear the pins of processes that are gone, and no others', async () => {
+  test('clear what nobody holds, whoever has its number now, and nothing that is held', async () => {
     const { root, archive } = await stopped(0);
-    for (const name of ['2147483646-x', `${process.pid}-mine`])
-      archive.disk.makeScratch(join(root, '.oddslake/pins', name));
+    const pins = join(root, '.oddslake/pins');
+    // Left behind by a process that is gone, by one whose number lives again, by one that had ours, and by an older oddslake.
+    for (const name of ['2147483646-x', `${process.ppid}-x`, `${process.pid}-x`, '1-older'])
+      archive.disk.makeScratch(join(pins, name, 'files'));
+    for (const name of ['2147483646-x', `${process.ppid}-x`, `${process.pid}-x`, '1-bare'])
+      writeFileSync(join(pins, `${name}.held`), '');
+    const mine = takeScratch(archive, 'mine');
+    const left = new Set(archive.disk.list(pins).map((name) => name.split('.')[0]));
+    expect([...left]).toEqual([basename(mine.folder)]);
+
+    // As in another container: a process that lives, under a number that nobody has here.
+    const theirs = join(pins, '2147483645-theirs');
+    archive.disk.makeScratch(theirs);
+    const hold = `const db = new (require('node:sqlite').DatabaseSync)(process.argv[1]);
+      db.exec('begin exclusive'); console.log('held'); setInterval(() => db, 1000);`;
+    const other = spawn(process.execPath, ['-e', hold, `${theirs}.held`], { stdio: ['ignore', 'pipe', 'inherit'] });
+    onTestFinished(() => void other.kill('SIGKILL'));
+    await once(other.stdout, 'data');
     pin(archive, ['ticks'], 'next').release();
-    expect(archive.disk.list(join(root, '.oddslake/pins'))).toEqual([`${process.pid}-mine`]);
+    expect(archive.disk.isFolder(theirs)).toBe(true);
+    other.kill('SIGKILL');
+    await once(other, 'exit');
+    pin(archive, ['ticks'], 'next').release();
+    expect(archive.disk.isFolder(theirs)).toBe(false);
+    mine.release();
+    expect(archive.disk.list(pins)).toEqual([]);
   });
 });

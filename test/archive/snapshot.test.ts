@@ -8,9 +8,10 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
+import { draftOf, endDraft } from '../../src/archive/copies/draft.ts';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
@@ -133,11 +134,14 @@ describe('nothing is left of a snapshot', () => {
   test('of a process that was killed, once another is taken to the same folder', async () => {
     const archive = await published();
     const parent = scratchFolder();
-    for (const name of ['.snap.oddslake-2147483646-x', `.snap.oddslake-${process.pid}-other`])
+    const other = draftOf(join(parent, 'snap'), 'other');
+    // One has our number and was not begun here: in a container every process may have it.
+    for (const name of ['.snap.oddslake-2147483646-x', `.snap.oddslake-${process.pid}-before`, basename(other)])
       mkdirSync(join(parent, name, 'ticks'), { recursive: true });
     mkdirSync(join(parent, 'snap'));
     await takeSnapshot(archive, join(parent, 'snap'), { id: 'a' });
     expect(readdirSync(parent).sort()).toEqual([`.snap.oddslake-${process.pid}-other`, 'snap']);
+    endDraft(other);
   });
 });
 

@@ -8,9 +8,11 @@ import { definitions, definitionsFor } from '../../src/archive/texts/views-sql.t
 import { verify } from '../../src/archive/verify/verify.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
+import { openArchiveQuery } from '../../src/reading/pinned.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { rootTextsKey } from '../../src/state/state.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
+import { loseTicks } from './losses.ts';
 import {
   answer,
   append,
@@ -248,6 +250,40 @@ describe('what is known of time', () => {
     expect(new Set(told.map(([symbol]) => symbol))).toEqual(new Set(['BBB', 'EARLY', 'GONE', 'OVER', 'SOLO']));
     const [rows] = inFolder(root, [`SELECT symbol, ${ms('t_from')}, ${ms('t_to')} FROM gaps ORDER BY symbol, t_from`]);
     expect(values(rows!)).toEqual(told);
+  });
+
+  test('gaps name what is lost with that reason, as oddslake gaps and oddslake sql do', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root, parts: 1 });
+    const windows = [{ from: day0, to: day0 + dayMs }];
+    const hourly = Array.from({ length: 24 }, (_, hour): [number, number] => [day0 + hour * hourMs + 7, 0.5]);
+    const symbols = ["it's", 'FIRST'];
+    poll(archive, day0 + hourMs, market(symbols[0]!));
+    append(archive, ...symbols.map((symbol) => answer(symbol, hourly, { windows })));
+    append(archive, answer('LATER', [[day0 + 2 * dayMs, 0.5]]));
+    await publishNow(archive);
+    const hours = (symbol: string, from: number, to: number) => ({
+      ...{ symbol, from: day0 + from * hourMs, to: day0 + to * hourMs },
+    });
+    await loseTicks(archive, [hours(symbols[0]!, 3, 5), hours(symbols[0]!, 23, 24), hours('FIRST', 0, 2)]);
+    await publishNow(archive);
+    const told = listGaps(archive, { from: null, to: null, symbols: [] }, now).gaps.map(
+      ({ symbol, from, to, reason }) => [symbol, from, to, reason ?? null],
+    );
+    expect(told).toContainEqual([symbols[0], day0 + 24 * hourMs, expect.any(Number), null]);
+    expect(told.filter(([, , , reason]) => reason === 'lost')).toEqual([
+      ['FIRST', day0, day0 + 2 * hourMs, 'lost'],
+      ["it's", day0 + 3 * hourMs, day0 + 5 * hourMs, 'lost'],
+      ["it's", day0 + 23 * hourMs, day0 + 24 * hourMs, 'lost'],
+    ]);
+    const sql = `SELECT symbol, ${ms('t_from')} AS t_from, ${ms('t_to')} AS t_to, reason FROM gaps ORDER BY ALL`;
+    expect(values(inFolder(root, [sql])[0]!)).toEqual(told);
+    const { query, close } = await openArchiveQuery(archive, sql, () => 0.5);
+    try {
+      expect((await query.rows(sql)).map((row) => Object.values(row))).toEqual(told);
+    } finally {
+      await close();
+    }
   });
 
   test('nothing covered has no gaps', async () => {

@@ -1,5 +1,7 @@
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { formatVersion } from '../../src/archive/manifest.ts';
+import { tryLock } from '../../src/state/lock.ts';
 import { turnedBack } from '../archive/older.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { expectSentence, fixedDay, fixedNow, folder, hashes, manifestOf, run, sandbox } from './lake.ts';
@@ -39,4 +41,24 @@ test('an older archive is read by every command, collected into only after oddsl
   expect([again.code, again.stdout]).toEqual([0, `${output} has format ${formatVersion} already: nothing to do\n`]);
   expect((await runHere(['verify', '--output', output])).code).toBe(0);
   expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+});
+
+test('of two upgrades at a time one does it and the other finds nothing left to do; one that may not wait ends with 5', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 13, nowMs: fixedNow, markets: 2, ticksPerDay: 50 });
+  expect((await job('backfill', box.url, output, '--from', '2025-06-13', '--to', '2025-06-14')).code).toBe(0);
+  turnedBack(output);
+  const lock = tryLock(join(output, '.oddslake', 'lock.sqlite'))!;
+  const impatient = await run(['upgrade', '--output', output, '--wait', '0']);
+  expect([impatient.code, impatient.stderr]).toEqual([5, expect.stringMatching(/^oddslake: Another run is writing/)]);
+  const both = [run(['upgrade', '--output', output]), run(['upgrade', '--output', output])];
+  // Both are started by then, and would have read what is there.
+  await run(['status', '--output', output]);
+  lock.release();
+  const ended = await Promise.all(both);
+  expect(ended.map(({ code }) => code)).toEqual([0, 0]);
+  expect(ended.map(({ stdout }) => stdout).sort()).toEqual([
+    expect.stringMatching(`${output} has format ${formatVersion} already: nothing to do`),
+    expect.stringMatching(`${output}: from format 1 to ${formatVersion}, generation 2, .* written`),
+  ]);
 });

@@ -76,6 +76,11 @@ export const deadPid = 2 ** 22 + 1;
 export function disownFiles(path: string, rename: FileCalls['rename'] = renameSync): void {
   for (const name of readdirSync(path)) {
     const at = join(path, name);
+    // It is held by us, who live on: one that was never there is nobody's.
+    if (/\.held(-journal)?$/.test(name)) {
+      rmSync(at);
+      continue;
+    }
     const other = name.replace(new RegExp(`(^|-)${process.pid}-`), `$1${deadPid}-`);
     if (other !== name) rename(at, join(path, other));
     if (lstatSync(join(path, other)).isDirectory()) disownFiles(join(path, other), rename);

@@ -6,7 +6,7 @@ import type { PublishedFile } from '../manifest.ts';
 import type { Column, DatasetName } from '../parquet/datasets.ts';
 import { arrowPieces, parquetPieces, type RowChunk } from '../parquet/stream-file.ts';
 import { storageOf } from '../parquet/ticks-file.ts';
-import { clearAbandoned, draftOf, isInside } from './draft.ts';
+import { clearAbandoned, draftOf, endDraft, isInside } from './draft.ts';
 import type { Pin } from './pin.ts';
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
@@ -84,6 +84,8 @@ export async function writeInPlace(
   } catch (error) {
     disk.remove(draft);
     throw error;
+  } finally {
+    endDraft(draft);
   }
   disk.syncFolder(dirname(target));
   return { bytes, sha256: hash.digest('hex') };

@@ -5,6 +5,7 @@ import { linkOrCopy } from '../disk/apart.ts';
 import type { Disk } from '../disk/disk.ts';
 import { type Manifest, type PublishedFile, parseManifest } from '../manifest.ts';
 import type { DatasetName } from '../parquet/datasets.ts';
+import { type Scratch, takeScratch } from './scratch.ts';
 
 /** Files of one generation that stay as they are while they are read, whatever is published meanwhile. */
 export interface Pin {
@@ -13,6 +14,8 @@ export interface Pin {
   readonly manifestText: string;
   /** Where the links are: the published paths below it. */
   readonly root: string;
+  /** A folder for files of the reader's own, yet to be made; it goes with the pin. */
+  readonly scratch: string;
   /** Absolute paths of a dataset's files. */
   paths(dataset: DatasetName): string[];
   release(): void;
@@ -20,8 +23,7 @@ export interface Pin {
 
 /**
  * Pins the files of some datasets by hard links under .oddslake, or of those only the ones that are `wanted`; a file that
- * a publish replaces lives on in its link. Files on another file system are copied. `id` tells readers apart; pins of
- * processes that are gone are cleared.
+ * a publish replaces lives on in its link. Files on another file system are copied. `id` tells readers apart.
  * @throws DamageError where a file is missing, or of another size than the manifest says
  */
 export function pin(
@@ -30,18 +32,32 @@ export function pin(
   id: string,
   wanted: (file: PublishedFile) => boolean = () => true,
 ): Pin {
+  const scratch = takeScratch(archive, id);
+  try {
+    return pinIn(archive, names, wanted, scratch);
+  } catch (error) {
+    scratch.release();
+    throw error;
+  }
+}
+
+function pinIn(
+  archive: Archive,
+  names: readonly DatasetName[],
+  wanted: (file: PublishedFile) => boolean,
+  { folder, release }: Scratch,
+): Pin {
   const { disk, layout } = archive;
-  clearAbandonedPins(archive);
-  const root = join(pinsOf(archive), `${process.pid}-${id}`);
+  const root = join(folder, 'files');
   for (let attempt = 1; ; attempt++) {
     const manifestText = ownManifestText(archive);
     const manifest = parseManifest(manifestText, layout.manifest);
     const filesOf = (name: DatasetName): PublishedFile[] => manifest.datasets[name].files.filter(wanted);
     const files = names.flatMap(filesOf);
-    if (linkAllOrNone(archive, manifest.generation, files, root)) {
+    if (linkAll(archive, manifest.generation, files, root)) {
       requireSizes(disk, files, root);
       const paths = (name: DatasetName): string[] => filesOf(name).map((file) => join(root, file.path));
-      return { manifest, manifestText, root, paths, release: () => disk.remove(root) };
+      return { manifest, manifestText, root, scratch: join(folder, 'scratch'), paths, release };
     }
     disk.remove(root);
     if (attempt === attemptsMax)
@@ -52,14 +68,6 @@ export function pin(
 /** Publishes that may go on beside one pin, before missing files are taken for damage. */
 const attemptsMax = 20;
 
-/** The same as `linkAll`; of one that fails, a disk that is full of copies perhaps, nothing is left. */
-function linkAllOrNone(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
-  try {
-    return linkAll(archive, generation, files, root);
-  } catch (error) {
-    archive.disk.remove(root);
-    throw error;
-  }
 }
 
 /** False where a file was replaced while it was being linked: the pin begins again with the new generation. */
@@ -85,27 +93,5 @@ function linkAll(archive: Archive, generation: number, files: readonly Published
 function requireSizes(disk: Disk, files: readonly PublishedFile[], root: string): void {
   const other = files.find(({ path, bytes }) => disk.size(join(root, path)) !== bytes);
   if (other === undefined) return;
-  disk.remove(root);
   throw new DamageError(`${other.path} is damaged: it has not the size that the manifest says. Run oddslake verify.`);
-}
-
-/** Where pins are, and other scratch of one process: folders whose names begin with its number. */
-export const pinsOf = ({ layout }: Archive): string => join(layout.private, 'pins');
-
-/** Removes what processes that are gone have left there. */
-export function clearAbandonedPins(archive: Archive): void {
-  const pins = pinsOf(archive);
-  for (const name of archive.disk.list(pins)) {
-    if (isGone(Number.parseInt(name, 10))) archive.disk.remove(join(pins, name));
-  }
-}
-
-/** Whether a process has ended; one that belongs to somebody else counts as there. */
-export function isGone(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
-  }
 }

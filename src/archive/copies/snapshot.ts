@@ -6,7 +6,7 @@ import { type Disk, sha256 } from '../disk/disk.ts';
 import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
 import { datasetNames } from '../parquet/datasets.ts';
 import { rootTexts } from '../texts/root-texts.ts';
-import { clearAbandoned, draftOf, isInside } from './draft.ts';
+import { clearAbandoned, draftOf, endDraft, isInside } from './draft.ts';
 import { requireIntact } from './export-file.ts';
 import { type Pin, pin } from './pin.ts';
 
@@ -40,9 +40,9 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
     throw new UsageError(`${layout.root} has published nothing yet: there is nothing to take a snapshot of.`);
   disk.makeFolder(dirname(target));
   clearAbandoned(disk, target);
-  const draft = draftOf(target, options.id);
   // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
   const pinned = pin(archive, datasetNames, `${options.id}-snapshot`);
+  const draft = draftOf(target, options.id);
   let made = draft;
   try {
     const copied = await fill(archive, pinned, draft, options);
@@ -56,6 +56,7 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
     disk.remove(made);
     throw error;
   } finally {
+    endDraft(draft);
     pinned.release();
   }
 }

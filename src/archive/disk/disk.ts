@@ -209,4 +209,5 @@ function explain<T>(doing: string, path: string, work: () => T): T {
   }
 }
 
+/** In hexadecimal, as manifest and SHA256SUMS have it. */
 export const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');

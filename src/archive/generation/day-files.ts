@@ -61,6 +61,7 @@ export interface DayCoverage {
   readonly orderbooks: Map<string, BookCoverage[]>;
 }
 
+/** What is published as covered of a UTC day, `day` being its midnight. @throws DamageError where the file is damaged */
 export const readCoverage = (archive: Archive, base: Manifest, day: number): DayCoverage =>
   coverageOfRows(readDay(archive, base, 'coverage', day));
 
@@ -101,6 +102,7 @@ export const coverageRows = (coverage: DayCoverage): Value[][] =>
       ),
   );
 
+/** The published conflicts of a UTC day. @throws DamageError where the file is damaged */
 export const readConflicts = (archive: Archive, base: Manifest, day: number): Conflict[] =>
   readDay(archive, base, 'conflicts', day).map((row) => {
     const [symbol, t, kept, dropped, seenAt] = row as [string, number, number, number, number];
@@ -115,6 +117,7 @@ export function conflictRows(conflicts: readonly Conflict[]): Value[][] {
     .map((c) => [c.symbol, c.t, c.kept, c.dropped, c.seenAt]);
 }
 
+/** The published market rows of a UTC day; when a market opens is not among them. @throws DamageError where the file is damaged */
 export const readMarketRows = (archive: Archive, base: Manifest, day: number): MarketRow[] =>
   readDay(archive, base, 'markets', day).map((row) => {
     const [
@@ -146,6 +149,7 @@ export const readMarketRows = (archive: Archive, base: Manifest, day: number): M
     return { ...facts, opensAt: null, outcome, firstSeen, lastSeen, extra } as MarketRow;
   });
 
+/** As published: sorted by canonical id, symbol and first sight. */
 export const marketRows = (rows: readonly MarketRow[]): Value[][] =>
   [...rows]
     .sort(

@@ -29,6 +29,7 @@ export const arrowTypes: Record<ColumnType, DataType> = {
   strings: new List(new Field('item', new Utf8(), true)),
 };
 
+/** The Arrow schema of a dataset's columns, times being timestamp(ms, UTC). */
 export const schemaOf = (columns: readonly Column[]): Schema =>
   new Schema(columns.map((c) => new Field(c.name, arrowTypes[c.type], c.nullable)));
 

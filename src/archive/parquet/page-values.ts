@@ -26,6 +26,7 @@ export interface Page extends PageBody {
 const chunkBytesMin = 64;
 const chunkBytesMax = 1 << 20;
 
+/** The bytes of a page packed with zstd. @throws Error where it is cut off, or not of the length that its header says */
 export function plainBytes(file: Uint8Array, { at, size, plainSize }: PageBody): Uint8Array {
   if (at + size > file.length) throw new Error('a page ends after its file');
   // By default every call takes a buffer of 128 KiB for what is mostly far less, and the collector runs all the time.

@@ -48,6 +48,9 @@ export interface PublishOptions extends JudgedBy {
 }
 
 export interface Published {
+  /** What was published when the lock was had, */
+  readonly before: Manifest;
+  /** and what is now. */
   readonly manifest: Manifest;
   /** Files that this publish wrote. */
   readonly files: readonly PublishedFile[];
@@ -90,7 +93,8 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const base = archive.manifest();
   const upgrades = options.upgrades === true;
   if (!upgrades) requireCurrentFormat(archive);
-  else if (base.format_version === formatVersion) return { manifest: base, files: [], lacking: [], refused: [] };
+  else if (base.format_version === formatVersion)
+    return { before: base, manifest: base, files: [], lacking: [], refused: [] };
   const end = upgrades ? 0 : journalEnd(db);
   const stage = startStage(archive, base);
   const bins = journalBins(db, end);
@@ -118,7 +122,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const rejected = stageQuarantine(archive, stage, end);
   const anyBooks = books.bins.length + answered.length > 0;
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
-  if (!anything && !upgrades) return { manifest: base, files: [], lacking: [], refused };
+  if (!anything && !upgrades) return { before: base, manifest: base, files: [], lacking: [], refused };
   const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
   if (!upgrades) stageSymbols(archive, stage, symbols);
   const after = { symbols, coverage: coverageAfter(db, taken), lost: lostAfter(lostWindows(db), taken) };
@@ -129,7 +133,8 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
     record(archive, options, taken, end, polls);
   });
   const lacking = taken.flatMap((bin) => bin.lacking);
-  return { manifest, files: [...stage.files.values()].map((staged) => staged.file), lacking, refused };
+  const files = [...stage.files.values()].map((staged) => staged.file);
+  return { before: base, manifest, files, lacking, refused };
 }
 
 /** What is journaled of each day, in the order of days. */

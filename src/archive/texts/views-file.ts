@@ -19,7 +19,7 @@ export const hasDailyCandles = ({ datasets: published }: Manifest): boolean =>
 /** The archive's views.sql, for DuckDB started in the archive's folder. */
 export function viewsText(manifest: Manifest): string {
   const views = datasetNames.map((name) => `CREATE OR REPLACE VIEW ${name} AS\n${viewOf(name, manifest)};\n`);
-  const above = definitions(hasDailyCandles(manifest)).map(({ sql }) => `${sql};\n`);
+  const above = definitions(hasDailyCandles(manifest), manifest.lost).map(({ sql }) => `${sql};\n`);
   return `-- The archive as views, for DuckDB started in this folder:  duckdb -init views.sql
 -- In Python, from this folder:  duckdb.sql(open('views.sql').read())
 -- DuckDB 1.5 or newer: before, an ASOF LEFT JOIN could lose rows where there was nothing to join.

@@ -1,4 +1,6 @@
+import type { LostWindow } from '../../core/lost.ts';
 import type { DatasetName } from '../parquet/datasets.ts';
+import { gapsSql } from './gaps-sql.ts';
 
 /** A view or macro over views that are named as the datasets. */
 export interface Definition {
@@ -51,9 +53,10 @@ const dayColumn = 'CAST(make_timestamp(1000 * i.ms) AS DATE) AS date';
 
 /**
  * What stands over the datasets' views, in the order of creation.
+ * @param lost windows that the manifest says are lost
  * @param daily whether the archive keeps daily candles of all its ticks: they tell a price of long ago faster
  */
-export const definitions = (daily: boolean): readonly Definition[] => [
+export const definitions = (daily: boolean, lost: readonly LostWindow[] = []): readonly Definition[] => [
   {
     name: 'instant',
     needs: [],
@@ -140,29 +143,7 @@ LEFT JOIN (SELECT DISTINCT symbol FROM coverage WHERE dataset = 'ticks' AND orig
     name: 'gaps',
     needs: ['coverage', 'symbols', 'markets'],
     uses: ['lives'],
-    sql: `-- Windows [t_from, t_to) of a symbol's life that no answer about ticks covers, between the first and the last moment
--- that the archive covers or has a tick of: nothing is known of them.
-CREATE OR REPLACE VIEW gaps AS
-WITH known AS (
-  SELECT min(t_from) AS t_from, max(t_to) AS t_to FROM (
-    SELECT t_from, t_to FROM coverage WHERE dataset = 'ticks'
-    UNION ALL SELECT first_tick, last_tick + INTERVAL 1 MILLISECOND FROM symbols)
-), alive AS (
-  SELECT l.symbol, greatest(l.t_from, k.t_from) AS t_from, least(l.t_to, k.t_to) AS t_to
-  FROM lives AS l, known AS k
-  WHERE k.t_from IS NOT NULL AND greatest(l.t_from, k.t_from) < least(l.t_to, k.t_to)
-), stops AS (
-  SELECT a.symbol, a.t_from AS alive_from, greatest(c.t_from, a.t_from) AS t_from, least(c.t_to, a.t_to) AS t_to
-  FROM alive AS a
-  JOIN coverage AS c ON c.symbol = a.symbol AND c.t_from < a.t_to AND c.t_to > a.t_from
-  WHERE c.dataset = 'ticks'
-  UNION ALL
-  SELECT symbol, t_from, t_to, t_to FROM alive
-)
-SELECT symbol, t_from, t_to
-FROM (SELECT symbol, lag(t_to, 1, alive_from) OVER (PARTITION BY symbol ORDER BY t_from, t_to) AS t_from, t_from AS t_to
-      FROM stops)
-WHERE t_from < t_to`,
+    sql: gapsSql(lost),
   },
   {
     name: 'ticks_with_markets',
@@ -233,8 +214,8 @@ ${covered.joins}`,
 ];
 
 /** The definitions that a statement means, by its text, with those that they use. */
-export function definitionsFor(statement: string, daily: boolean): Definition[] {
-  const all = definitions(daily);
+export function definitionsFor(statement: string, daily: boolean, lost: readonly LostWindow[] = []): Definition[] {
+  const all = definitions(daily, lost);
   const wanted = new Set<string>();
   for (const { name, uses } of [...all].reverse()) {
     if (!wanted.has(name) && !new RegExp(`\\b${name}\\b`, 'i').test(statement)) continue;

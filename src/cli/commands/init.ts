@@ -37,11 +37,15 @@ export function addInit(shell: Shell): void {
 }
 
 async function init(shell: Shell, file: string, flags: InitFlags): Promise<void> {
-  const [{ existsSync }, { gather }, { configText }] = await Promise.all([
-    import('node:fs'),
-    import('../init-answers.ts'),
-    import('../init-config.ts'),
-  ]);
+  const [{ existsSync }, { gather }, { configText }, { alreadyThere, placeConfig }, { systemDisk }] = await Promise.all(
+    [
+      import('node:fs'),
+      import('../init-answers.ts'),
+      import('../init-config.ts'),
+      import('../init-place.ts'),
+      import('../../archive/disk/disk.ts'),
+    ],
+  );
   if (existsSync(file)) throw alreadyThere(file);
   if (!existsSync(dirname(file))) throw new UsageError(`There is no folder ${dirname(file)} to write a config into.`);
   const told = await toldBy(flags);
@@ -52,16 +56,12 @@ async function init(shell: Shell, file: string, flags: InitFlags): Promise<void>
   } finally {
     terminal?.close();
   }
-  await writeNew(file, configText(answers.chosen));
-  let created: boolean;
-  try {
-    created = await createArchive(answers.settings, shell.version);
-  } catch (error) {
-    const { rmSync } = await import('node:fs');
-    // Nothing was there before: a config without its archive would stand in the way of the next try.
-    rmSync(file, { force: true });
-    throw error;
-  }
+  const created = placeConfig(
+    systemDisk,
+    file,
+    configText(answers.chosen),
+    await archiveMaker(answers.settings, shell),
+  );
   const { archive, source, upstream } = answers.settings;
   const name = source.name ?? new URL(upstream.baseUrl!).origin;
   if (flags.json === true) {
@@ -81,9 +81,6 @@ async function init(shell: Shell, file: string, flags: InitFlags): Promise<void>
     ].join('\n'),
   );
 }
-
-const alreadyThere = (file: string): UsageError =>
-  new UsageError(`${file} is there already, and init never overwrites a file. Name another one, or edit that one.`);
 
 async function toldBy({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<Layer[]> {
   const [{ processEnvironment, environmentLayers }, { layerFromText }, { setLayer }] = await Promise.all([
@@ -114,28 +111,21 @@ function withoutBeatenKey(environment: readonly Layer[], flags: readonly Layer[]
   return environment.filter(({ values }) => !values.has('upstream.api_key') && !values.has('upstream.api_key_file'));
 }
 
-/** Creates a file, whole, where there is none. */
-async function writeNew(file: string, text: string): Promise<void> {
-  const { writeFileSync } = await import('node:fs');
-  try {
-    writeFileSync(file, text, { flag: 'wx' });
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST') throw alreadyThere(file);
-    throw new UsageError(`${file} cannot be written: ${message}`, { cause: error });
-  }
-}
-
-/** Whether the archive was not there before. Throws UsageError where the folder is another upstream's, or no archive's. */
-async function createArchive(settings: Settings, version: string): Promise<boolean> {
+/**
+ * Makes the archive, and tells whether it was not there before. Throws UsageError where the folder is another
+ * upstream's, or no archive's.
+ */
+async function archiveMaker(settings: Settings, { version }: Shell): Promise<() => boolean> {
   const [{ openConfiguredArchive }, { isArchive }, { systemDisk }] = await Promise.all([
     import('../../app/run.ts'),
     import('../../archive/archive.ts'),
     import('../../archive/disk/disk.ts'),
   ]);
-  const isNew = !isArchive(settings.archive.output, systemDisk);
-  openConfiguredArchive({ settings, version, mayCreate: true, disk: systemDisk }, true).close();
-  return isNew;
+  return () => {
+    const isNew = !isArchive(settings.archive.output, systemDisk);
+    openConfiguredArchive({ settings, version, mayCreate: true, disk: systemDisk }, true).close();
+    return isNew;
+  };
 }
 
 /** Questions go to standard error: results alone are for standard output. */

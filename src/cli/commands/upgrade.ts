@@ -18,8 +18,7 @@ export function addUpgrade(shell: Shell): void {
       ]);
       const display = await context.startDisplay('upgrade', 1, 'parts');
       try {
-        const { format_version: from } = archive.manifest();
-        const { manifest, files, refused } = await publish(archive, {
+        const { before, manifest, files, refused } = await publish(archive, {
           ...{ runId: 'upgrade', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
           ...{ named: namedSymbols(context), rules: lingerRules(context), upgrades: true },
           candles: context.settings.archive.candles,
@@ -27,6 +26,8 @@ export function addUpgrade(shell: Shell): void {
         });
         display.stop();
         if (refused.length > 0) throw new DamageError(`${refused.join(' ')} Run oddslake verify.`);
+        // Of two at a time the second finds nothing left to do.
+        const { format_version: from } = before;
         const { format_version: to, generation } = manifest;
         const said = {
           archive: archive.layout.root,

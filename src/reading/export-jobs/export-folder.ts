@@ -25,7 +25,6 @@ export function placeOf({ disk, layout }: Archive, random: Random): string {
     disk.write(draft, Buffer.from(randomWord(random) + randomWord(random)));
     try {
       disk.link(draft, file);
-      disk.syncFolder(at);
     } catch (error) {
       // Another process was quicker: its word holds.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
@@ -33,6 +32,8 @@ export function placeOf({ disk, layout }: Archive, random: Random): string {
       disk.remove(draft);
     }
   }
+  // Whoever made it may have been killed before its name was durable: jobs would be left that no archive knows as its own.
+  disk.syncFolder(at);
   return Buffer.from(disk.read(file)).toString('utf8');
 }
 

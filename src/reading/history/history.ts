@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { type Archive, ownManifest } from '../../archive/archive.ts';
-import { pinsOf } from '../../archive/copies/pin.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
 import { definitions } from '../../archive/texts/views-sql.ts';
@@ -47,13 +46,13 @@ const attemptsMax = 20;
 /** Opens DuckDB and the shelf on first use. */
 export function openHistory(archive: Archive, current: Current, random: Random): History {
   const id = Math.floor(random() * 36 ** 8).toString(36);
-  const scratch = join(pinsOf(archive), `${process.pid}-${id}-scratch`);
   let opened: Promise<{ shelf: Shelf; engine: Engine }> | undefined;
   const reading = new Set<Promise<void>>();
 
   async function open() {
     const shelf = openShelf(archive, id);
     const macros = definitions(false).filter(({ needs }) => needs.length === 0);
+    const scratch = join(shelf.folder, 'scratch');
     const options = { threads, memoryBytesMax, scratch, definitions: macros.map(({ sql }) => sql) };
     return { shelf, engine: await openFolder(shelf.folder, options) };
   }
@@ -87,7 +86,6 @@ export function openHistory(archive: Archive, current: Current, random: Random):
       while (reading.size > 0) await Promise.all(reading);
       await engine.close();
       shelf.close();
-      archive.disk.remove(scratch);
     },
   };
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { LRUCache } from 'lru-cache';
 import { type Archive, locate } from '../../archive/archive.ts';
-import { clearAbandonedPins, pinsOf } from '../../archive/copies/pin.ts';
+import { takeScratch } from '../../archive/copies/scratch.ts';
 import { linkOrCopy } from '../../archive/disk/apart.ts';
 import { allFiles, type Manifest, type PublishedFile } from '../../archive/manifest.ts';
 import { DamageError } from '../../core/errors.ts';
@@ -58,9 +58,7 @@ const checkedMax = 100_000;
 /** @param id tells shelves of one process apart */
 export function openShelf(archive: Archive, id: string): Shelf {
   const { disk } = archive;
-  clearAbandonedPins(archive);
-  const folder = join(pinsOf(archive), `${process.pid}-${id}`);
-  disk.makeScratch(folder);
+  const { folder, release } = takeScratch(archive, id);
   const links = new Map<string, Promise<Link>>();
   const checked = new LRUCache<string, true>({ max: checkedMax });
   let placed = 0;
@@ -156,7 +154,7 @@ export function openShelf(archive: Archive, id: string): Shelf {
         drop(key, link);
       }
     },
-    close: () => disk.remove(folder),
+    close: release,
   };
 }
 

@@ -2,15 +2,18 @@ import { hash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Manifest } from '../../../src/archive/manifest.ts';
-import { datasets } from '../../../src/archive/parquet/datasets.ts';
+import { type DatasetName, datasets } from '../../../src/archive/parquet/datasets.ts';
 import { decodeRows, type Value } from '../../../src/archive/parquet/parquet.ts';
 import type { Covered, Origin } from '../../../src/core/coverage.ts';
-import { dayFloor, dayMs } from '../../../src/core/window.ts';
+import { dayFloor } from '../../../src/core/window.ts';
 import { type Database, openDatabase } from '../../../src/state/database.ts';
 import { startCandlesAudit } from './candles-audit.ts';
+import { wrongCompleteness } from './completeness-audit.ts';
+import type { Heard } from './heard.ts';
 import { type Oracle, winnerOf } from './oracle.ts';
 import type { Reader } from './reader.ts';
-import { beyond, endOf } from './spans.ts';
+import { startRowsAudit } from './rows-audit.ts';
+import { beyond } from './spans.ts';
 
 export interface Audit {
   /** What is wrong with an archive that nobody writes to; sentences. */
@@ -19,18 +22,19 @@ export interface Audit {
   coverage(): Map<string, Covered[]>;
   /** sha256 of every file that readers see, by path. */
   hashes(): Map<string, string>;
-  /** So many published ticks are lost. */
-  noteLost(ticks: number): void;
+  /** So many published ticks are lost, and whatever the damaged files of these datasets lack now. */
+  noteLost(ticks: number, damaged: ReadonlySet<DatasetName>): void;
   /** The state was lost: its sums begin anew. */
   beginAnew(): void;
 }
 
 type Rows = readonly Value[][];
 
-export function startAudit(root: string, oracle: Oracle, reader: Reader, settleMs: number): Audit {
+export function startAudit(root: string, oracle: Oracle, heard: Heard, reader: Reader, settleMs: number): Audit {
   // Most files are those of the audit before.
   const decoded = new Map<string, Rows>();
   const wrongCandles = startCandlesAudit(root, reader);
+  const rowsAudit = startRowsAudit(oracle, heard);
   /** Rows that were published when the sums of the state began. */
   let baseRows = 0;
 
@@ -52,7 +56,7 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     return out;
   }
 
-  function rowsOf(name: 'coverage' | 'symbols' | 'conflicts', manifest: Manifest): Value[][] {
+  function rowsOf(name: DatasetName, manifest: Manifest): Value[][] {
     return manifest.datasets[name].files.flatMap(({ path, sha256 }) => {
       const rows = decoded.get(sha256) ?? decodeRows(datasets[name], readFileSync(join(root, path)));
       decoded.set(sha256, rows);
@@ -196,39 +200,15 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
     if (told !== noted) yield `lost: the manifest tells of ${told}, the state of ${noted}`;
   }
 
-  function* completeness(manifest: Manifest, db: Database): Generator<string> {
-    const covered = coverageIn(manifest);
-    const { watermark, days } = manifest;
-    // Lists that were heard before it was published may have been entered after it: what it knew of is in its symbols.
-    const listed = new Set(
-      rowsOf('symbols', manifest)
-        .filter((row) => row[1] !== null && row[5] !== false)
-        .map((row) => row[0]),
-    );
-    const live = db
-      .all<{ symbol: string; polled_from: number | null; first_seen: number; opens_at: number | null }>(
-        `select symbol, polled_from, first_seen, opens_at from symbols
-         where listed = 1 and inactive_since is null and resolved_at is null and retired_at is null and last_seen < ?`,
-        manifest.created_at,
-      )
-      .filter(({ symbol }) => listed.has(symbol));
-    for (const { symbol, polled_from, opens_at, first_seen } of live) {
-      const end = endOf(covered.get(symbol) ?? [], polled_from ?? opens_at ?? first_seen);
-      if (watermark === null || watermark > end) yield `watermark: ${watermark}, and ${symbol} is covered up to ${end}`;
-    }
-    for (const [date, { complete }] of Object.entries(days)) {
-      if (!complete) continue;
-      const from = Date.parse(date);
-      for (const window of manifest.lost ?? [])
-        if (dayFloor(window.from) === from) yield `complete: ${date}, and ${JSON.stringify(window)} is lost`;
-      for (const { symbol, opens_at } of live) {
-        if (opens_at === null) continue;
-        const claims = oracle.covers.get(symbol) ?? [];
-        const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
-        const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], final);
-        if (holes.length > 0)
-          yield `complete: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
-      }
+  function withState<T>(work: (manifest: Manifest, db: Database) => T): T | undefined {
+    const manifest = manifestOf();
+    const at = join(root, '.oddslake', 'state.sqlite');
+    if (manifest === null || !existsSync(at)) return undefined;
+    const db = openDatabase(at, 0);
+    try {
+      return work(manifest, db);
+    } finally {
+      db.close();
     }
   }
 
@@ -238,31 +218,27 @@ export function startAudit(root: string, oracle: Oracle, reader: Reader, settleM
       const manifest = manifestOf();
       return manifest === null ? new Map() : coverageIn(manifest);
     },
-    noteLost(ticks) {
+    noteLost(ticks, damaged) {
       baseRows -= ticks;
+      withState((manifest, db) => rowsAudit.forgive(damaged, (name) => rowsOf(name, manifest), reader.ticks(), db));
     },
     beginAnew() {
       baseRows = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
     },
-    findings(nowMs) {
-      const manifest = manifestOf();
-      const at = join(root, '.oddslake', 'state.sqlite');
-      if (manifest === null || !existsSync(at)) return [];
-      const db = openDatabase(at, 0);
-      try {
+    findings: (nowMs) =>
+      withState((manifest, db) => {
+        const covered = coverageIn(manifest);
         return [
           ...files(manifest),
           ...ticks(db),
           ...coverage(manifest, db, nowMs),
           ...symbols(manifest),
-          ...wrongCandles(manifest, coverageIn(manifest)),
+          ...wrongCandles(manifest, covered),
           ...runs(db),
           ...losses(manifest, db),
-          ...completeness(manifest, db),
+          ...wrongCompleteness(manifest, covered, rowsOf('symbols', manifest), oracle, db, settleMs),
+          ...rowsAudit.wrongs((name) => rowsOf(name, manifest), reader.ticks(), db),
         ];
-      } finally {
-        db.close();
-      }
-    },
+      }) ?? [],
   };
 }

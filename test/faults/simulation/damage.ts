@@ -41,19 +41,20 @@ export const lostIn = (root: string): readonly LostWindow[] => manifestIn(root)?
 // The model of the power knows no links.
 const kinds = Object.keys(kindsOfFile).filter((kind) => !kind.includes('link'));
 
-/** Damages a published file, most often one of ticks, or two of them; false where there is none. */
-export function damageSome({ root, draw, machine, trace }: Lake): boolean {
+/** Damages a published file, most often one of ticks, or two of them, and gives their paths; none where there is none. */
+export function damageSome({ root, draw, machine, trace }: Lake): string[] {
   const manifest = manifestIn(root);
-  if (manifest === null) return false;
+  if (manifest === null) return [];
   const all = Object.values(manifest.datasets).flatMap(({ files }) => files);
-  if (all.length === 0) return false;
+  if (all.length === 0) return [];
   const drawn = Array.from({ length: draw.chance(0.3) ? 2 : 1 }, () => {
     const { files } = manifest.datasets.ticks;
     return draw.one(files.length > 0 && draw.chance(0.6) ? files : all).path;
   });
-  for (const path of new Set(drawn)) trace(`damage ${kindsOfFile[draw.one(kinds)]!(root, path, draw).told}`);
+  const paths = [...new Set(drawn)];
+  for (const path of paths) trace(`damage ${kindsOfFile[draw.one(kinds)]!(root, path, draw).told}`);
   machine.heedDisk();
-  return true;
+  return paths;
 }
 
 /**

@@ -69,7 +69,7 @@ export function startOther(lake: Lake): Started {
     case 'backfill': {
       const from = Math.floor(nowMs - (1 + draw() * 8) * dayMs);
       const window = { from, to: draw.chance(0.5) ? nowMs : Math.floor(from + draw() * (nowMs - from)) + 1 };
-      const how = { force: draw.chance(0.3), allKnown: draw.chance(0.2), showPlan: null };
+      const how = { force: draw.chance(0.5), allKnown: draw.chance(0.2), showPlan: null };
       return later(lake, 'backfill', backfill.run, { window, symbols: some(), ...how });
     }
     case 'ticks':
@@ -89,16 +89,30 @@ export function startOther(lake: Lake): Started {
   }
 }
 
-/** Pages that were saved some time ago. */
-function startImport(lake: Lake): Started {
+/** Pages that were saved some time ago: of days, or of the minute of a tick while its price was another one. */
+export function startImport(lake: Lake): Started {
   const { draw, world, service, timeline, skewMs } = lake;
-  const paths = Array.from({ length: 1 + draw.below(3) }, (_, i) => {
-    const market = draw.one(world.markets);
-    const atMs = Math.floor(timeline.nowMs() + skewMs - draw() * 6 * dayMs);
+  const nowMs = timeline.nowMs() + skewMs;
+  const revised = world.markets.flatMap((market) =>
+    market.ticks
+      .filter(({ t, prices }) => t > nowMs - 6 * dayMs && prices.length > 1 && prices[1]!.at <= nowMs)
+      .map((tick) => ({ market, tick })),
+  );
+  const found = revised.length > 0 && draw.chance(0.7) ? draw.one(revised) : null;
+  const page = (): string => {
+    if (found !== null) {
+      const { t, visibleAt, prices } = found.tick;
+      const until = draw.one(prices.slice(1)).at;
+      const atMs = Math.max(visibleAt, t + 1, Math.min(nowMs, draw.chance(0.7) ? until - 1 : until));
+      const span = draw.below(60_000);
+      return service.page(found.market, t - draw.below(span + 1), Math.min(t + 1 + span, atMs), atMs);
+    }
+    const atMs = Math.floor(nowMs - draw() * 6 * dayMs);
     const from = Math.floor(atMs - draw() * 4 * dayMs);
     const to = draw.chance(0.5) ? atMs : Math.floor(from + draw() * (atMs - from)) + 1;
-    return lake.recording(`${timeline.nowMs()}-${i}.json`, service.page(market, from, to, atMs));
-  });
+    return service.page(draw.one(world.markets), from, to, atMs);
+  };
+  const paths = Array.from({ length: 1 + draw.below(3) }, () => lake.recording(page()));
   const flags = { paths, dataset: null, format: null, zone: null, covers: null };
-  return later(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.2) });
+  return later(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.4) });
 }

@@ -9,7 +9,9 @@ import { loadSettings } from '../../../src/settings/load.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
 import { type Draw, drawFrom } from '../seeds.ts';
 import { type Audit, startAudit } from './audit.ts';
+import { type Heard, startHearing } from './heard.ts';
 import { type Machine, type Process, startMachine } from './machine.ts';
+import { startChain } from './manifest-chain.ts';
 import { type Network, startNetwork } from './network.ts';
 import { type Oracle, startOracle } from './oracle.ts';
 import { type Reader, startReader } from './reader.ts';
@@ -28,6 +30,8 @@ export interface Lake {
   readonly timeline: Timeline;
   readonly machine: Machine;
   readonly oracle: Oracle;
+  readonly heard: Heard;
+  readonly chain: ReturnType<typeof startChain>;
   readonly reader: Reader;
   readonly audit: Audit;
   readonly skewMs: number;
@@ -35,8 +39,8 @@ export interface Lake {
   trace(line: string): void;
   /** sha256 of the trace so far. */
   traceHash(): string;
-  /** Writes a file for an import, as of now, and gives its path. */
-  recording(name: string, text: string): string;
+  /** Writes a page for an import, as of now, and gives its path. */
+  recording(text: string): string;
   start<Flags>(name: string, run: (context: Context, flags: Flags) => Promise<Summary>, flags: Flags): Started;
   close(): void;
 }
@@ -73,21 +77,30 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   const timeline = startTimeline(day0 + 3 * hourMs, () => (turns.chance(0.5) ? 0 : turns() * 100));
   const settings = await drawSettings(draw, root);
   const oracle = startOracle(world, manners.tellsMoment ? 0 : hourMs);
+  const heard = startHearing();
   const reader = startReader(root);
+  const chain = startChain(root);
   const machine = startMachine(root, {
     onChange: trace,
-    onName: reader.onName,
-    onCommit: oracle.heed,
+    onName(path) {
+      reader.onName(path);
+      chain.onName(path);
+    },
+    onCommit(db) {
+      oracle.heed(db);
+      heard.heed(db);
+    },
   });
   let processes = 0;
+  let recordings = 0;
 
   return {
-    ...{ root, draw, settings, world, service, network, timeline, machine, oracle, reader, trace },
+    ...{ root, draw, settings, world, service, network, timeline, machine, oracle, heard, chain, reader, trace },
     skewMs: manners.skewMs,
-    audit: startAudit(root, oracle, reader, settings.archive.settleMinutes * 60_000),
+    audit: startAudit(root, oracle, heard, reader, settings.archive.settleMinutes * 60_000),
     traceHash: () => hash.copy().digest('hex'),
-    recording(name, text) {
-      const path = join(top, name);
+    recording(text) {
+      const path = join(top, `${timeline.nowMs()}-${recordings++}.json`);
       writeFileSync(path, text);
       utimesSync(path, timeline.nowMs() / 1000, timeline.nowMs() / 1000);
       return path;

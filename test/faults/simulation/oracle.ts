@@ -18,6 +18,8 @@ export interface Observation {
  */
 export interface Oracle {
   readonly seen: ReadonlyMap<string, ReadonlyMap<number, readonly Observation[]>>;
+  /** Whatever was accepted of a key, if only before its state or its tick was lost. */
+  ever(symbol: string, t: number): readonly Observation[];
   /** What was ever claimed to be covered, answer by answer. */
   readonly covers: ReadonlyMap<string, readonly Covered[]>;
   /** What was found to be wrong; the first is the one to look at. */
@@ -53,6 +55,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   let seen = new Map<string, Map<number, Observation[]>>();
   let covers = new Map<string, Covered[]>();
   let loose = new Set<string>();
+  const ever = new Map<string, Observation[]>();
   const wrongs: string[] = [];
   let last = 0;
 
@@ -74,6 +77,10 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
         const list = ofSymbol.get(t[i]!);
         if (list === undefined) ofSymbol.set(t[i]!, [observation]);
         else list.push(observation);
+        const key = `${row.symbol}\n${t[i]}`;
+        const all = ever.get(key);
+        if (all === undefined) ever.set(key, [observation]);
+        else all.push(observation);
       }
     }
     const claims = db.all<CoverRow & Record<string, never>>(
@@ -111,6 +118,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
       return covers;
     },
     wrongs,
+    ever: (symbol, t) => ever.get(`${symbol}\n${t}`) ?? [],
     isLoose: (symbol, t) => loose.has(`${symbol}\n${t}`),
     heed,
     lose(ticks) {

@@ -1,8 +1,9 @@
 import { Interrupted } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
+import type { DatasetName } from '../../../src/archive/parquet/datasets.ts';
 import { calmNights, requireCovered, requireHealed, requireTruth, startCalmBackfill } from './calm.ts';
 import { damageSome, lostBy, lostIn, startMending, startRepair } from './damage.ts';
-import { drawStrike, startDated, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';
+import { drawStrike, startDated, startImport, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';
 import { day0, openLake, type Started } from './lake.ts';
 import { drawWeather, fairWeather } from './network.ts';
 import { dayMs, hourMs } from './world.ts';
@@ -33,7 +34,7 @@ const chances = {
  */
 export async function simulate(seed: number, nights = 30, tell: (line: string) => void = () => {}): Promise<Told> {
   const lake = await openLake(seed, nights, tell);
-  const { draw, timeline, audit, reader, oracle, trace, machine } = lake;
+  const { draw, timeline, audit, reader, oracle, heard, chain, trace, machine } = lake;
   const strikes: Record<string, number> = {};
   let runs = 0;
   let night = 0;
@@ -43,7 +44,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
   let isMending = false;
 
   function check(): void {
-    const wrong = [...oracle.wrongs, ...reader.wrongs];
+    const wrong = [...oracle.wrongs, ...reader.wrongs, ...chain.wrongs];
     if (wrong.length > 0) throw new Error(`night ${night}, ${new Date(timeline.nowMs()).toISOString()}: ${wrong[0]}`);
   }
 
@@ -68,6 +69,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
       strikes[struck] = (strikes[struck] ?? 0) + 1;
       isHurt = true;
       machine.startAnew(draw);
+      if (struck === 'power') chain.beginAnew();
       if (!isMending) {
         reader.lookAtAll(struck === 'power');
         check();
@@ -132,7 +134,8 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
   async function damaged(): Promise<void> {
     await recovered();
     const before = reader.ticks();
-    if (!damageSome(lake)) return;
+    const damagedPaths = damageSome(lake);
+    if (damagedPaths.length === 0) return;
     reader.lookAway();
     isMending = true;
     if (draw.chance(chances.strike)) {
@@ -147,7 +150,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     const lost = lostBy(lake, before);
     trace(`lost ${lost.length}`);
     oracle.lose(lost);
-    audit.noteLost(lost.length);
+    audit.noteLost(lost.length, new Set(damagedPaths.map((path) => path.split('/')[0] as DatasetName)));
     examine();
     strikes.damage = (strikes.damage ?? 0) + 1;
     strikes.lost = (strikes.lost ?? 0) + lost.length;
@@ -159,6 +162,7 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     await recovered();
     machine.losePrivate();
     oracle.forget(reader.ticks(), audit.coverage());
+    heard.forget();
     audit.beginAnew();
     if (draw.chance(0.5)) await recovered();
   }
@@ -185,6 +189,9 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     examine();
     requireHealed(lake, lostIn(lake.root));
     requireCovered(lake, nightsMs);
+    // All of this is asked for once more: what was observed when is to be known of each price.
+    await session([startImport(lake), startImport(lake), startImport(lake)], true);
+    examine();
     const askedMs = timeline.nowMs();
     await session([startCalmBackfill(lake)], true);
     examine();

@@ -1,0 +1,87 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { isArchive, openArchive } from '../../src/archive/archive.ts';
+import { type Disk, diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
+import { type FileCalls, systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { placeConfig } from '../../src/cli/init-place.ts';
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'oddslake-place-'));
+  onTestFinished(() => rmSync(path, { recursive: true }));
+  return path;
+}
+
+const text = 'upstream:\n  base_url: https://box.test\n';
+
+function init(disk: Disk, at: string): boolean {
+  return placeConfig(disk, join(at, 'oddslake.yaml'), text, () => {
+    const root = join(at, 'lake');
+    const isNew = !isArchive(root, disk);
+    const upstream = 'https://box.test';
+    openArchive({ root, create: true, upstream, parts: 2, writer: 'test', settleMs: 0 }, disk).close();
+    return isNew;
+  });
+}
+
+/** A disk of a process that dies before its n-th change: nothing it does reaches the disk any more. */
+function dying(at: number): { disk: Disk; changes: () => number } {
+  let changes = 0;
+  const calls = Object.fromEntries(
+    Object.entries(systemCalls).map(([name, call]) => [
+      name,
+      (...args: unknown[]) => {
+        if (name === 'close') return (call as (...given: unknown[]) => unknown)(...args);
+        changes++;
+        if (changes >= at) throw new Error('killed');
+        return (call as (...given: unknown[]) => unknown)(...args);
+      },
+    ]),
+  ) as unknown as FileCalls;
+  return { disk: diskOver(calls), changes: () => changes };
+}
+
+test('an init that is killed anywhere is done by the next one, or was done', () => {
+  const calm = dying(Number.POSITIVE_INFINITY);
+  const undisturbed = folder();
+  expect(init(calm.disk, undisturbed)).toBe(true);
+  const left = readdirSync(undisturbed).sort();
+  expect(left).toEqual(['lake', 'oddslake.yaml']);
+  let refused = 0;
+  for (let at = 1; at <= calm.changes(); at++) {
+    const place = folder();
+    expect(() => init(dying(at).disk, place), `killed at ${at}`).toThrow();
+    if (readdirSync(place).includes('oddslake.yaml')) {
+      expect(isArchive(join(place, 'lake'), systemDisk), `killed at ${at}`).toBe(true);
+      expect(() => init(systemDisk, place)).toThrow(/is there already/);
+      refused++;
+    } else init(systemDisk, place);
+    expect(readFileSync(join(place, 'oddslake.yaml'), 'utf8'), `killed at ${at}`).toBe(text);
+    expect(readdirSync(place).sort(), `killed at ${at}`).toEqual(left);
+  }
+  // Only where nothing was left to do than to tidy up.
+  expect(refused).toBeLessThanOrEqual(3);
+});
+
+test('a file that is there stays as it is, and where the archive cannot be made nothing is left', () => {
+  const at = folder();
+  const file = join(at, 'oddslake.yaml');
+  const broken = (): never => {
+    throw new Error('no archive');
+  };
+  expect(() => placeConfig(systemDisk, file, text, broken)).toThrow('no archive');
+  expect(readdirSync(at)).toEqual([]);
+  writeFileSync(file, 'mine');
+  expect(() => placeConfig(systemDisk, file, text, () => null)).toThrow(/is there already/);
+  expect([readFileSync(file, 'utf8'), readdirSync(at)]).toEqual(['mine', ['oddslake.yaml']]);
+});
+
+test('a file system without hard links takes it too', () => {
+  const at = folder();
+  const link = (): never => {
+    throw Object.assign(new Error('no links'), { code: 'EPERM' });
+  };
+  expect(placeConfig(diskOver({ ...systemCalls, link }), join(at, 'a.yaml'), text, () => 7)).toBe(7);
+  expect([readFileSync(join(at, 'a.yaml'), 'utf8'), readdirSync(at)]).toEqual([text, ['a.yaml']]);
+});

@@ -1,0 +1,108 @@
+import { zstdDecompressSync } from 'node:zlib';
+import type { MarketFacts } from '../../../src/core/market.ts';
+import { dayFloor } from '../../../src/core/window.ts';
+import type { Database } from '../../../src/state/database.ts';
+import { doublesOf } from '../../../src/state/journal.ts';
+
+/** What one poll of the lists said of a market; `record`: the journal's, 0 once the state that had it is lost. */
+export interface Listing {
+  readonly record: number;
+  readonly observedAt: number;
+  readonly told: Pick<MarketFacts, 'isActive' | 'closesAt' | 'resolvedAt' | 'outcome'>;
+}
+
+/** An order book: its prices and quantities as one text. */
+export interface Book {
+  readonly record: number;
+  readonly text: string;
+}
+
+/** What was accepted besides ticks. Like the oracle, it hears of every transaction of the state. */
+export interface Heard {
+  /** By UTC midnight, then by canonical id and symbol. */
+  readonly listings: ReadonlyMap<number, ReadonlyMap<string, readonly Listing[]>>;
+  /** By symbol and moment. */
+  readonly books: ReadonlyMap<string, readonly Book[]>;
+  heed(db: Database): void;
+  /** The state is lost; nothing was waiting in it. */
+  forget(): void;
+}
+
+export const keyOf = (...parts: readonly (string | number | null)[]): string => parts.join('\n');
+
+/** A book as one text; bids first, best first. */
+export const bookText = (bids: readonly number[][], asks: readonly number[][]): string => JSON.stringify([bids, asks]);
+
+export function startHearing(): Heard {
+  const listings = new Map<number, Map<string, Listing[]>>();
+  const books = new Map<string, Book[]>();
+  let last = 0;
+
+  function heedMarkets(db: Database): void {
+    const polls = db.all<{ record_id: number; observed_at: number; payload: Uint8Array } & Record<string, never>>(
+      'select record_id, observed_at, payload from journal_markets where record_id > ?',
+      last,
+    );
+    for (const { record_id: record, observed_at: observedAt, payload } of polls) {
+      const day = dayFloor(observedAt);
+      const ofDay = listings.get(day) ?? new Map<string, Listing[]>();
+      listings.set(day, ofDay);
+      for (const facts of JSON.parse(zstdDecompressSync(payload).toString()) as MarketFacts[]) {
+        const { canonicalId, symbol, isActive, closesAt, resolvedAt, outcome } = facts;
+        const told = { isActive, closesAt, resolvedAt, outcome };
+        const list = ofDay.get(keyOf(canonicalId, symbol)) ?? [];
+        ofDay.set(keyOf(canonicalId, symbol), list);
+        list.push({ record, observedAt, told });
+      }
+    }
+  }
+
+  function heedBooks(db: Database): void {
+    interface Row {
+      record_id: number;
+      symbol: string;
+      t: number;
+      bids: number;
+      price: Uint8Array;
+      quantity: Uint8Array;
+    }
+    const rows = db.all<Row & Record<string, never>>(
+      'select record_id, symbol, t, bids, price, quantity from journal_books where record_id > ?',
+      last,
+    );
+    for (const { record_id: record, symbol, t, bids, price, quantity } of rows) {
+      const quantities = doublesOf(quantity);
+      const levels = Array.from(doublesOf(price), (p, i) => [p, quantities[i]!]);
+      const list = books.get(keyOf(symbol, t)) ?? [];
+      books.set(keyOf(symbol, t), list);
+      list.push({ record, text: bookText(levels.slice(0, bids), levels.slice(bids)) });
+    }
+  }
+
+  return {
+    listings,
+    books,
+    heed(db) {
+      if (db.one("select 1 from sqlite_master where name = 'journal'") === undefined) return;
+      const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
+      if (id === null || id <= last) return;
+      heedMarkets(db);
+      heedBooks(db);
+      last = id;
+    },
+    forget() {
+      last = 0;
+      for (const ofDay of listings.values())
+        for (const [key, list] of ofDay)
+          ofDay.set(
+            key,
+            list.map((listing) => ({ ...listing, record: 0 })),
+          );
+      for (const [key, list] of books)
+        books.set(
+          key,
+          list.map((book) => ({ ...book, record: 0 })),
+        );
+    },
+  };
+}

@@ -1,0 +1,127 @@
+import type { DatasetName } from '../../../src/archive/parquet/datasets.ts';
+import type { Value } from '../../../src/archive/parquet/parquet.ts';
+import { dayFloor } from '../../../src/core/window.ts';
+import type { Database } from '../../../src/state/database.ts';
+import { bookText, type Heard, keyOf } from './heard.ts';
+import type { Oracle } from './oracle.ts';
+
+export type RowsOf = (name: DatasetName) => readonly (readonly Value[])[];
+type Prices = ReadonlyMap<string, ReadonlyMap<number, number>>;
+
+/** What is wrong with a row, or lacks one; `key` is the same from audit to audit. */
+interface Wrong {
+  readonly dataset: DatasetName;
+  readonly key: string;
+  readonly sentence: string;
+}
+
+export interface RowsAudit {
+  /** What is wrong with markets, order books and conflicts; sentences. */
+  wrongs(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<string>;
+  /** Rows of these were damaged: what they lack now is lost, and no fault. */
+  forgive(damaged: ReadonlySet<DatasetName>, rowsOf: RowsOf, ticks: Prices, db: Database): void;
+}
+
+export function startRowsAudit(oracle: Oracle, heard: Heard): RowsAudit {
+  const forgiven = new Set<string>();
+
+  const waitingIn = (db: Database, table: string): Set<number> =>
+    new Set(db.all<{ id: number }>(`select record_id as id from ${table}`).map(({ id }) => id));
+
+  /** The last poll of a day that named a market is what its last row of that day says. */
+  function* markets(rowsOf: RowsOf, db: Database): Generator<Wrong> {
+    const lasts = new Map<string, readonly Value[]>();
+    for (const row of rowsOf('markets')) {
+      const key = keyOf(dayFloor(row[11] as number), row[0] as string, row[1] as string);
+      if ((lasts.get(key)?.[12] ?? 0) < row[12]!) lasts.set(key, row);
+    }
+    const waiting = waitingIn(db, 'journal_markets');
+    for (const [day, ofDay] of heard.listings) {
+      for (const [market, listings] of ofDay) {
+        const merged = listings.filter(({ record }) => !waiting.has(record));
+        if (merged.length === 0) continue;
+        const observedAt = Math.max(...merged.map((one) => one.observedAt));
+        const key = keyOf(day, market);
+        const row = lasts.get(key);
+        const said = row && JSON.stringify([row[6], row[8], row[9], row[10]]);
+        const right = merged
+          .filter((one) => one.observedAt === observedAt)
+          .some(({ told }) => said === JSON.stringify([told.isActive, told.closesAt, told.resolvedAt, told.outcome]));
+        if (row?.[12] === observedAt && right) continue;
+        const sentence = `markets: ${JSON.stringify(key)} was last told at ${observedAt}, and the day has ${row}`;
+        yield { dataset: 'markets', key, sentence };
+      }
+    }
+  }
+
+  function* books(rowsOf: RowsOf, db: Database): Generator<Wrong> {
+    const sides = new Map<string, [bids: number[][], asks: number[][]]>();
+    for (const [symbol, t, side, level, price, quantity] of rowsOf('orderbooks')) {
+      const key = keyOf(symbol as string, t as number);
+      const both = sides.get(key) ?? [[], []];
+      sides.set(key, both);
+      if ((level as number) >= 0) both[side === 'bid' ? 0 : 1].push([price as number, quantity as number]);
+    }
+    const waiting = waitingIn(db, 'journal_books');
+    for (const [key, list] of heard.books) {
+      const merged = list.filter(({ record }) => !waiting.has(record));
+      const both = sides.get(key);
+      const text = both && bookText(...both);
+      if (merged.length === 0 || merged.some((book) => book.text === text)) continue;
+      const sentence = `orderbooks: ${JSON.stringify(key)} is ${text}, of ${JSON.stringify(merged)}`;
+      yield { dataset: 'orderbooks', key, sentence };
+    }
+    for (const key of sides.keys())
+      if (!heard.books.has(key))
+        yield { dataset: 'orderbooks', key, sentence: `orderbooks: ${JSON.stringify(key)} was never accepted` };
+  }
+
+  /** Each price that was observed is the published one, or stands among the conflicts. */
+  function* conflicts(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<Wrong> {
+    const dataset = 'conflicts';
+    const dropped = new Map<string, Set<number>>();
+    for (const row of rowsOf('conflicts')) {
+      const [symbol, t, kept, p, seenAt] = row as [string, number, number, number, number];
+      const key = keyOf(symbol, t);
+      dropped.set(key, (dropped.get(key) ?? new Set()).add(p));
+      const told = oracle.ever(symbol, t);
+      const isTold = [kept, p].every((price) => told.some((one) => one.p === price));
+      if (kept === p || !isTold || !told.some(({ observedAt }) => observedAt === seenAt))
+        yield { dataset, key: keyOf(key, p), sentence: `conflicts: ${row}, of ${JSON.stringify(told)}` };
+    }
+    const waiting = new Set(
+      db
+        .all<{ record_id: number; symbol: string; day: number }>('select record_id, symbol, day from journal_ticks')
+        .map(({ record_id, symbol, day }) => keyOf(record_id, symbol, day)),
+    );
+    for (const [symbol, times] of oracle.seen) {
+      for (const [t, observations] of times) {
+        if (observations.length < 2 || oracle.isLoose(symbol, t)) continue;
+        const p = ticks.get(symbol)?.get(t);
+        for (const one of observations) {
+          if (one.p === p || dropped.get(keyOf(symbol, t))?.has(one.p)) continue;
+          if (waiting.has(keyOf(one.record, symbol, dayFloor(t)))) continue;
+          const sentence = `conflicts: ${symbol} at ${t} is ${p}, and nothing tells of ${JSON.stringify(one)}`;
+          yield { dataset, key: keyOf(symbol, t, one.p), sentence };
+        }
+      }
+    }
+  }
+
+  function* all(rowsOf: RowsOf, ticks: Prices, db: Database): Generator<Wrong> {
+    yield* markets(rowsOf, db);
+    yield* books(rowsOf, db);
+    yield* conflicts(rowsOf, ticks, db);
+  }
+
+  return {
+    *wrongs(rowsOf, ticks, db) {
+      for (const { dataset, key, sentence } of all(rowsOf, ticks, db))
+        if (!forgiven.has(`${dataset} ${key}`)) yield sentence;
+    },
+    forgive(damaged, rowsOf, ticks, db) {
+      for (const { dataset, key } of all(rowsOf, ticks, db))
+        if (damaged.has(dataset)) forgiven.add(`${dataset} ${key}`);
+    },
+  };
+}

@@ -1,0 +1,37 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { diskOver } from '../../src/archive/disk/disk.ts';
+import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
+import { opened } from '../archive/scratch.ts';
+import { powerModel } from '../faults/power-loss.ts';
+
+test('the word of an archive that its maker died over is durable once it was read: a power cut makes no other of it', () => {
+  const top = mkdtempSync(join(tmpdir(), 'oddslake-place-'));
+  onTestFinished(() => rmSync(top, { recursive: true }));
+  const root = join(top, 'archive');
+  opened({ root, parts: 1 }).close();
+  const power = powerModel(root);
+  const { calls } = power;
+  let isDead = false;
+  const dying = diskOver({
+    ...calls,
+    link(from, to) {
+      calls.link(from, to);
+      isDead = true;
+    },
+    sync(file) {
+      if (isDead) throw new Error('killed');
+      calls.sync(file);
+    },
+  });
+  const archive = opened({ root, parts: 1 });
+  expect(() => placeOf({ ...archive, disk: dying }, () => 0.25)).toThrow('killed');
+  const word = placeOf({ ...archive, disk: diskOver(calls) }, () => 0.75);
+  archive.close();
+  power.cut(`${root}.kept`, 'vanished');
+  const after = opened({ root: `${root}.kept`, parts: 1 });
+  expect(placeOf(after, () => 0.5)).toBe(word);
+  after.close();
+});
