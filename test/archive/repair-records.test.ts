@@ -1,6 +1,6 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { examine } from '../../src/archive/repair/examine.ts';
@@ -9,41 +9,13 @@ import { dayOf } from '../../src/core/time.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { lostWindows } from '../../src/state/lost.ts';
 import { systemClock } from '../../src/system.ts';
-import { filledArchive, groupRows, repairNow } from './damaged.ts';
-import {
-  answer,
-  append,
-  day0,
-  dayMs,
-  hashes,
-  now,
-  opened,
-  publishedTicks,
-  publishNow,
-  scratchFolder,
-} from './scratch.ts';
+import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';
+import { answer, append, day0, dayMs, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
 
-let template: string;
-beforeAll(async () => {
-  template = await filledArchive();
-});
-afterAll(() => rmSync(template, { recursive: true, force: true }));
-
-function lake(): { root: string; archive: Archive } {
-  const root = scratchFolder();
-  cpSync(template, root, { recursive: true });
-  return { root, archive: opened({ root, groupRows, mends: true }) };
-}
-
+const { lake, template } = damagedLake();
 const ticks0 = dayPath('ticks', day0, 0);
 const records = (archive: Archive) => archive.state.db.all('select * from row_groups');
 const texts = (archive: Archive) => archive.state.db.all("select * from meta where key = 'manifest_text'");
-
-function flip(path: string, at: number): void {
-  const bytes = readFileSync(path);
-  bytes[at]! ^= 4;
-  writeFileSync(path, bytes);
-}
 
 describe('verify', () => {
   test('notes what files are made of and what the manifest says, as the publish would have', async () => {
@@ -76,7 +48,7 @@ describe('a repair', () => {
     await verify(rebuilt, null);
     flip(join(root, ticks0), readFileSync(join(root, ticks0)).length - 20);
     expect(await repairNow(rebuilt)).toMatchObject({ generation: 1, lost: [] });
-    expect(hashes(root, 'ticks/**/*.parquet')).toEqual(hashes(template, 'ticks/**/*.parquet'));
+    expect(hashes(root, 'ticks/**/*.parquet')).toEqual(hashes(template(), 'ticks/**/*.parquet'));
   });
 
   test('leaves a tree alone that was restored from a backup beside a newer state', async () => {
@@ -84,7 +56,7 @@ describe('a repair', () => {
     append(archive, answer('AAA', [[day0 + dayMs + 7, 0.5]], { observedAt: now + 1 }));
     await publishNow(archive, now + 1);
     for (const name of ['ticks', 'manifest.json', 'SHA256SUMS', 'coverage'])
-      cpSync(join(template, name), join(root, name), { recursive: true });
+      cpSync(join(template(), name), join(root, name), { recursive: true });
     const before = hashes(root, '{*,*/**/*.parquet}');
     await expect(repairNow(archive)).rejects.toMatchObject({
       exitCode: 6,
@@ -150,7 +122,7 @@ describe('a repair', () => {
     const { root, archive } = lake();
     for (const dataset of ['ticks', 'coverage', 'candles_1d'] as const) rmSync(join(root, dayPath(dataset, day0, 0)));
     const { lost } = await repairNow(archive);
-    const gone = publishedTicks(template)
+    const gone = publishedTicks(template())
       .map((line) => line.split(' '))
       .filter(([, t]) => Number(t) < day0 + dayMs);
     expect(gone.length).toBe(750);
