@@ -76,7 +76,7 @@ export function coverageWithout(
 ): PublishedCoverage[] {
   return stretches.flatMap((stretch) => {
     const pieces = subtract([stretch], lost);
-    if (pieces.length === 1 && pieces[0]!.from === stretch.from && pieces[0]!.to === stretch.to) return [stretch];
+    if (pieces[0]?.from === stretch.from && pieces[0].to === stretch.to) return [stretch];
     return pieces.map((piece) => ({ ...stretch, ...piece, ticks: countIn(t, piece) }));
   });
 }

@@ -34,15 +34,13 @@ export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined
   out.set(footer, end);
   const kept: number[] = [];
   const lost: LostRange[] = [];
-  let shifts = bytes === null ? [] : shiftsOf(bytes, footer, out.length);
+  const shifts = bytes === null ? [] : shiftsOf(bytes, footer, out.length);
   groups.forEach((group, i) => {
     const found = shifts.find((shift) => isAt(bytes!, group.start + shift, group));
     if (found === undefined) {
       lost.push({ keys: { first: group.first, last: group.last }, rows: group.rows });
       return;
     }
-    // What was moved is moved alike up to the next place where something was put in or taken out.
-    shifts = [found, ...shifts.filter((shift) => shift !== found)];
     out.set(bytes!.subarray(group.start + found, group.end + found), group.start);
     kept.push(i);
   });
@@ -60,7 +58,6 @@ function shiftsOf(bytes: Uint8Array, footer: Uint8Array, length: number): number
   return [...new Set([0, bytes.length - length, ...ofFooter])];
 }
 
-function isAt(bytes: Uint8Array, at: number, group: FileRecord['groups'][number]): boolean {
-  const end = at + group.end - group.start;
-  return at >= 0 && end <= bytes.length && sha256(bytes.subarray(at, end)) === group.sha256;
-}
+/** Beyond the file there are fewer bytes, whose hash is another. */
+const isAt = (bytes: Uint8Array, at: number, { start, end, sha256: wanted }: FileRecord['groups'][number]): boolean =>
+  sha256(bytes.subarray(at, at + end - start)) === wanted;
