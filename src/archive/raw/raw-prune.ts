@@ -28,7 +28,6 @@ export function pruneRaw({ disk, layout }: Place, { keepDays, bytesMax }: RawLim
   const days = disk.list(root).filter(isDay);
   for (const day of days) if (day < first) disk.remove(rawFolder(layout, day));
   const files = days
-    .filter((day) => day >= first)
     .flatMap((day) => disk.list(rawFolder(layout, day)).map((name) => join(rawFolder(layout, day), name)))
     .map((path) => ({ path, bytes: disk.size(path) ?? 0 }));
   let total = files.reduce((sum, { bytes }) => sum + bytes, 0);
