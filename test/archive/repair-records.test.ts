@@ -76,6 +76,48 @@ describe('a repair', () => {
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message: told });
   });
 
+  test('says the same where the text that the state knows is another one', async () => {
+    const { root, archive } = lake();
+    archive.state.db.run("update meta set value = '{}' where key = 'manifest_text'");
+    rmSync(join(root, 'manifest.json'));
+    const message = expect.stringContaining('the state does not know its text');
+    await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message });
+  });
+
+  test.each<[string, (text: string) => string]>([
+    ['with another hash', (text) => text.replace(/("sha256": ")[0-9a-f]{64}/, `$1${'0'.repeat(64)}`)],
+    ['with a file that is not there', (text) => text.replace('"path": "ticks/', '"path": "ticks/none/')],
+    ['with a folder for a file', (text) => text.replace(/"path": "ticks\/[^"]*"/, '"path": "ticks"')],
+    ['with another writer', (text) => text.replace('oddslake test', 'oddslake text')],
+  ])('puts a manifest back that was changed, though it can be read: one %s', async (_, change) => {
+    const { root, archive } = lake();
+    const at = join(root, 'manifest.json');
+    const text = readFileSync(at, 'utf8');
+    expect(change(text)).not.toBe(text);
+    writeFileSync(at, change(text));
+    const done: string[] = [];
+    const rename = (from: string, to: string): void => {
+      done.push(to);
+      archive.disk.rename(from, to);
+    };
+    const syncFolder = (path: string): void => {
+      done.push(path);
+      archive.disk.syncFolder(path);
+    };
+    const { mended } = await repairNow({ ...archive, disk: { ...archive.disk, rename, syncFolder } });
+    expect(mended).toEqual([expect.objectContaining({ path: 'manifest.json', what: 'differs', outcome: 'put back' })]);
+    expect(readFileSync(at, 'utf8')).toBe(text);
+    expect(readFileSync(join(root, mended[0]!.setAside!), 'utf8')).toBe(change(text));
+    expect(done.slice(-2)).toEqual([at, root]);
+  });
+
+  test('of an archive whose state never noted the hash of its manifest takes the manifest for what it is', async () => {
+    const { root, archive } = lake();
+    archive.state.db.run("delete from meta where key = 'manifest_sha256'");
+    expect((await repairNow(archive)).mended).toEqual([]);
+    expect(hashes(root, '*')).toEqual(hashes(template(), '*'));
+  });
+
   test('has nothing left to do of what another one mended while it waited', async () => {
     const { root, archive } = lake();
     writeFileSync(join(root, 'README.md'), 'mine');

@@ -42,7 +42,10 @@ const failing = (code: string) => (): never => {
 test('a damaged file is kept and left where it is; done again, it is kept once', () => {
   const archive = opened();
   const at = put(archive, path, 'bad');
-  expect(setAside(archive, 3, path)).toBe(kept);
+  const synced: string[] = [];
+  const syncFolder = (folder: string): void => void synced.push(folder);
+  expect(setAside(withDisk(archive, { syncFolder }), 3, path)).toBe(kept);
+  expect(synced).toEqual([dirname(join(archive.layout.root, kept))]);
   expect(statSync(join(archive.layout.root, kept)).ino).toBe(statSync(at).ino);
   expect(setAside(archive, 3, path)).toBe(kept);
   expect(globSync('.oddslake/damaged/**/*.parquet*', { cwd: archive.layout.root })).toEqual([kept]);
