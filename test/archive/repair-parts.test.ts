@@ -7,32 +7,11 @@ import { allFiles, totalsOf } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { partOf } from '../../src/core/part.ts';
 import { segmentsOf } from '../../src/state/coverage.ts';
+import { lostWindows } from '../../src/state/lost.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { repairNow } from './damaged.ts';
-import { answer, append, day0, dayMs, hashes, now, opened, publishedRows, publishNow } from './scratch.ts';
-
-const parts = 2;
-/** Three symbols of each part. */
-const symbols = [0, 1].flatMap((part) =>
-  Array.from({ length: 30 }, (_, n) => `S${n}`)
-    .filter((symbol) => partOf(symbol, parts) === part)
-    .slice(0, 3),
-);
-const mine = symbols.slice(0, 3);
-const others = symbols.slice(3);
-const minutes = 40;
-const ticksOf = (symbol: string, day: number) =>
-  Array.from({ length: minutes }, (_, i) => [day + i * 60_000 + symbols.indexOf(symbol), i / 100] as const);
-
-/** Two days of six symbols in two parts, row groups of 30 ticks: less than a symbol has. */
-async function published(): Promise<Archive> {
-  const archive = opened({ parts, groupRows: 30, mends: true });
-  for (const day of [day0, day0 + dayMs])
-    for (const symbol of symbols)
-      append(archive, answer(symbol, ticksOf(symbol, day), { windows: [{ from: day, to: day + dayMs }] }));
-  await publishNow(archive);
-  return archive;
-}
+import { mine, minutes, others, parts, published, symbols } from './parted.ts';
+import { answer, append, day0, dayMs, hashes, now, publishedRows, publishNow } from './scratch.ts';
 
 const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
 const ticks0 = dayPath('ticks', day0, 0);
@@ -160,6 +139,7 @@ test('ticks that had come back of a lost window, and are lost again, are awaited
     ),
   );
   await publishNow(archive, now + 7);
+  expect(lostWindows(archive.state.db)).toMatchObject(archive.manifest().lost!);
   const awaited = archive.manifest().lost!.filter((one) => one.symbol === symbol);
   expect(awaited[0]!.ticks).toBeGreaterThan(1);
   rmSync(at(archive, ticks0));
