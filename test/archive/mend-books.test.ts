@@ -25,11 +25,11 @@ const path = dayPath('orderbooks', day0, 0);
 const moments = [1000, 5000, 9000];
 
 /** An archive of these books, each of one bid and one ask, and a row group for each book. */
-async function published(): Promise<Archive> {
-  const archive = opened({ parts, groupRows: 2 });
+async function published(at: readonly number[] = moments, groupRows = 2): Promise<Archive> {
+  const archive = opened({ parts, groupRows });
   append(archive, answer(one!, [[day0, 0.5]]));
   for (const symbol of [one!, two!, elsewhere]) {
-    const books = moments.map((ms) => ({
+    const books = at.map((ms) => ({
       t: day0 + ms,
       bids: sideOf([{ price: 0.25, quantity: ms }], 'highest'),
       asks: sideOf([{ price: 0.75, quantity: ms }], 'lowest'),
@@ -86,6 +86,19 @@ test('a symbol of which nothing is left is in the file no more', async () => {
   const { left } = mended(await published(), [0, 1, 2], new Map());
   expect(left!.symbols).toEqual([two]);
   expect([...left!.offsets]).toEqual([0, 6]);
+});
+
+test('a book of which one level is lost goes whole, and a symbol that had no other with it', async () => {
+  const { left, losses } = mended(await published([1000], 1), [0], new Map());
+  expect(left!.symbols).toEqual([two]);
+  expect([...left!.offsets]).toEqual([0, 2]);
+  expect(losses.rowsLost.get(path)).toBe(2);
+});
+
+test('a book of the next millisecond ends what counts as missing', async () => {
+  const every = [covered(5000, 5001, 1), covered(5001, 5002, 1)];
+  const { coverage } = mended(await published([1000, 5000, 5001]), [1], new Map([[one!, every]]));
+  expect(coverage.get(one!)).toEqual([every[1]]);
 });
 
 test('answers count as missing from a lost book on, up to the next one that is there', async () => {

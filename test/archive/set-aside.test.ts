@@ -125,6 +125,23 @@ test('bytes that are missing are found in the places that are named and among wh
   });
 });
 
+test('a place whose bytes the device does not give is passed over, and any other failure is told', () => {
+  const archive = opened();
+  put(archive, 'ticks/a', 'bad');
+  put(archive, 'ticks/b', 'one');
+  const failing = (code: string): Archive =>
+    withDisk(archive, {
+      read: (at) => {
+        const cause = Object.assign(new Error('no'), { code });
+        if (at.endsWith('/a')) throw new Error('The disk failed', { cause });
+        return archive.disk.read(at);
+      },
+    });
+  const look = (code: string) => lookElsewhere(failing(code), [published('one')], ['ticks/a', 'ticks/b']);
+  expect([...look('EIO').values()]).toEqual(['ticks/b']);
+  expect(() => look('EACCES')).toThrow('The disk failed');
+});
+
 test('only files of the size of one that is missing are read, and none once all are found', () => {
   const archive = opened();
   for (const [name, text] of [

@@ -35,7 +35,6 @@ export function lossesOf(
   let missing = 0;
   for (const [symbol, stretches] of coverage) {
     const spans = ranges.flatMap((range) => spanOf(range, symbol, day) ?? []);
-    if (spans.length === 0) continue;
     const t = timesOf(symbol);
     for (const stretch of stretches) {
       const gone = stretch.ticks - countIn(t, stretch);

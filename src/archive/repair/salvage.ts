@@ -28,7 +28,7 @@ export interface Salvaged {
 export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined, rows: number): Salvaged {
   if (record === undefined) return { whole: null, kept: [], readable: null, lost: [{ keys: null, rows }] };
   const { groups, footer } = record;
-  const end = groups.at(-1)?.end ?? magic.length;
+  const end = groups.at(-1)!.end;
   const out = new Uint8Array(end + footer.length);
   out.set(magic);
   out.set(footer, end);
@@ -44,7 +44,7 @@ export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined
     out.set(bytes!.subarray(group.start + found, group.end + found), group.start);
     kept.push(i);
   });
-  const whole = lost.length === 0 && sha256(out) === record.sha256 ? out : null;
+  const whole = sha256(out) === record.sha256 ? out : null;
   return { whole, kept, readable: kept.length === 0 ? null : out, lost };
 }
 
