@@ -82,6 +82,18 @@ test('parts of a day in which there never was anything are not told as removed',
   expect((await verify(archive, null)).findings).toEqual([]);
 });
 
+test('a day of which nothing is left and nothing is covered any more has no file of coverage', async () => {
+  const archive = opened({ parts: 1, mends: true });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  await publishNow(archive);
+  rmSync(at(archive, ticks0));
+  const { lost } = await repairNow(archive);
+  expect(lost.map(({ ticks }) => ticks)).toEqual([1]);
+  expect(archive.manifest().datasets.coverage.files).toEqual([]);
+  expect(removedSince(archive.manifest(), 0)).toContain(coverage0);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
 test('a link that leads nowhere is set aside as what it is', async () => {
   const archive = await published();
   symlinkSync('nowhere', at(archive, 'ticks/link'));

@@ -6,7 +6,7 @@ import { allFiles } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
-import { answer, append, day0, now, publishedRows, publishNow } from './scratch.ts';
+import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
 
 // Many repairs: a machine that is busy with other things takes its time.
 vi.setConfig({ testTimeout: 60_000 });
@@ -55,6 +55,29 @@ describe('what cannot be asked for again', () => {
     const snapshots = new Set(left.map(keyOf));
     expect(answered.map(([, symbol, at]) => `${symbol} ${(at as number) - 500}`).sort()).toEqual([...snapshots].sort());
     expect((await verify(archive, null)).findings).toEqual([]);
+  });
+
+  test('of coverage is that of order books, of which nobody else knew; what is intact of it stays', async () => {
+    const { root, archive, record } = lake();
+    const path = dayPath('coverage', day0, 0);
+    const [group] = record(path).groups;
+    const before = publishedRows(root, 'coverage');
+    expect(before.slice(0, group!.rows).every(([dataset]) => dataset === 'orderbooks')).toBe(true);
+    flip(join(root, path), group!.start + 9);
+    const { gone, lost } = await repairNow(archive);
+    expect(publishedRows(root, 'coverage')).toEqual(before.slice(group!.rows));
+    const keys = { first: group!.first, last: group!.last };
+    expect([gone, lost]).toEqual([[{ dataset: 'coverage', path, rows: group!.rows, ...keys }], []]);
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+
+  test('is told day by day', async () => {
+    const { root, archive } = lake();
+    append(archive, answer('XXX', [[day0 + dayMs + 7, 0.5]], { windows: [] }));
+    await publishNow(archive, now + 1);
+    for (const path of [dayPath('ticks', day0 + dayMs, 0), dayPath('coverage', day0, 0)]) rmSync(join(root, path));
+    const { gone } = await repairNow(archive);
+    expect(gone.map(({ dataset }) => dataset)).toEqual(['coverage', 'ticks']);
   });
 
   test('are rows of ticks that no answer covers', async () => {
