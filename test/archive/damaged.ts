@@ -1,14 +1,30 @@
-import { mkdtempSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { beforeAll } from 'vitest';
 import { type Archive, openArchive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
 import { type RepairOptions, repair } from '../../src/archive/repair/repair.ts';
 import type { Repaired } from '../../src/archive/repair/repair-report.ts';
 import { sideOf } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { answer, append, clockAt, day0, dayMs, hourMs, market, now, publishNow, upstreamName } from './scratch.ts';
+import { type FileRecord, rowGroupsOf } from '../../src/state/row-groups.ts';
+import {
+  answer,
+  append,
+  clockAt,
+  day0,
+  dayMs,
+  hourMs,
+  market,
+  now,
+  opened,
+  publishNow,
+  scratchFolder,
+  upstreamName,
+} from './scratch.ts';
 
 // An archive to be damaged: every dataset, and in each of those that can have several row groups some of them.
 
@@ -60,3 +76,34 @@ export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): 
     rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
     ...rest,
   });
+
+export interface Lake {
+  readonly root: string;
+  readonly archive: Archive;
+  file(path: string): PublishedFile;
+  /** What the state knows of a published file. */
+  record(path: string): FileRecord;
+}
+
+/** Copies, one for each call of `lake`, of an archive of two days, five symbols, one part and many row groups. */
+export function damagedLake(): { readonly lake: () => Lake; readonly template: () => string } {
+  let template = '';
+  beforeAll(async () => {
+    template = await filledArchive();
+    return () => rmSync(template, { recursive: true, force: true });
+  });
+  const lake = (): Lake => {
+    const root = scratchFolder();
+    cpSync(template, root, { recursive: true });
+    const archive = opened({ root, groupRows, mends: true });
+    const file = (path: string): PublishedFile => allFiles(archive.manifest()).find((one) => one.path === path)!;
+    return { root, archive, file, record: (path) => rowGroupsOf(archive.state.db, path, file(path).sha256)! };
+  };
+  return { lake, template: () => template };
+}
+
+export function flip(path: string, at: number): void {
+  const bytes = readFileSync(path);
+  bytes[at]! ^= 4;
+  writeFileSync(path, bytes);
+}

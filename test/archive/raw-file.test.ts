@@ -77,6 +77,13 @@ test('no flipped bit makes another answer of one; what stands after the damage i
   }
 });
 
+test('a length that is damaged is no end of the file where another piece follows', async () => {
+  const file = await fileOf(every.slice(0, 2), every.slice(2));
+  // The highest byte of how long the first frame is.
+  file[8 + 8 + 3]! ^= 4;
+  expect((await read(file)).map(({ kind }) => kind)).toEqual(['damaged', 'pages']);
+});
+
 test('rubbish is told as damage: bytes by chance, frames of others, a bomb, what is no answer', async () => {
   const draw = drawFrom(5);
   const noise = Buffer.from(Array.from({ length: 5000 }, () => draw.below(256)));

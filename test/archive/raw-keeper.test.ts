@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Disk, diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
@@ -69,15 +69,17 @@ test('the key never gets into a file, though the service repeats it', async () =
   const keeper = keeperIn(root);
   keeper.keep(answer(0, `{"you said": "Bearer ${secret}", "again": "${secret}${secret}"}`));
   keeper.keep(answer(1, 'none here'));
+  keeper.keep(answer(2, `${secret} first`));
   expect(await keeper.close()).toBeNull();
-  const [one, two] = await keptIn(root);
+  const [one, two, three] = await keptIn(root);
   expect(one).toMatchObject({ redacted: true });
   expect(Buffer.from(one!.body).toString()).toBe('{"you said": "Bearer [key]", "again": "[key][key]"}');
   expect(two!.redacted).toBe(false);
+  expect(Buffer.from(three!.body).toString()).toBe('[key] first');
 });
 
 test('a disk that is full or broken costs the answers, told in one sentence, and nothing else', async () => {
-  for (const code of ['ENOSPC', 'EIO']) {
+  for (const code of ['ENOSPC', 'EIO', 'EBADF']) {
     const root = scratchFolder();
     let left = 3;
     const failing = diskOver({
@@ -92,7 +94,9 @@ test('a disk that is full or broken costs the answers, told in one sentence, and
       keeper.keep(answer(n, 'x'.repeat(1000)));
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
-    expect(await keeper.close()).toMatch(/^Answers could not be kept as they came \(raw\.keep_days\).*: \S/);
+    const told = await keeper.close();
+    expect(told).toMatch(/^Answers could not be kept as they came \(raw\.keep_days\).*: \S/);
+    if (code === 'EBADF') expect(told).toMatch(/: no$/);
     expect(filesIn(root).length).toBe(code === 'ENOSPC' ? 0 : 1);
   }
   // No folder can be made where a file stands.
@@ -117,6 +121,77 @@ test('more than can wait is let go and told, and a long run is cut into files', 
   expect(filesIn(root).length).toBe(2);
 });
 
+const megabyte = 1024 * 1024;
+
+test('what was written makes room for what is to come, in a file of its own where one is long enough', async () => {
+  const root = scratchFolder();
+  let written = 0;
+  const counting = diskOver({
+    ...systemCalls,
+    write(file, bytes) {
+      const count = systemCalls.write(file, bytes);
+      written += count;
+      return count;
+    },
+  });
+  const keeper = keeperIn(root, counting);
+  const noise = randomBytes(33 * megabyte);
+  for (const n of [1, 2]) {
+    keeper.keep(answer(n, noise));
+    while (written < n * noise.length) await new Promise((resolve) => setTimeout(resolve, 5));
+    // What follows the last write waits for nothing any more.
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  expect(await keeper.close()).toBeNull();
+  expect(filesIn(root).length).toBe(2);
+});
+
+test('sixty-four megabytes can wait, and one answer however long it is', async () => {
+  const [half, long] = [Buffer.alloc(32 * megabyte), Buffer.alloc(65 * megabyte)];
+  const keeper = keeperIn(scratchFolder());
+  for (const body of [half, half, 'x']) keeper.keep(answer(0, body));
+  expect(await keeper.close()).toBe(
+    '1 answer was not kept as they came (raw.keep_days): the disk is too slow for them.',
+  );
+  const other = keeperIn(scratchFolder());
+  other.keep(answer(0, long));
+  expect(await other.close()).toBeNull();
+});
+
+test('answers that come while others are written share a piece of the file, up to a megabyte', async () => {
+  const sizesIn = async (root: string): Promise<number[]> => {
+    const out: number[] = [];
+    for (const path of filesIn(root))
+      for await (const piece of readRawFile(readFileSync(join(root, path)), 1 << 28))
+        out.push(piece.kind === 'pages' ? piece.pages.length : -1);
+    return out;
+  };
+  // The first is on its way when the second comes.
+  for (const [bytes, sizes] of [
+    [1, [1, 6]],
+    [megabyte / 2, [1, 2, 2, 2]],
+    [0.6 * megabyte, [1, 1, 1, 1, 1, 1, 1]],
+  ] as const) {
+    const root = scratchFolder();
+    const keeper = keeperIn(root);
+    for (let n = 0; n < 7; n++) keeper.keep(answer(n, Buffer.alloc(bytes)));
+    expect(await keeper.close()).toBeNull();
+    expect(await sizesIn(root), `${bytes}`).toEqual(sizes);
+  }
+});
+
+test('a new day has its file as soon as its first answer comes, and what comes after the end is nobody’s', async () => {
+  const root = scratchFolder();
+  const keeper = keeperIn(root);
+  keeper.keep(answer(0, 'x'));
+  keeper.keep(answer(1, 'x', day0 + dayMs));
+  while (filesIn(root).length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  await keeper.close();
+  keeper.keep(answer(2, 'x', day0 + 2 * dayMs));
+  expect(await keeper.close()).toBeNull();
+  expect(filesIn(root).length).toBe(2);
+});
+
 test('prunes what is older than it is kept, and the oldest where there is too much', () => {
   const root = scratchFolder();
   const put = (day: number, name: string, bytes: number): void => {
@@ -128,7 +203,8 @@ test('prunes what is older than it is kept, and the oldest where there is too mu
   pruneRaw(place, limits, day0);
   for (let day = 0; day < 12; day++) put(day, 'a-000.raw', 100);
   put(11, 'b-000.raw', 100);
-  mkdirSync(join(root, '.oddslake/raw/of somebody'));
+  mkdirSync(join(root, '.oddslake/raw/0 of somebody'));
+  writeFileSync(join(root, '.oddslake/raw/0 of somebody/notes'), 'mine');
   const prune = (rest: Partial<typeof limits>, atMs: number | null = day0 + 11 * dayMs + 5) => {
     pruneRaw(place, { ...limits, ...rest }, atMs);
     return filesIn(root).map((path) => path.slice('.oddslake/raw/2026-06-'.length));
@@ -138,8 +214,9 @@ test('prunes what is older than it is kept, and the oldest where there is too mu
     [5, 6, 7, 8, 9, 10, 11, 12].map((d) => `${String(d).padStart(2, '0')}/a-000.raw`).concat('12/b-000.raw'),
   );
   expect(prune({ bytesMax: 250 })).toEqual(['12/a-000.raw', '12/b-000.raw']);
-  expect(statSync(join(root, '.oddslake/raw/of somebody')).isDirectory()).toBe(true);
+  expect(prune({ bytesMax: 200 }).length).toBe(2);
   expect(prune({ bytesMax: 1 })).toEqual([]);
+  expect(readFileSync(join(root, '.oddslake/raw/0 of somebody/notes'), 'utf8')).toBe('mine');
   put(11, 'c-000.raw', 1);
   expect(prune({ keepDays: 0 })).toEqual([]);
   expect(globSync('.oddslake/raw', { cwd: root })).toEqual([]);

@@ -1,6 +1,6 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { examine } from '../../src/archive/repair/examine.ts';
@@ -9,41 +9,13 @@ import { dayOf } from '../../src/core/time.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { lostWindows } from '../../src/state/lost.ts';
 import { systemClock } from '../../src/system.ts';
-import { filledArchive, groupRows, repairNow } from './damaged.ts';
-import {
-  answer,
-  append,
-  day0,
-  dayMs,
-  hashes,
-  now,
-  opened,
-  publishedTicks,
-  publishNow,
-  scratchFolder,
-} from './scratch.ts';
+import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';
+import { answer, append, day0, dayMs, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
 
-let template: string;
-beforeAll(async () => {
-  template = await filledArchive();
-});
-afterAll(() => rmSync(template, { recursive: true, force: true }));
-
-function lake(): { root: string; archive: Archive } {
-  const root = scratchFolder();
-  cpSync(template, root, { recursive: true });
-  return { root, archive: opened({ root, groupRows, mends: true }) };
-}
-
+const { lake, template } = damagedLake();
 const ticks0 = dayPath('ticks', day0, 0);
 const records = (archive: Archive) => archive.state.db.all('select * from row_groups');
 const texts = (archive: Archive) => archive.state.db.all("select * from meta where key = 'manifest_text'");
-
-function flip(path: string, at: number): void {
-  const bytes = readFileSync(path);
-  bytes[at]! ^= 4;
-  writeFileSync(path, bytes);
-}
 
 describe('verify', () => {
   test('notes what files are made of and what the manifest says, as the publish would have', async () => {
@@ -76,7 +48,7 @@ describe('a repair', () => {
     await verify(rebuilt, null);
     flip(join(root, ticks0), readFileSync(join(root, ticks0)).length - 20);
     expect(await repairNow(rebuilt)).toMatchObject({ generation: 1, lost: [] });
-    expect(hashes(root, 'ticks/**/*.parquet')).toEqual(hashes(template, 'ticks/**/*.parquet'));
+    expect(hashes(root, 'ticks/**/*.parquet')).toEqual(hashes(template(), 'ticks/**/*.parquet'));
   });
 
   test('leaves a tree alone that was restored from a backup beside a newer state', async () => {
@@ -84,7 +56,7 @@ describe('a repair', () => {
     append(archive, answer('AAA', [[day0 + dayMs + 7, 0.5]], { observedAt: now + 1 }));
     await publishNow(archive, now + 1);
     for (const name of ['ticks', 'manifest.json', 'SHA256SUMS', 'coverage'])
-      cpSync(join(template, name), join(root, name), { recursive: true });
+      cpSync(join(template(), name), join(root, name), { recursive: true });
     const before = hashes(root, '{*,*/**/*.parquet}');
     await expect(repairNow(archive)).rejects.toMatchObject({
       exitCode: 6,
@@ -102,6 +74,48 @@ describe('a repair', () => {
     rmSync(join(root, 'manifest.json'));
     const told = expect.stringMatching(/manifest.json is missing, and the state does not know.* back from a backup/);
     await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message: told });
+  });
+
+  test('says the same where the text that the state knows is another one', async () => {
+    const { root, archive } = lake();
+    archive.state.db.run("update meta set value = '{}' where key = 'manifest_text'");
+    rmSync(join(root, 'manifest.json'));
+    const message = expect.stringContaining('the state does not know its text');
+    await expect(repairNow(archive)).rejects.toMatchObject({ exitCode: 6, message });
+  });
+
+  test.each<[string, (text: string) => string]>([
+    ['with another hash', (text) => text.replace(/("sha256": ")[0-9a-f]{64}/, `$1${'0'.repeat(64)}`)],
+    ['with a file that is not there', (text) => text.replace('"path": "ticks/', '"path": "ticks/none/')],
+    ['with a folder for a file', (text) => text.replace(/"path": "ticks\/[^"]*"/, '"path": "ticks"')],
+    ['with another writer', (text) => text.replace('oddslake test', 'oddslake text')],
+  ])('puts a manifest back that was changed, though it can be read: one %s', async (_, change) => {
+    const { root, archive } = lake();
+    const at = join(root, 'manifest.json');
+    const text = readFileSync(at, 'utf8');
+    expect(change(text)).not.toBe(text);
+    writeFileSync(at, change(text));
+    const done: string[] = [];
+    const rename = (from: string, to: string): void => {
+      done.push(to);
+      archive.disk.rename(from, to);
+    };
+    const syncFolder = (path: string): void => {
+      done.push(path);
+      archive.disk.syncFolder(path);
+    };
+    const { mended } = await repairNow({ ...archive, disk: { ...archive.disk, rename, syncFolder } });
+    expect(mended).toEqual([expect.objectContaining({ path: 'manifest.json', what: 'differs', outcome: 'put back' })]);
+    expect(readFileSync(at, 'utf8')).toBe(text);
+    expect(readFileSync(join(root, mended[0]!.setAside!), 'utf8')).toBe(change(text));
+    expect(done.slice(-2)).toEqual([at, root]);
+  });
+
+  test('of an archive whose state never noted the hash of its manifest takes the manifest for what it is', async () => {
+    const { root, archive } = lake();
+    archive.state.db.run("delete from meta where key = 'manifest_sha256'");
+    expect((await repairNow(archive)).mended).toEqual([]);
+    expect(hashes(root, '*')).toEqual(hashes(template(), '*'));
   });
 
   test('has nothing left to do of what another one mended while it waited', async () => {
@@ -150,7 +164,7 @@ describe('a repair', () => {
     const { root, archive } = lake();
     for (const dataset of ['ticks', 'coverage', 'candles_1d'] as const) rmSync(join(root, dayPath(dataset, day0, 0)));
     const { lost } = await repairNow(archive);
-    const gone = publishedTicks(template)
+    const gone = publishedTicks(template())
       .map((line) => line.split(' '))
       .filter(([, t]) => Number(t) < day0 + dayMs);
     expect(gone.length).toBe(750);

@@ -9,7 +9,7 @@ import { allFiles } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { rowGroupsOf } from '../../src/state/row-groups.ts';
-import { filledArchive, groupRows, repairNow } from './damaged.ts';
+import { filledArchive, flip, groupRows, repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';
 import { answer, append, clockAt, day0, dayMs, hashes, now, opened, publishNow, scratchFolder } from './scratch.ts';
 
@@ -19,12 +19,6 @@ vi.setConfig({ testTimeout: 60_000 });
 const everything = '{ticks,candles_1h,candles_1d,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet';
 const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';
 const aside = '.oddslake/damaged/**/*';
-
-function flip(path: string, at: number): void {
-  const bytes = readFileSync(path);
-  bytes[at]! ^= 4;
-  writeFileSync(path, bytes);
-}
 
 /** Something of every kind is damaged; returns the hashes of what was found wrong, all of which is to be kept. */
 function spoil(root: string): string[] {

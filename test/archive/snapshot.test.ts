@@ -3,18 +3,20 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { draftOf, endDraft } from '../../src/archive/copies/draft.ts';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
+import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 const everything = '**/*';
@@ -161,4 +163,90 @@ test('a folder with something in it, a file, one inside the archive, and an arch
   await expect(take(join(parent, 'new'), opened())).rejects.toEqual(usage(/published nothing/));
   expect(hashes(archive.layout.root, everything)).toEqual(before);
   expect(existsSync(join(parent, 'new'))).toBe(false);
+});
+
+describe('a snapshot', () => {
+  test('is durable when it is told of: each folder of it, then its name', async () => {
+    const archive = await published();
+    const folder = join(scratchFolder(), 'snap');
+    const done: string[] = [];
+    const draft = `.snap.oddslake-${process.pid}-a`;
+    const syncFolder = (path: string): void => {
+      done.push(relative(dirname(folder), path));
+      archive.disk.syncFolder(path);
+    };
+    const rename = (from: string, to: string): void => {
+      done.push('renamed');
+      archive.disk.rename(from, to);
+    };
+    const told: [number, number][] = [];
+    const watched = { ...archive, disk: { ...archive.disk, syncFolder, rename } };
+    const taken = await takeSnapshot(watched, folder, { id: 'a', onProgress: (...args) => told.push(args) });
+    const files = allFiles(archive.manifest());
+    const folders = new Set(['', ...files.map(({ path }) => dirname(path))].map((path) => join(draft, path)));
+    expect(done.slice(-2)).toEqual(['renamed', '']);
+    expect(new Set(done.slice(0, -2))).toEqual(folders);
+    expect(taken.bytes).toBe(files.reduce((sum, { bytes }) => sum + bytes, 0));
+    expect(told).toEqual(files.map((_, i) => [i + 1, files.length]));
+  });
+
+  test.each(['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK'])('copies what cannot be linked (%s)', async (code) => {
+    const archive = await published();
+    const link = (from: string, to: string): void => {
+      const cause = Object.assign(new Error('no link'), { code });
+      if (!to.includes('/.oddslake/')) throw code === 'EPERM' ? new Error('not allowed', { cause }) : cause;
+      archive.disk.link(from, to);
+    };
+    const folder = join(scratchFolder(), 'snap');
+    const taken = await takeSnapshot({ ...archive, disk: { ...archive.disk, link } }, folder, { id: 'a' });
+    expect(taken.copied).toBe(taken.files);
+  });
+
+  const failing = (archive: Archive, code: string, what: 'link' | 'rename' | 'syncFolder'): Archive => {
+    const parent = (path: string): boolean => !path.includes('oddslake-') || path.includes('parent-of');
+    const fail = (...paths: string[]): void => {
+      if (what === 'link' ? !paths[1]!.includes('/.oddslake/') : what === 'rename' || parent(paths[0]!))
+        throw Object.assign(new Error('the disk itself'), { code });
+      (archive.disk[what] as (...args: string[]) => void)(...paths);
+    };
+    return { ...archive, disk: { ...archive.disk, [what]: fail } };
+  };
+
+  test.each([
+    ['EXDEV', 'rename', /is where a device is mounted/],
+    ['EBUSY', 'rename', /is where a device is mounted/],
+    ['ENOTEMPTY', 'rename', /was filled by somebody else/],
+    ['EEXIST', 'rename', /was filled by somebody else/],
+    ['EIO', 'rename', /^the disk itself$/],
+    ['EIO', 'link', /^the disk itself$/],
+    ['EIO', 'syncFolder', /^the disk itself$/],
+  ] as const)('that meets %s at a %s says so, and nothing is left of it', async (code, what, message) => {
+    const archive = await published();
+    const parent = join(scratchFolder(), 'parent-of');
+    mkdirSync(parent);
+    const taken = takeSnapshot(failing(archive, code, what), join(parent, 'snap'), { id: 'a' });
+    await expect(taken).rejects.toThrow(message);
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  test('of an archive of which nothing is left is taken, too', async () => {
+    const archive = opened({ parts: 1, mends: true });
+    append(archive, answer('AAA', [[day0, 0.5]], { windows: [] }));
+    await publishNow(archive);
+    for (const { path } of allFiles(archive.manifest())) rmSync(join(archive.layout.root, path));
+    archive.state.db.run('delete from symbols');
+    await repairNow(archive);
+    const folder = join(scratchFolder(), 'snap');
+    expect(await takeSnapshot(archive, folder, { id: 'a' })).toMatchObject({ generation: 2, files: 0, bytes: 0 });
+    expect(readdirSync(folder).sort()).toEqual(['README.md', 'SHA256SUMS', 'manifest.json', 'views.sql']);
+  });
+
+  test('of a folder with many things in it names some of them', async () => {
+    const archive = await published();
+    const parent = scratchFolder();
+    for (const name of ['a', 'b', 'c']) writeFileSync(join(parent, name), '');
+    await expect(takeSnapshot(archive, parent, { id: 'a' })).rejects.toEqual(usage(/not empty \(a, b, c\)/));
+    writeFileSync(join(parent, 'd'), '');
+    await expect(takeSnapshot(archive, parent, { id: 'a' })).rejects.toEqual(usage(/not empty \(a, b, c, …\)/));
+  });
 });

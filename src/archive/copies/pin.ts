@@ -68,8 +68,6 @@ function pinIn(
 /** Publishes that may go on beside one pin, before missing files are taken for damage. */
 const attemptsMax = 20;
 
-}
-
 /** False where a file was replaced while it was being linked: the pin begins again with the new generation. */
 function linkAll(archive: Archive, generation: number, files: readonly PublishedFile[], root: string): boolean {
   const { disk } = archive;

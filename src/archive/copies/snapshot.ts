@@ -38,7 +38,6 @@ export async function takeSnapshot(archive: Archive, folder: string, options: Sn
   const target = requireUsable(disk, layout.root, folder);
   if (archive.manifest().generation === 0)
     throw new UsageError(`${layout.root} has published nothing yet: there is nothing to take a snapshot of.`);
-  disk.makeFolder(dirname(target));
   clearAbandoned(disk, target);
   // Links inside of the archive come first: they hold on to the generation, however long the rest takes.
   const pinned = pin(archive, datasetNames, `${options.id}-snapshot`);

@@ -90,7 +90,6 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
       }
     } catch (error) {
       broken = error as Error;
-      lost += waiting.length;
       waiting = [];
     } finally {
       writing = undefined;
@@ -100,9 +99,9 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
   return {
     keep(answer) {
       // The run is over: what still arrives is nobody's.
-      if (closing) return;
+      if (closing || broken !== undefined) return;
       const bytes = answer.body.length;
-      if (broken !== undefined || (waitingBytes > 0 && waitingBytes + bytes > waitingBytesMax)) {
+      if (waitingBytes > 0 && waitingBytes + bytes > waitingBytesMax) {
         lost++;
         return;
       }
@@ -115,9 +114,9 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
       closing = true;
       wake?.();
       await writing;
-      const answers = `${lost} answer${lost === 1 ? ' was' : 's were'}`;
       if (broken !== undefined)
         return `Answers could not be kept as they came (raw.keep_days); the run goes on without: ${broken.message}`;
+      const answers = `${lost} answer${lost === 1 ? ' was' : 's were'}`;
       return lost === 0 ? null : `${answers} not kept as they came (raw.keep_days): the disk is too slow for them.`;
     },
   };

@@ -14,7 +14,7 @@ export function countTicks(archive: Archive, stage: Stage, parts: ReadonlySet<nu
   const counts = new Map<string, TickCount>();
   for (const file of nextFiles(stage).ticks.files) {
     if (![...parts].some((part) => dayPath('ticks', dayStart(file.date!), part) === file.path)) continue;
-    const staged = stage.moves.find((move) => move.to === file.path && move.from !== null);
+    const staged = stage.moves.find((move) => move.to === file.path);
     const bytes =
       staged === undefined ? readPublished(archive, file) : archive.disk.read(join(archive.layout.root, staged.from!));
     const { symbols, offsets, t } = decodeTicks(bytes);

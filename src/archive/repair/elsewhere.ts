@@ -1,7 +1,8 @@
 import { join } from 'node:path';
 import type { Archive } from '../archive.ts';
-import { sha256 } from '../disk/disk.ts';
+import { type Disk, sha256 } from '../disk/disk.ts';
 import type { PublishedFile } from '../manifest.ts';
+import { isUnreadable } from '../verify/verify.ts';
 import { damagedFolder } from './set-aside.ts';
 
 /**
@@ -23,10 +24,20 @@ export function lookElsewhere(
     if (found.size === hashes.size) break;
     const at = join(layout.root, path);
     if (!disk.isFile(at) || !sizes.has(disk.size(at)!)) continue;
-    const hash = sha256(disk.read(at));
-    if (hashes.has(hash)) found.set(hash, path);
+    const hash = hashAt(disk, at);
+    if (hash !== null && hashes.has(hash)) found.set(hash, path);
   }
   return found;
+}
+
+/** Null where the bytes cannot be had: the damaged file itself may be one that the device does not give. */
+function hashAt(disk: Disk, at: string): string | null {
+  try {
+    return sha256(disk.read(at));
+  } catch (error) {
+    if (isUnreadable(error)) return null;
+    throw error;
+  }
 }
 
 function* filesBelow(archive: Archive, folder: string): Generator<string> {

@@ -35,7 +35,6 @@ export function lossesOf(
   let missing = 0;
   for (const [symbol, stretches] of coverage) {
     const spans = ranges.flatMap((range) => spanOf(range, symbol, day) ?? []);
-    if (spans.length === 0) continue;
     const t = timesOf(symbol);
     for (const stretch of stretches) {
       const gone = stretch.ticks - countIn(t, stretch);
@@ -76,7 +75,7 @@ export function coverageWithout(
 ): PublishedCoverage[] {
   return stretches.flatMap((stretch) => {
     const pieces = subtract([stretch], lost);
-    if (pieces.length === 1 && pieces[0]!.from === stretch.from && pieces[0]!.to === stretch.to) return [stretch];
+    if (pieces[0]?.from === stretch.from && pieces[0].to === stretch.to) return [stretch];
     return pieces.map((piece) => ({ ...stretch, ...piece, ticks: countIn(t, piece) }));
   });
 }

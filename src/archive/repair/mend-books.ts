@@ -1,7 +1,7 @@
 import type { BookCoverage } from '../../core/book-coverage.ts';
 import { type BookColumns, noBooks } from '../../core/merge-books.ts';
 import { partOf } from '../../core/part.ts';
-import { dayMs, isEmpty, subtract, type Window } from '../../core/window.ts';
+import { dayMs, subtract, type Window } from '../../core/window.ts';
 import type { Archive } from '../archive.ts';
 import { type Stage, stageRemoval } from '../generation/stage.ts';
 import { stageBookPart } from '../generation/stage-parts.ts';
@@ -49,8 +49,7 @@ function answeredIn(range: LostRange, symbol: string, day: number, t: Float64Arr
   const span = spanOf(range, symbol, day);
   if (span === undefined) return [];
   const next = t.find((moment) => moment >= span.to) ?? day + dayMs;
-  const window = { from: span.from, to: next };
-  return isEmpty(window) ? [] : [window];
+  return [{ from: span.from, to: next }];
 }
 
 /** Without the snapshots that reach into what is lost: it begins or ends with a level of theirs. */

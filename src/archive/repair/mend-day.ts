@@ -57,7 +57,7 @@ export function mendDay(
   const rows = coverageRows(coverage);
   if (coverageBroken === undefined && JSON.stringify(rows) === before) return;
   if (rows.length > 0) encodeDay(archive, stage, 'coverage', day, rows);
-  else if (fileAt(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
+  else stageRemoval(stage, path);
 }
 
 function noteCoverageLost({ file, salvaged }: Broken, coverage: DayCoverage, losses: Losses): void {
@@ -120,11 +120,8 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
     coverage.ticks.set(symbol, mine.get(symbol)!);
   }
   const { windows, holes, uncovered } = lossesOf(day, lost, mine, left);
-  for (const [symbol, ofSymbol] of Map.groupBy(windows, (window) => window.symbol)) {
-    const rest = coverageWithout(mine.get(symbol)!, ofSymbol, timesOf(symbol));
-    if (rest.length > 0) coverage.ticks.set(symbol, rest);
-    else coverage.ticks.delete(symbol);
-  }
+  for (const [symbol, ofSymbol] of Map.groupBy(windows, (window) => window.symbol))
+    coverage.ticks.set(symbol, coverageWithout(mine.get(symbol)!, ofSymbol, timesOf(symbol)));
   for (const window of windows) losses.windows.push(window);
   for (const hole of holes) losses.holes.push(hole);
   const gone = uncovered - awaited(of, part, lost);

@@ -3,7 +3,7 @@ import { DamageError } from '../../core/errors.ts';
 import { getMeta, manifestHashKey, manifestTextKey } from '../../state/state.ts';
 import type { Archive } from '../archive.ts';
 import { sha256 } from '../disk/disk.ts';
-import { keepManifestText, replace } from '../generation/commit.ts';
+import { replace } from '../generation/commit.ts';
 import type { Layout } from '../layout.ts';
 import { allFiles, type Manifest, parseManifest } from '../manifest.ts';
 import { setAside } from './set-aside.ts';
@@ -27,10 +27,7 @@ export function mendManifest(archive: Archive): MendedManifest | null {
   const hash = getMeta(state.db, manifestHashKey);
   if (state.generation() === 0 || hash === undefined) return null;
   const found = disk.size(layout.manifest) === null ? null : Buffer.from(disk.read(layout.manifest)).toString('utf8');
-  if (found !== null && sha256(Buffer.from(found)) === hash) {
-    keepManifestText(archive, found);
-    return null;
-  }
+  if (found !== null && sha256(Buffer.from(found)) === hash) return null;
   const known = getMeta(state.db, manifestTextKey);
   const isKnown = known !== undefined && sha256(Buffer.from(known)) === hash;
   if (!isKnown)

@@ -28,25 +28,23 @@ export interface Salvaged {
 export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined, rows: number): Salvaged {
   if (record === undefined) return { whole: null, kept: [], readable: null, lost: [{ keys: null, rows }] };
   const { groups, footer } = record;
-  const end = groups.at(-1)?.end ?? magic.length;
+  const end = groups.at(-1)!.end;
   const out = new Uint8Array(end + footer.length);
   out.set(magic);
   out.set(footer, end);
   const kept: number[] = [];
   const lost: LostRange[] = [];
-  let shifts = bytes === null ? [] : shiftsOf(bytes, footer, out.length);
+  const shifts = bytes === null ? [] : shiftsOf(bytes, footer, out.length);
   groups.forEach((group, i) => {
     const found = shifts.find((shift) => isAt(bytes!, group.start + shift, group));
     if (found === undefined) {
       lost.push({ keys: { first: group.first, last: group.last }, rows: group.rows });
       return;
     }
-    // What was moved is moved alike up to the next place where something was put in or taken out.
-    shifts = [found, ...shifts.filter((shift) => shift !== found)];
     out.set(bytes!.subarray(group.start + found, group.end + found), group.start);
     kept.push(i);
   });
-  const whole = lost.length === 0 && sha256(out) === record.sha256 ? out : null;
+  const whole = sha256(out) === record.sha256 ? out : null;
   return { whole, kept, readable: kept.length === 0 ? null : out, lost };
 }
 
@@ -60,7 +58,6 @@ function shiftsOf(bytes: Uint8Array, footer: Uint8Array, length: number): number
   return [...new Set([0, bytes.length - length, ...ofFooter])];
 }
 
-function isAt(bytes: Uint8Array, at: number, group: FileRecord['groups'][number]): boolean {
-  const end = at + group.end - group.start;
-  return at >= 0 && end <= bytes.length && sha256(bytes.subarray(at, end)) === group.sha256;
-}
+/** Beyond the file there are fewer bytes, whose hash is another. */
+const isAt = (bytes: Uint8Array, at: number, { start, end, sha256: wanted }: FileRecord['groups'][number]): boolean =>
+  sha256(bytes.subarray(at, at + end - start)) === wanted;

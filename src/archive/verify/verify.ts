@@ -97,6 +97,10 @@ function check(archive: Archive, file: PublishedFile, records: FileRecord[]): Fi
 /** A folder in the file's place, bytes that the device does not give, more of them than can be read at once. */
 const unreadable = new Set(['EISDIR', 'EIO', 'ENOTDIR', 'ELOOP', 'ERR_FS_FILE_TOO_LARGE']);
 
+/** Whether reading a file failed because of what is there. A disk that failed is told in words, with the error as cause. */
+export const isUnreadable = (error: unknown): boolean =>
+  unreadable.has((((error as Error).cause ?? error) as NodeJS.ErrnoException).code ?? '');
+
 /** The bytes of a published file as it is now; null where it is missing, undefined where they cannot be had. */
 export function bytesNow(archive: Archive, path: string): Uint8Array | null | undefined {
   try {
@@ -104,7 +108,7 @@ export function bytesNow(archive: Archive, path: string): Uint8Array | null | un
     // What stands there and is no file was not published.
     return bytes === null && archive.disk.size(locate(archive, path)) !== null ? undefined : bytes;
   } catch (error) {
-    if (unreadable.has((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    if (isUnreadable(error)) return undefined;
     throw error;
   }
 }

@@ -1,0 +1,148 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { tableFromIPC } from 'apache-arrow';
+import { expect, test } from 'vitest';
+import { draftOf } from '../../src/archive/copies/draft.ts';
+import {
+  columnarPieces,
+  formatOf,
+  requireIntact,
+  requireWritable,
+  writeInPlace,
+} from '../../src/archive/copies/export-file.ts';
+import { pin } from '../../src/archive/copies/pin.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { datasets } from '../../src/archive/parquet/datasets.ts';
+import { decode } from '../../src/archive/parquet/parquet.ts';
+import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
+
+const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });
+
+test.each([
+  ['a.parquet', 'parquet'],
+  ['a.csv', 'csv'],
+  ['a.CSV', 'csv'],
+  ['/x.csv/a.ndjson', 'ndjson'],
+  ['a.jsonl', 'ndjson'],
+  ['a.b.arrow', 'arrow'],
+  ['a.feather', 'arrow'],
+])('the name %s tells the format %s', (name, format) => {
+  expect(formatOf(name)).toBe(format);
+});
+
+test.each(['a', 'a.txt', 'parquet', 'a.csv.gz', 'a.csv/b'])('the name %s tells no format', (name) => {
+  expect(() => formatOf(name)).toThrow(
+    usage(/does not tell the format by its ending \(\.parquet .*--format parquet\|/),
+  );
+});
+
+test('an export goes to a new file or replaces one, wherever a link leads', () => {
+  const [root, folder] = [scratchFolder(), scratchFolder()];
+  writeFileSync(join(folder, 'there.csv'), 'old');
+  symlinkSync(join(folder, 'there.csv'), join(folder, 'link.csv'));
+  expect(requireWritable(systemDisk, root, join(folder, 'new.csv'))).toBe(join(folder, 'new.csv'));
+  expect(requireWritable(systemDisk, root, join(folder, 'there.csv'))).toBe(join(folder, 'there.csv'));
+  expect(requireWritable(systemDisk, root, join(folder, 'link.csv'))).toBe(join(folder, 'there.csv'));
+  // What only begins like the archive's name is not in it.
+  expect(requireWritable(systemDisk, root, `${root}.csv`)).toBe(`${root}.csv`);
+});
+
+test('an export into the archive, in the place of a folder, and into a folder that is not there is refused', () => {
+  const [root, folder] = [scratchFolder(), scratchFolder()];
+  symlinkSync(root, join(folder, 'inside'));
+  const told = (path: string) => () => requireWritable(systemDisk, root, path);
+  expect(told(join(root, 'a.csv'))).toThrow(usage(/is inside the archive/));
+  expect(told(root)).toThrow(usage(/is inside the archive/));
+  expect(told(join(folder, 'inside/a.csv'))).toThrow(usage(/is inside the archive/));
+  expect(told(folder)).toThrow(usage(/is no file that could be replaced/));
+  expect(told(join(folder, 'none/a.csv'))).toThrow(usage(/there is no folder .*none\. Make it first/));
+});
+
+const pieces = async function* (...texts: (string | Error)[]) {
+  for (const text of texts) {
+    if (text instanceof Error) throw text;
+    yield Buffer.from(text);
+  }
+};
+
+test('a file is there only when it is whole, and then in the place of the one before', async () => {
+  const target = join(scratchFolder(), 'a.csv');
+  const seen: (string | null)[] = [];
+  async function* watched() {
+    for await (const piece of pieces('one', 'two')) {
+      seen.push(existsSync(target) ? readFileSync(target, 'utf8') : null);
+      yield piece;
+    }
+  }
+  const hash = createHash('sha256').update('onetwo').digest('hex');
+  expect(await writeInPlace(systemDisk, target, 'x', watched())).toEqual({ bytes: 6, sha256: hash });
+  expect(readFileSync(target, 'utf8')).toBe('onetwo');
+  await writeInPlace(systemDisk, target, 'x', watched());
+  expect(seen).toEqual([null, null, 'onetwo', 'onetwo']);
+  expect(readdirSync(dirname(target))).toEqual(['a.csv']);
+});
+
+test('a file that could not be written to its end leaves the one before, and nothing else', async () => {
+  const target = join(scratchFolder(), 'a.csv');
+  writeFileSync(target, 'old');
+  await expect(writeInPlace(systemDisk, target, 'x', pieces('half', new Error('cut')))).rejects.toThrow('cut');
+  expect(readdirSync(dirname(target))).toEqual(['a.csv']);
+  expect(readFileSync(target, 'utf8')).toBe('old');
+});
+
+test('drafts of killed processes are cleared, those of others and other files stay', async () => {
+  const folder = scratchFolder();
+  const target = join(folder, 'a.csv');
+  const gone = 2 ** 31 - 2;
+  const mine = draftOf(target, 'other');
+  const names = [`.a.csv.oddslake-${gone}-x`, `.b.csv.oddslake-${gone}-x`, `.a.csv.oddslake-`, 'a.csv.oddslake-1'];
+  for (const name of names) writeFileSync(join(folder, name), '');
+  writeFileSync(mine, '');
+  await writeInPlace(systemDisk, target, 'x', pieces('new'));
+  expect(readdirSync(folder).sort()).toEqual([...names.slice(1), mine.slice(folder.length + 1), 'a.csv'].sort());
+});
+
+test('a file is durable when it is written: its bytes, then its name', async () => {
+  const target = join(scratchFolder(), 'a.csv');
+  const done: string[] = [];
+  const rename = (from: string, to: string): void => {
+    done.push('rename');
+    systemDisk.rename(from, to);
+  };
+  const syncFolder = (path: string): void => void done.push(`sync ${path}`);
+  await writeInPlace({ ...systemDisk, rename, syncFolder }, target, 'x', pieces('new'));
+  expect(done).toEqual(['rename', `sync ${dirname(target)}`]);
+});
+
+test('a pinned file that is not as it was published is damage', async () => {
+  const archive = opened({ parts: 1 });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  await publishNow(archive);
+  const pinned = pin(archive, ['ticks'], 'a');
+  const [file] = archive.manifest().datasets.ticks.files;
+  requireIntact(archive.disk, pinned, file!);
+  writeFileSync(join(pinned.root, file!.path), Buffer.alloc(file!.bytes));
+  expect(() => requireIntact(archive.disk, pinned, file!)).toThrow(expect.objectContaining({ exitCode: 6 }));
+});
+
+test('rows come in the format that was asked for, ticks and others', async () => {
+  async function* chunks() {
+    yield [
+      ['AAA', 'AAA'],
+      [day0, day0 + 7],
+      [0.5, 0.25],
+    ];
+  }
+  const columns = datasets.ticks;
+  const whole = async (format: 'parquet' | 'arrow' | 'arrow_stream'): Promise<Buffer> => {
+    const all: Uint8Array[] = [];
+    for await (const piece of columnarPieces('ticks', columns, chunks(), format)) all.push(piece);
+    return Buffer.concat(all);
+  };
+  const [parquet, file, stream] = [await whole('parquet'), await whole('arrow'), await whole('arrow_stream')];
+  expect(decode(parquet).numRows).toBe(2);
+  for (const bytes of [file, stream]) expect(tableFromIPC(bytes).toArray().map(String)).toHaveLength(2);
+  const begins = (bytes: Buffer): string => bytes.subarray(0, 6).toString('latin1');
+  expect([begins(file) === 'ARROW1', begins(stream) === 'ARROW1']).toEqual([true, false]);
+});

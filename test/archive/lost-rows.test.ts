@@ -1,0 +1,138 @@
+import { describe, expect, test } from 'vitest';
+import type { PublishedCoverage } from '../../src/archive/generation/day-files.ts';
+import { coverageWithout, lossesOf, spanOf } from '../../src/archive/repair/losses.ts';
+import { hullOf } from '../../src/archive/repair/mending.ts';
+import { countAnew } from '../../src/archive/repair/refill.ts';
+import type { LostRange } from '../../src/archive/repair/salvage.ts';
+import type { Key } from '../../src/state/row-groups.ts';
+import { day0, dayMs } from './scratch.ts';
+
+const range = (first: Key, last: Key, rows: number): LostRange => ({ keys: { first, last }, rows });
+const unknown = (rows: number): LostRange => ({ keys: null, rows });
+const stretch = (from: number, to: number, ticks: number): PublishedCoverage => ({
+  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: day0 + dayMs, origin: 'poll' },
+});
+const span = (from: number, to: number) => ({ from: day0 + from, to: day0 + to });
+const times = (...offsets: number[]): Float64Array => Float64Array.from(offsets, (ms) => day0 + ms);
+/** Columns of one symbol that has ticks at these moments of the day. */
+const only = (symbol: string, ...offsets: number[]) => ({
+  ...{ symbols: [symbol], offsets: Float64Array.of(0, offsets.length) },
+  ...{ t: times(...offsets), p: new Float64Array(offsets.length) },
+});
+
+describe('a lost range of rows', () => {
+  const lost = range(['B', day0 + 10], ['D', day0 + 20], 9);
+
+  test.each([
+    ['A', undefined],
+    ['B', span(10, dayMs)],
+    ['C', span(0, dayMs)],
+    ['D', span(0, 21)],
+    ['E', undefined],
+  ])('may hold of %s what lies between its first and its last key', (symbol, wanted) => {
+    expect(spanOf(lost, symbol, day0)).toEqual(wanted);
+  });
+
+  test('of one symbol ends after its last tick', () => {
+    expect(spanOf(range(['B', day0 + 10], ['B', day0 + 20], 3), 'B', day0)).toEqual(span(10, 21));
+  });
+
+  test('of which nothing is known may hold the whole day of any symbol', () => {
+    expect(spanOf(unknown(1), 'whatever', day0)).toEqual(span(0, dayMs));
+  });
+
+  test('is told from the first key of the first to the last key of the last', () => {
+    const [one, two] = [range(['A', 1], ['A', 2], 2), range(['B', 5], ['C', 6], 2)];
+    expect(hullOf([one, two])).toEqual({ first: ['A', 1], last: ['C', 6] });
+    expect(hullOf([unknown(3)])).toEqual({ first: null, last: null });
+    expect(hullOf([])).toEqual({ first: null, last: null });
+  });
+});
+
+describe('coverage that claims lost rows', () => {
+  test('is taken back where they were, and no wider', () => {
+    const lost = [range(['A', day0 + 20], ['A', day0 + 40], 3)];
+    const coverage = new Map([['A', [stretch(0, 100, 5)]]]);
+    expect(lossesOf(day0, lost, coverage, only('A', 10, 60))).toEqual({
+      windows: [{ dataset: 'ticks', symbol: 'A', ...span(20, 41), ticks: 3 }],
+      holes: [{ symbol: 'A', ...span(20, 41) }],
+      uncovered: 0,
+    });
+  });
+
+  test('between two lost ranges goes with them, its ticks that are there counted in', () => {
+    const lost = [range(['A', day0 + 20], ['A', day0 + 29], 2), range(['A', day0 + 60], ['A', day0 + 69], 2)];
+    const coverage = new Map([['A', [stretch(0, 100, 7)]]]);
+    expect(lossesOf(day0, lost, coverage, only('A', 10, 40, 80))).toEqual({
+      windows: [{ dataset: 'ticks', symbol: 'A', ...span(20, 70), ticks: 5 }],
+      holes: [
+        { symbol: 'A', ...span(20, 30) },
+        { symbol: 'A', ...span(60, 70) },
+      ],
+      uncovered: 0,
+    });
+  });
+
+  test('stays where none of its ticks is missing, where it is of another time, and where it is of another symbol', () => {
+    const lost = [range(['A', day0 + 20], ['A', day0 + 40], 1)];
+    const coverage = new Map([
+      ['A', [stretch(0, 30, 2), stretch(41, 60, 4)]],
+      ['B', [stretch(0, 100, 9)]],
+    ]);
+    expect(lossesOf(day0, lost, coverage, only('A', 10, 25))).toEqual({ windows: [], holes: [], uncovered: 1 });
+  });
+
+  test('of two stretches is taken back in each of them', () => {
+    const coverage = new Map([['A', [stretch(0, 30, 2), stretch(30, 60, 1)]]]);
+    const { windows, uncovered } = lossesOf(day0, [unknown(4)], coverage, only('A', 10));
+    expect(windows).toEqual([
+      { dataset: 'ticks', symbol: 'A', ...span(0, 30), ticks: 2 },
+      { dataset: 'ticks', symbol: 'A', ...span(30, 60), ticks: 1 },
+    ]);
+    expect(uncovered).toBe(2);
+  });
+
+  test('of more ticks than the rows that are gone leaves none of those uncovered', () => {
+    const coverage = new Map([['A', [stretch(0, 30, 9)]]]);
+    expect(lossesOf(day0, [unknown(2), unknown(1)], coverage, only('A')).uncovered).toBe(0);
+  });
+
+  test('keeps what is left of a stretch, with the ticks that are in it, and a stretch that lost nothing as it is', () => {
+    const [whole, cut] = [stretch(0, 10, 99), stretch(10, 50, 6)];
+    const t = times(1, 10, 15, 45, 49);
+    const left = coverageWithout([whole, cut], [span(20, 40)], t);
+    expect(left).toEqual([whole, { ...cut, to: day0 + 20, ticks: 2 }, { ...cut, from: day0 + 40, ticks: 2 }]);
+    expect(coverageWithout([cut], [span(10, 40)], t)).toEqual([{ ...cut, from: day0 + 40, ticks: 2 }]);
+    expect(coverageWithout([cut], [span(20, 50)], t)).toEqual([{ ...cut, to: day0 + 20, ticks: 2 }]);
+    expect(coverageWithout([cut], [span(10, 50)], t)).toEqual([]);
+  });
+});
+
+describe('coverage that is counted anew', () => {
+  const stretches = [stretch(0, 10, 0), stretch(10, 40, 0), stretch(50, 90, 0)];
+  const counts = (spans: readonly ReturnType<typeof span>[], missing: number): number[] =>
+    countAnew(stretches, times(0, 9, 10, 60), spans, missing).map(({ ticks }) => ticks);
+
+  test('has the ticks that are there', () => {
+    expect(counts([], 5)).toEqual([2, 1, 1]);
+    expect(countAnew(stretches, times(), [], 0).map(({ from, to }) => ({ from, to }))).toEqual(
+      stretches.map(({ from, to }) => ({ from, to })),
+    );
+  });
+
+  test('has those that are missing in the stretch that reaches into the lost spans most', () => {
+    expect(counts([span(0, 5)], 5)).toEqual([7, 1, 1]);
+    expect(counts([span(5, 20)], 5)).toEqual([2, 6, 1]);
+    expect(counts([span(0, 8), span(20, 25), span(36, 40)], 5)).toEqual([2, 6, 1]);
+    expect(counts([span(35, 90)], 5)).toEqual([2, 1, 6]);
+    expect(counts([span(40, 50)], 5)).toEqual([2, 1, 1]);
+  });
+
+  test('of two that reach as far has them in the first', () => {
+    expect(counts([span(5, 15)], 5)).toEqual([7, 1, 1]);
+  });
+
+  test('never has fewer than are there', () => {
+    expect(counts([span(0, 5)], -1)).toEqual([2, 1, 1]);
+  });
+});

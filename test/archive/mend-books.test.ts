@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { startStage } from '../../src/archive/generation/stage.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
+import { mendBooks } from '../../src/archive/repair/mend-books.ts';
+import type { Losses } from '../../src/archive/repair/mending.ts';
+import { type Salvaged, salvage } from '../../src/archive/repair/salvage.ts';
+import { sideOf } from '../../src/core/book.ts';
+import type { BookCoverage } from '../../src/core/book-coverage.ts';
+import { partOf } from '../../src/core/part.ts';
+import { appendBooks } from '../../src/state/journal-books.ts';
+import { rowGroupsOf } from '../../src/state/row-groups.ts';
+import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.ts';
+
+const parts = 2;
+const names = Array.from({ length: 20 }, (_, n) => `S${n}`);
+/** Two symbols of one part, and one of the other. */
+const [one, two] = names.filter((name) => partOf(name, parts) === 0).sort();
+const elsewhere = names.find((name) => partOf(name, parts) === 1)!;
+const path = dayPath('orderbooks', day0, 0);
+/** The moments of each symbol's snapshots, in ms of the day. */
+const moments = [1000, 5000, 9000];
+
+/** An archive of these books, each of one bid and one ask, and a row group for each book. */
+async function published(at: readonly number[] = moments, groupRows = 2): Promise<Archive> {
+  const archive = opened({ parts, groupRows });
+  append(archive, answer(one!, [[day0, 0.5]]));
+  for (const symbol of [one!, two!, elsewhere]) {
+    const books = at.map((ms) => ({
+      t: day0 + ms,
+      bids: sideOf([{ price: 0.25, quantity: ms }], 'highest'),
+      asks: sideOf([{ price: 0.75, quantity: ms }], 'lowest'),
+    }));
+    const answered = { runId: 'run', observedAt: now, rejected: [], understood: true };
+    appendBooks(archive.state, [{ symbol, ...answered, snapshots: books }]);
+  }
+  await publishNow(archive);
+  return archive;
+}
+
+const covered = (from: number, to: number, ticks: number): BookCoverage => ({
+  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: now, origin: 'poll' },
+});
+
+/** Mends the part after some of its row groups were damaged; `salvaged` where nothing is known of it. */
+function mended(archive: Archive, damaged: readonly number[], given: Map<string, BookCoverage[]>, salvaged?: Salvaged) {
+  const file = archive.manifest().datasets.orderbooks.files.find((one) => one.path === path)!;
+  const record = rowGroupsOf(archive.state.db, path, file.sha256)!;
+  const bytes = readFileSync(join(archive.layout.root, path));
+  for (const group of damaged) bytes[record.groups[group]!.start + 5]! ^= 4;
+  const stage = startStage(archive, archive.manifest());
+  const losses: Losses = { windows: [], holes: [], gone: [], rowsLost: new Map() };
+  const coverage = new Map<string, readonly BookCoverage[]>(given);
+  const broken = {
+    dataset: 'orderbooks' as const,
+    file,
+    salvaged: () => salvaged ?? salvage(bytes, record, file.rows),
+  };
+  mendBooks(archive, stage, day0, broken, coverage, losses);
+  const staged = stage.moves.find(({ to }) => to === path)?.from;
+  const left = staged == null ? null : decodeBooks(readFileSync(join(archive.layout.root, staged)));
+  return { losses, coverage, left, isGone: stage.gone.has(path), record };
+}
+
+test('of what is lost the rest stays, book by book', async () => {
+  const { left, losses, record, isGone } = mended(await published(), [1], new Map());
+  expect(record.groups.length).toBe(6);
+  expect(isGone).toBe(false);
+  expect(left!.symbols).toEqual([one, two]);
+  expect([...left!.offsets]).toEqual([0, 4, 10]);
+  const ms = [1000, 1000, 9000, 9000, 1000, 1000, 5000, 5000, 9000, 9000];
+  expect([...left!.t]).toEqual(ms.map((t) => day0 + t));
+  expect([...left!.quantity]).toEqual(ms);
+  expect([...left!.price]).toEqual(ms.map((_, row) => (row % 2 === 0 ? 0.75 : 0.25)));
+  expect([...left!.side]).toEqual(ms.map((_, row) => row % 2));
+  expect([...left!.level]).toEqual(ms.map(() => 0));
+  const [first, last] = [record.groups[1]!.first, record.groups[1]!.last];
+  expect(losses.gone).toEqual([{ dataset: 'orderbooks', path, rows: 2, first, last }]);
+  expect(losses.rowsLost.get(path)).toBe(2);
+});
+
+test('a symbol of which nothing is left is in the file no more', async () => {
+  const { left } = mended(await published(), [0, 1, 2], new Map());
+  expect(left!.symbols).toEqual([two]);
+  expect([...left!.offsets]).toEqual([0, 6]);
+});
+
+test('a book of which one level is lost goes whole, and a symbol that had no other with it', async () => {
+  const { left, losses } = mended(await published([1000], 1), [0], new Map());
+  expect(left!.symbols).toEqual([two]);
+  expect([...left!.offsets]).toEqual([0, 2]);
+  expect(losses.rowsLost.get(path)).toBe(2);
+});
+
+test('a book of the next millisecond ends what counts as missing', async () => {
+  const every = [covered(5000, 5001, 1), covered(5001, 5002, 1)];
+  const { coverage } = mended(await published([1000, 5000, 5001]), [1], new Map([[one!, every]]));
+  expect(coverage.get(one!)).toEqual([every[1]]);
+});
+
+test('answers count as missing from a lost book on, up to the next one that is there', async () => {
+  const every = [covered(900, 901, 1), covered(1500, 1501, 1), covered(5000, 5001, 1), covered(8999, 9001, 2)];
+  const given = new Map([one!, two!, elsewhere].map((symbol) => [symbol, every]));
+  const { coverage } = mended(await published(), [1], given);
+  expect(coverage.get(one!)).toEqual([every[0], every[1], covered(9000, 9001, 1)]);
+  expect(coverage.get(two!)).toEqual(every);
+  expect(coverage.get(elsewhere)).toEqual(every);
+});
+
+test('answers after the last book that is there count as missing to the end of the day', async () => {
+  const every = [covered(8999, 9000, 0), covered(9000, 9001, 1), covered(dayMs - 1, dayMs, 0)];
+  const { coverage } = mended(await published(), [2], new Map([[one!, every]]));
+  expect(coverage.get(one!)).toEqual([every[0]]);
+});
+
+test('a stretch of answers that is cut counts no more books than it has milliseconds', async () => {
+  const { coverage } = mended(await published(), [1], new Map([[one!, [covered(4998, 9010, 9)]]]));
+  expect(coverage.get(one!)).toEqual([covered(4998, 5000, 2), covered(9000, 9010, 9)]);
+});
+
+test('a file of which nothing is known goes, and with it the coverage of its symbols and of no other', async () => {
+  const archive = await published();
+  const unknown: Salvaged = { whole: null, kept: [], readable: null, lost: [{ keys: null, rows: 12 }] };
+  const given = new Map([one!, two!, elsewhere].map((symbol) => [symbol, [covered(1000, 1001, 1)]]));
+  const { coverage, isGone, left, losses } = mended(archive, [], given, unknown);
+  expect([isGone, left]).toEqual([true, null]);
+  expect([...coverage.keys()]).toEqual([elsewhere]);
+  expect(losses.gone).toEqual([{ dataset: 'orderbooks', path, rows: 12, first: null, last: null }]);
+});

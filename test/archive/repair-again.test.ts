@@ -1,0 +1,122 @@
+import { lstatSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test, vi } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { removedSince } from '../../src/archive/copies/changes.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { allFiles } from '../../src/archive/manifest.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { partOf } from '../../src/core/part.ts';
+import { rowGroupsOf } from '../../src/state/row-groups.ts';
+import { flip, repairNow } from './damaged.ts';
+import { mine, minutes, others, parts, published } from './parted.ts';
+import { answer, append, day0, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
+
+// Many repairs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
+
+const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
+const ticks0 = dayPath('ticks', day0, 0);
+const coverage0 = dayPath('coverage', day0, 0);
+const groupsOf = (archive: Archive, path: string) => {
+  const file = allFiles(archive.manifest()).find((one) => one.path === path)!;
+  return rowGroupsOf(archive.state.db, path, file.sha256)!.groups;
+};
+const sorted = [...mine].sort();
+
+test('what a repair wrote is mended in turn', async () => {
+  const archive = await published();
+  flip(at(archive, ticks0), groupsOf(archive, ticks0)[0]!.start + 5);
+  await repairNow(archive);
+  const before = hashes(archive.layout.root, '{*,*/**/*.parquet}');
+  for (const path of [ticks0, coverage0, 'symbols/part-00.parquet']) flip(at(archive, path), 1);
+  const { mended, generation } = await repairNow(archive);
+  expect(mended.map(({ outcome }) => outcome)).toEqual(['put back', 'put back', 'put back']);
+  expect(generation).toBe(2);
+  expect(hashes(archive.layout.root, '{*,*/**/*.parquet}')).toEqual(before);
+});
+
+test('where neither coverage nor candles tell, a row group of one symbol tells how many ticks it lost', async () => {
+  const archive = await published();
+  const [group] = groupsOf(archive, ticks0);
+  expect([group!.first[0], group!.last[0]]).toEqual([sorted[0], sorted[0]]);
+  flip(at(archive, ticks0), group!.start + 5);
+  for (const path of [coverage0, dayPath('candles_1d', day0, 0)]) rmSync(at(archive, path));
+  const { lost } = await repairNow(archive);
+  const window = { from: group!.first[1], to: (group!.last[1] as number) + 1 };
+  expect(lost).toEqual([{ dataset: 'ticks', symbol: sorted[0], ...window, ticks: group!.rows }]);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
+test('and one of several symbols tells that each lost some', async () => {
+  const archive = await published();
+  const group = groupsOf(archive, ticks0)[1]!;
+  expect([group.first[0], group.last[0]]).toEqual(sorted.slice(0, 2));
+  flip(at(archive, ticks0), group.start + 5);
+  for (const path of [coverage0, dayPath('candles_1d', day0, 0)]) rmSync(at(archive, path));
+  const { lost } = await repairNow(archive);
+  expect(lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual(sorted.slice(0, 2).map((symbol) => [symbol, 1]));
+});
+
+test('ticks that no answer covers are gone, whatever is awaited in other parts', async () => {
+  const archive = await published();
+  rmSync(at(archive, dayPath('ticks', day0, 1)));
+  const { lost } = await repairNow(archive);
+  expect(lost.map(({ symbol }) => symbol)).toEqual([...others].sort());
+  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => partOf(name, parts) === 0)!;
+  append(archive, answer(alien, [[day0 + 7, 0.5]], { windows: [] }));
+  await publishNow(archive, now + 7);
+  rmSync(at(archive, ticks0));
+  const again = await repairNow(archive);
+  expect(again.gone).toEqual([expect.objectContaining({ dataset: 'ticks', path: ticks0, rows: 1 })]);
+  expect(again.lost.map(({ ticks }) => ticks)).toEqual(mine.map(() => minutes));
+});
+
+test('parts of a day in which there never was anything are not told as removed', async () => {
+  const archive = opened({ parts: 4, mends: true });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  await publishNow(archive);
+  writeFileSync(at(archive, coverage0), 'PAR1');
+  await repairNow(archive);
+  expect(removedSince(archive.manifest(), 0)).toEqual([]);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
+test('a day of which nothing is left and nothing is covered any more has no file of coverage', async () => {
+  const archive = opened({ parts: 1, mends: true });
+  append(archive, answer('AAA', [[day0, 0.5]]));
+  await publishNow(archive);
+  rmSync(at(archive, ticks0));
+  const { lost } = await repairNow(archive);
+  expect(lost.map(({ ticks }) => ticks)).toEqual([1]);
+  expect(archive.manifest().datasets.coverage.files).toEqual([]);
+  expect(removedSince(archive.manifest(), 0)).toContain(coverage0);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
+test('a link that leads nowhere is set aside as what it is', async () => {
+  const archive = await published();
+  symlinkSync('nowhere', at(archive, 'ticks/link'));
+  const { mended, generation } = await repairNow(archive);
+  const setAside = '.oddslake/damaged/1/ticks/link';
+  expect(mended).toEqual([
+    { path: 'ticks/link', what: 'not in the manifest', outcome: 'set aside', setAside, rows: null, rowsLost: null },
+  ]);
+  expect(lstatSync(at(archive, setAside)).isSymbolicLink()).toBe(true);
+  expect(generation).toBe(1);
+});
+
+test('a file that lies elsewhere is put back from there, though its own place holds another', async () => {
+  const archive = await published();
+  const bytes = readFileSync(at(archive, ticks0));
+  const lines = publishedTicks(archive.layout.root);
+  writeFileSync(at(archive, 'ticks/copy'), bytes);
+  writeFileSync(at(archive, ticks0), Buffer.alloc(bytes.length));
+  archive.state.db.run('delete from row_groups');
+  const { mended } = await repairNow(archive);
+  expect(mended.map(({ path, outcome, rows, rowsLost }) => [path, outcome, rows, rowsLost])).toEqual([
+    [ticks0, 'put back', 3 * minutes, 0],
+    ['ticks/copy', 'set aside', null, null],
+  ]);
+  expect(publishedTicks(archive.layout.root)).toEqual(lines);
+});

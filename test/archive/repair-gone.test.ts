@@ -1,0 +1,93 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { dayPath } from '../../src/archive/layout.ts';
+import { allFiles } from '../../src/archive/manifest.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { oneSymbol } from '../../src/state/symbols.ts';
+import { damagedLake, flip, repairNow } from './damaged.ts';
+import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
+
+// Many repairs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
+
+const { lake } = damagedLake();
+const ticks0 = dayPath('ticks', day0, 0);
+
+describe('what cannot be asked for again', () => {
+  test.each(['markets', 'conflicts'] as const)('of %s is named, and the rest is kept', async (dataset) => {
+    const { root, archive, record } = lake();
+    const path = allFiles(archive.manifest()).find((file) => file.path.startsWith(`${dataset}/`))!.path;
+    const before = publishedRows(root, dataset);
+    const group = record(path).groups[0]!;
+    expect(record(path).groups.length).toBeGreaterThan(1);
+    flip(join(root, path), group.start + 9);
+    const repaired = await repairNow(archive);
+    expect(publishedRows(root, dataset)).toEqual(before.slice(group.rows));
+    expect(repaired.gone).toEqual([{ dataset, path, rows: group.rows, first: group.first, last: group.last }]);
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+
+  test('of order books is whole snapshots, with the coverage of the answers that brought them', async () => {
+    const { root, archive, record } = lake();
+    const path = dayPath('orderbooks', day0, 0);
+    const { groups } = record(path);
+    expect(groups.length).toBeGreaterThan(2);
+    flip(join(root, path), groups[1]!.start + 9);
+    const before = publishedRows(root, 'orderbooks') as [string, number, string, number, number, number][];
+    const [from, to] = [groups[0]!.rows, groups[0]!.rows + groups[1]!.rows];
+    const keyOf = ([symbol, t]: readonly unknown[]): string => `${symbol} ${t}`;
+    const touched = new Set(before.slice(from, to).map(keyOf));
+    const repaired = await repairNow(archive);
+    const left = publishedRows(root, 'orderbooks');
+    expect(left).toEqual(before.filter((row) => !touched.has(keyOf(row))));
+    expect(before.length - left.length).toBeGreaterThan(groups[1]!.rows);
+    expect(repaired.gone).toEqual([
+      {
+        dataset: 'orderbooks',
+        path,
+        rows: before.length - left.length,
+        first: groups[1]!.first,
+        last: groups[1]!.last,
+      },
+    ]);
+    const answered = publishedRows(root, 'coverage').filter((row) => row[0] === 'orderbooks');
+    const snapshots = new Set(left.map(keyOf));
+    expect(answered.map(([, symbol, at]) => `${symbol} ${(at as number) - 500}`).sort()).toEqual([...snapshots].sort());
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+
+  test('of coverage is that of order books, of which nobody else knew; what is intact of it stays', async () => {
+    const { root, archive, record } = lake();
+    const path = dayPath('coverage', day0, 0);
+    const [group] = record(path).groups;
+    const before = publishedRows(root, 'coverage');
+    expect(before.slice(0, group!.rows).every(([dataset]) => dataset === 'orderbooks')).toBe(true);
+    flip(join(root, path), group!.start + 9);
+    const { gone, lost } = await repairNow(archive);
+    expect(publishedRows(root, 'coverage')).toEqual(before.slice(group!.rows));
+    const keys = { first: group!.first, last: group!.last };
+    expect([gone, lost]).toEqual([[{ dataset: 'coverage', path, rows: group!.rows, ...keys }], []]);
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+
+  test('is told day by day', async () => {
+    const { root, archive } = lake();
+    append(archive, answer('XXX', [[day0 + dayMs + 7, 0.5]], { windows: [] }));
+    await publishNow(archive, now + 1);
+    for (const path of [dayPath('ticks', day0 + dayMs, 0), dayPath('coverage', day0, 0)]) rmSync(join(root, path));
+    const { gone } = await repairNow(archive);
+    expect(gone.map(({ dataset }) => dataset)).toEqual(['coverage', 'ticks']);
+  });
+
+  test('are rows of ticks that no answer covers', async () => {
+    const { root, archive } = lake();
+    append(archive, answer('XXX', [[day0 + 7, 0.5]], { windows: [] }));
+    await publishNow(archive, now + 1);
+    rmSync(join(root, ticks0));
+    const { gone } = await repairNow(archive);
+    expect(gone).toEqual([expect.objectContaining({ dataset: 'ticks', path: ticks0, rows: 1 })]);
+    expect(oneSymbol(archive.state.db, 'XXX')).toMatchObject({ ticks: 0, firstTick: null, lastTick: null });
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+});

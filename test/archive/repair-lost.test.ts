@@ -1,0 +1,130 @@
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { union } from '../../src/core/window.ts';
+import { listGaps } from '../../src/reading/gaps.ts';
+import { segmentsOf } from '../../src/state/coverage.ts';
+import { lostWindows } from '../../src/state/lost.ts';
+import { oneSymbol } from '../../src/state/symbols.ts';
+import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
+import { answer, append, day0, hashes, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';
+
+// Many repairs: a machine that is busy with other things takes its time.
+vi.setConfig({ testTimeout: 60_000 });
+
+const { lake, template } = damagedLake();
+const ticks0 = dayPath('ticks', day0, 0);
+
+describe('a flipped bit in a row group of ticks', () => {
+  test('costs that row group and nothing else, and its coverage', async () => {
+    expect(lake().record(ticks0).groups.length).toBe(8);
+    for (const i of [0, 2, 7]) {
+      const { root, archive, record } = lake();
+      const { start, end, rows, first, last } = record(ticks0).groups[i]!;
+      const before = publishedTicks(root);
+      flip(join(root, ticks0), (start + end) >> 1);
+      const repaired = await repairNow(archive);
+      const left = publishedTicks(root);
+      const at = left.findIndex((line, k) => line !== before[k]);
+      const from = at < 0 ? left.length : at;
+      expect([...before.slice(0, from), ...before.slice(from + rows)], `group ${i}`).toEqual(left);
+      expect(before[from]).toMatch(`${first[0]} ${first[1]} `);
+      expect(before[from + rows - 1]).toMatch(`${last[0]} ${last[1]} `);
+      expect(repaired.lost.reduce((sum, w) => sum + w.ticks, 0)).toBe(rows);
+      expect(lostWindows(archive.state.db)).toMatchObject(repaired.lost);
+      expect(archive.manifest().lost).toEqual(repaired.lost);
+      expectCounted(root, archive);
+      for (const { symbol, from, to } of repaired.lost) {
+        const covered = union(segmentsOf(archive.state.db, symbol));
+        expect(covered.some((w) => w.from < to && from < w.to)).toBe(false);
+      }
+      expect(repaired.mended).toEqual([
+        expect.objectContaining({ path: ticks0, outcome: 'kept in part', rows: 750, rowsLost: rows }),
+      ]);
+      expect((await verify(archive, null)).findings).toEqual([]);
+      archive.close();
+    }
+  });
+
+  test('leaves an archive that goes on: what is fetched again makes the bytes that were there', async () => {
+    const { root, archive, record } = lake();
+    flip(join(root, ticks0), record(ticks0).groups[2]!.start);
+    const { lost } = await repairNow(archive);
+    const lines = publishedTicks(template()).map((line) => line.split(' '));
+    for (const { symbol, from, to } of lost) {
+      const pairs = lines.filter(([s, t]) => s === symbol && from <= Number(t) && Number(t) < to);
+      append(
+        archive,
+        answer(
+          symbol,
+          pairs.map(([, t, p]) => [Number(t), Number(p)] as const),
+          { windows: [{ from, to }] },
+        ),
+      );
+    }
+    await publishNow(archive, now + 9);
+    const kept = '{ticks,candles_1h,candles_1d,coverage,symbols}/**/*.parquet';
+    expect(hashes(root, kept)).toEqual(hashes(template(), kept));
+    expect(lostWindows(archive.state.db)).toEqual([]);
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+});
+
+/** The state's counts, those of coverage, and its mirror agree with what is published. */
+function expectCounted(root: string, archive: Archive): void {
+  const { db } = archive.state;
+  const lines = publishedTicks(root).map((line) => line.split(' '));
+  const rows = publishedRows(root, 'coverage');
+  for (const symbol of symbols) {
+    const times = lines.filter(([s]) => s === symbol).map(([, t]) => Number(t));
+    expect(oneSymbol(db, symbol)).toMatchObject({ ticks: times.length, firstTick: times[0], lastTick: times.at(-1) });
+    const covered = rows.filter((row) => row[0] === 'ticks' && row[1] === symbol);
+    for (const [, , from, to, ticks] of covered as [string, string, number, number, number][])
+      expect(times.filter((t) => from <= t && t < to).length).toBe(ticks);
+    expect(union(covered.map(([, , from, to]) => ({ from: from as number, to: to as number })))).toEqual(
+      union(segmentsOf(db, symbol)),
+    );
+  }
+}
+
+describe('a file of which nothing is left', () => {
+  test.each(['missing', 'empty', 'unknown'])(
+    'is removed when it is %s: its coverage is taken back, its candles go',
+    async (how) => {
+      const { root, archive } = lake();
+      if (how === 'missing') rmSync(join(root, ticks0));
+      else writeFileSync(join(root, ticks0), '');
+      if (how === 'unknown') archive.state.db.run('delete from row_groups');
+      const repaired = await repairNow(archive);
+      expect(repaired.lost.reduce((sum, w) => sum + w.ticks, 0)).toBe(750);
+      expect(repaired.mended).toEqual([expect.objectContaining({ outcome: 'removed', rows: 750, rowsLost: 750 })]);
+      for (const dataset of ['ticks', 'candles_1h', 'candles_1d'] as const)
+        expect(existsSync(join(root, dayPath(dataset, day0, 0)))).toBe(false);
+      expectCounted(root, archive);
+      expect((await verify(archive, null)).findings).toEqual([]);
+    },
+  );
+
+  test('goes with its folder where that is gone, too', async () => {
+    const { root, archive } = lake();
+    rmSync(join(root, 'ticks/date=2026-06-01'), { recursive: true });
+    await repairNow(archive);
+    expect((await verify(archive, null)).findings).toEqual([]);
+    expect(archive.manifest().days['2026-06-01']).toMatchObject({ complete: false, covered: 0, missing: symbols });
+    // The first tick of each is gone, too: that they lived then is told by what is lost.
+    const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, now);
+    expect(gaps.filter(({ reason }) => reason === 'lost').map(({ symbol }) => symbol)).toEqual(symbols);
+  });
+
+  test('or not enough of it to read gives way to what the folder in its place is set aside for', async () => {
+    const { root, archive } = lake();
+    rmSync(join(root, ticks0));
+    mkdirSync(join(root, ticks0));
+    const repaired = await repairNow(archive);
+    expect(repaired.mended).toEqual([expect.objectContaining({ outcome: 'removed', what: 'differs' })]);
+    expect((await verify(archive, null)).findings).toEqual([]);
+  });
+});

@@ -1,0 +1,187 @@
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { dayPath } from '../../src/archive/layout.ts';
+import { allFiles, totalsOf } from '../../src/archive/manifest.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { partOf } from '../../src/core/part.ts';
+import { segmentsOf } from '../../src/state/coverage.ts';
+import { lostWindows } from '../../src/state/lost.ts';
+import { oneSymbol } from '../../src/state/symbols.ts';
+import { repairNow } from './damaged.ts';
+import { mine, minutes, others, parts, published, symbols } from './parted.ts';
+import { answer, append, day0, dayMs, hashes, now, publishedRows, publishNow } from './scratch.ts';
+
+const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
+const ticks0 = dayPath('ticks', day0, 0);
+const everyFile = '*/**/*.parquet';
+const counts = (archive: Archive, symbol: string) => {
+  const { ticks, firstTick, lastTick } = oneSymbol(archive.state.db, symbol)!;
+  return [ticks, firstTick, lastTick];
+};
+const coverageOf = (archive: Archive, of: readonly string[]) =>
+  publishedRows(archive.layout.root, 'coverage').filter((row) => of.includes(row[1] as string));
+
+test('a part that is gone costs its own symbols that day, and no other part or day', async () => {
+  const archive = await published();
+  const before = hashes(archive.layout.root, everyFile);
+  const covered = coverageOf(archive, others);
+  const known = others.map((symbol) => segmentsOf(archive.state.db, symbol));
+  rmSync(at(archive, ticks0));
+  const repaired = await repairNow(archive);
+  expect(repaired.lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual([...mine].sort().map((s) => [s, minutes]));
+  const [first, last] = [dayMs, dayMs + (minutes - 1) * 60_000];
+  for (const symbol of mine) {
+    const n = symbols.indexOf(symbol);
+    expect(counts(archive, symbol)).toEqual([minutes, day0 + first + n, day0 + last + n]);
+  }
+  for (const symbol of others) expect(counts(archive, symbol)[0]).toBe(2 * minutes);
+  expect(coverageOf(archive, others)).toEqual(covered);
+  expect(others.map((symbol) => segmentsOf(archive.state.db, symbol))).toEqual(known);
+  const after = hashes(archive.layout.root, everyFile);
+  const changed = Object.keys(before).filter((path) => after[path] !== before[path]);
+  expect(changed).toEqual([
+    ...[dayPath('candles_1d', day0, 0), dayPath('candles_1h', day0, 0), dayPath('coverage', day0, 0)],
+    ...['symbols/part-00.parquet', ticks0],
+  ]);
+  const written = [dayPath('coverage', day0, 0), 'symbols/part-00.parquet'];
+  expect(repaired.written.map(({ path }) => path).sort()).toEqual(written);
+  const files = allFiles(archive.manifest());
+  expect(repaired).toMatchObject({ generation: 2, files: files.length, bytes: totalsOf(files).bytes, gone: [] });
+});
+
+test('coverage that is damaged with its ticks counts what each symbol lost, as the day’s candles tell', async () => {
+  const archive = await published();
+  const covered = coverageOf(archive, others);
+  rmSync(at(archive, ticks0));
+  rmSync(at(archive, dayPath('coverage', day0, 0)));
+  const { lost, gone } = await repairNow(archive);
+  expect(lost.map(({ symbol, ticks }) => [symbol, ticks])).toEqual([...mine].sort().map((s) => [s, minutes]));
+  expect(coverageOf(archive, others)).toEqual(covered);
+  // Three stretches of coverage went with the ticks: they are lost, not forgotten.
+  expect(gone.filter(({ dataset }) => dataset !== 'coverage')).toEqual([]);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
+test('coverage alone that is damaged is made of what the state knows, to the byte', async () => {
+  const archive = await published();
+  const before = hashes(archive.layout.root, everyFile);
+  writeFileSync(at(archive, dayPath('coverage', day0, 0)), 'PAR1');
+  const { mended, gone, lost } = await repairNow(archive);
+  expect(hashes(archive.layout.root, everyFile)).toEqual(before);
+  expect([gone, lost]).toEqual([[], []]);
+  expect(mended).toEqual([
+    {
+      ...{ path: dayPath('coverage', day0, 0), what: 'differs', outcome: 'made anew', rows: 6, rowsLost: 0 },
+      setAside: `.oddslake/damaged/1/${dayPath('coverage', day0, 0)}`,
+    },
+  ]);
+});
+
+test('candles that are damaged with their ticks go with them; alone they are made anew', async () => {
+  const archive = await published();
+  const [hours, other] = [dayPath('candles_1h', day0, 0), dayPath('candles_1h', day0, 1)];
+  const before = hashes(archive.layout.root, everyFile);
+  for (const path of [hours, other, ticks0]) rmSync(at(archive, path));
+  const { mended } = await repairNow(archive);
+  expect(mended.map(({ path, outcome, rows, rowsLost }) => [path, outcome, rows, rowsLost])).toEqual([
+    [ticks0, 'removed', 3 * minutes, 3 * minutes],
+    [hours, 'removed', 3, 3],
+    [other, 'made anew', 3, 0],
+  ]);
+  expect(hashes(archive.layout.root, everyFile)[other]).toBe(before[other]);
+  expect(existsSync(at(archive, dayPath('candles_1d', day0, 0)))).toBe(false);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
+test('counts that do not add up are counted anew in every part', async () => {
+  const archive = await published();
+  archive.state.db.run('update symbols set ticks = ticks + 5 where symbol = ?', others[0]!);
+  rmSync(at(archive, ticks0));
+  await repairNow(archive);
+  expect(counts(archive, others[0]!)[0]).toBe(2 * minutes);
+  for (const symbol of mine) expect(counts(archive, symbol)[0]).toBe(minutes);
+});
+
+test('a state that knows no symbol any more has those again that have ticks', async () => {
+  const archive = await published();
+  const before = publishedRows(archive.layout.root, 'symbols').map(([symbol]) => symbol);
+  archive.state.db.run('delete from symbols');
+  rmSync(at(archive, 'symbols/part-00.parquet'));
+  await repairNow(archive);
+  expect(publishedRows(archive.layout.root, 'symbols').map(([symbol]) => symbol)).toEqual(before);
+  for (const path of Object.keys(hashes(archive.layout.root, '{ticks,symbols}/**/*.parquet')))
+    rmSync(at(archive, path));
+  archive.state.db.run('delete from symbols');
+  await repairNow(archive);
+  expect(archive.manifest().datasets.symbols.files).toEqual([]);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
+test('ticks that had come back of a lost window, and are lost again, are awaited still; others are gone', async () => {
+  const archive = await published();
+  rmSync(at(archive, ticks0));
+  const { lost } = await repairNow(archive);
+  const [symbol] = mine;
+  const { from } = lost.find((one) => one.symbol === symbol)!;
+  const alien = Array.from({ length: 40 }, (_, n) => `T${n}`).find((name) => partOf(name, parts) === 0)!;
+  append(
+    archive,
+    answer(symbol!, [[from, 0.5]], { windows: [] }),
+    answer(
+      alien,
+      [
+        [day0 + 7, 0.5],
+        [day0 + 8, 0.5],
+      ],
+      { windows: [] },
+    ),
+  );
+  await publishNow(archive, now + 7);
+  expect(lostWindows(archive.state.db)).toMatchObject(archive.manifest().lost!);
+  const awaited = archive.manifest().lost!.filter((one) => one.symbol === symbol);
+  expect(awaited[0]!.ticks).toBeGreaterThan(1);
+  rmSync(at(archive, ticks0));
+  const again = await repairNow(archive);
+  expect(again.lost).toEqual([]);
+  // The three rows that went are fewer than the lost windows of the part await.
+  expect(again.gone).toEqual([]);
+  expect(again.mended).toEqual([expect.objectContaining({ outcome: 'removed', rows: 3, rowsLost: 3 })]);
+});
+
+test('a repair tells how far it is, day by day, and stops when it is told to, with nothing changed', async () => {
+  const archive = await published();
+  for (const day of [day0 + dayMs, day0]) rmSync(at(archive, dayPath('ticks', day, 0)));
+  const before = hashes(archive.layout.root, '{*,*/**/*.parquet}');
+  const stop = new AbortController();
+  const files = allFiles(archive.manifest()).length;
+  let told: [number, number][] = [];
+  const onProgress = (done: number, total: number): void => {
+    told.push([done, total]);
+    if (told.length === files + 1) stop.abort(new Error('stopped'));
+  };
+  await expect(repairNow(archive, { onProgress, signal: stop.signal })).rejects.toThrow('stopped');
+  expect(told.slice(files)).toEqual([[1, 2]]);
+  expect(hashes(archive.layout.root, '{*,*/**/*.parquet}')).toEqual(before);
+  told = [];
+  await repairNow(archive, { onProgress });
+  expect(told.slice(files)).toEqual([
+    [1, 2],
+    [2, 2],
+  ]);
+});
+
+test('what is damaged again as soon as it was mended is told, for the disk to be looked at', async () => {
+  const archive = await published();
+  const rename = (from: string, to: string): void => {
+    archive.disk.rename(from, to);
+    if (to.endsWith(ticks0)) writeFileSync(to, 'PAR1');
+  };
+  const failing = { ...archive, disk: { ...archive.disk, rename } };
+  writeFileSync(at(archive, ticks0), 'more', { flag: 'a' });
+  await expect(repairNow(failing)).rejects.toMatchObject({
+    exitCode: 6,
+    message: expect.stringMatching(/^ticks\/.*part-00\.parquet is damaged again right after it was mended/),
+  });
+});
