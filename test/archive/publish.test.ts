@@ -250,4 +250,4 @@ test('a day whose prices are all told anew is published, with every conflict', a
   }
   expect(publishedRows(root, 'conflicts').length).toBe(count);
   expect(runCounts(archive.state.db, 'run')).toMatchObject({ accepted: count, conflicts: count });
-});
+}, 60_000);
