@@ -92,7 +92,8 @@ describe('manifest.json', () => {
   test('names what is lost, and nothing where nothing is', () => {
     expect(lostInManifest([])).toEqual({});
     const window = { dataset: 'ticks' as const, symbol: 'A', from: 1, to: 2, ticks: 3 };
-    expect(lostInManifest([{ ...window, lostAt: 9, toldAt: null }])).toEqual({ lost: [window] });
+    const inState = { ...window, lostAt: 9, toldAt: null };
+    expect(lostInManifest([inState])).toEqual({ lost: [window] });
   });
 });
 
