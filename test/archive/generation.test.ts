@@ -2,13 +2,14 @@ import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { type Archive, isArchive, locate, readNow, readPublished } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
 import { heldTicks } from '../../src/archive/lost-ticks.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
 import { type Column, type DatasetName, datasets } from '../../src/archive/parquet/datasets.ts';
 import { decodeRows } from '../../src/archive/parquet/parquet.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
+import { powerModel } from '../faults/power-loss.ts';
 import {
   answer,
   append,
@@ -97,6 +98,33 @@ test('files change in an order that a reader can rely on: ticks, then what follo
     ['candles_1d', 'candles_1h', 'conflicts'].flatMap((name) => [name, name]).concat('markets', 'symbols'),
   );
   expect(systemDisk.isFolder(archive.layout.staging)).toBe(false);
+});
+
+test('a power cut leaves all that is staged once it is committed, and all that is published once a publish is over', async () => {
+  const root = scratchFolder();
+  const plain = opened({ root, parts: 1 });
+  const power = powerModel(root);
+  const disk = diskOver(power.calls);
+  const left = (pattern: string) => {
+    const after = join(scratchFolder(), 'after');
+    power.cut(after, 'vanished');
+    return hashes(after, pattern);
+  };
+  let committed: object[] = [];
+  const rename = (from: string, to: string): void => {
+    const staged = '.oddslake/staging/**/*.parquet';
+    if (committed.length === 0) committed = [left(staged), hashes(root, staged)];
+    disk.rename(from, to);
+  };
+  for (const day of [0, 1, 1]) {
+    append(plain, answer('AAA', [[day0 + day * dayMs + plain.manifest().generation, 0.5]]));
+    committed = [];
+    await publishNow({ ...plain, disk: { ...disk, rename } });
+    expect(Object.keys(committed[1]!).length).toBeGreaterThan(3);
+    expect(committed[0]).toEqual(committed[1]);
+    const published = '{*,[!.]*/**/*}';
+    expect(left(published)).toEqual(hashes(root, published));
+  }
 });
 
 test('what a broken publish left staged goes with the next one', async () => {
