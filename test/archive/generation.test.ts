@@ -127,6 +127,15 @@ test('a power cut leaves all that is staged once it is committed, and all that i
   }
 });
 
+test('a power cut leaves the folders of an archive that was opened: what is journaled is in them', () => {
+  const parent = scratchFolder();
+  const power = powerModel(parent);
+  opened({ root: join(parent, 'new/lake'), disk: diskOver(power.calls) });
+  const after = join(scratchFolder(), 'after');
+  power.cut(after, 'vanished');
+  expect(systemDisk.isFolder(join(after, 'new/lake/.oddslake'))).toBe(true);
+});
+
 test('what a broken publish left staged goes with the next one', async () => {
   const archive = opened();
   mkdirSync(join(archive.layout.staging, '1/ticks'), { recursive: true });
