@@ -249,7 +249,6 @@ describe('a damaged page', () => {
   test('that ends after its file, or is longer or shorter than its header says, is refused', () => {
     const { file, pages } = fileOf([good]);
     const [page] = pages;
-    expect(plainBytes(file, page!)).toHaveLength(good.plain.length);
     expect(() => plainBytes(file.subarray(0, file.length - 1), page!)).toThrow('ends after its file');
     expect(() => plainBytes(file, { ...page!, plainSize: page!.plainSize + 1 })).toThrow('another length');
     expect(() => plainBytes(file, { ...page!, plainSize: page!.plainSize - 1 })).toThrow(
