@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
+import { rowGroupRows } from '../../src/archive/parquet/parquet.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { type Level, sideOf } from '../../src/core/book.ts';
 import { mergeBooks, noBooks, type SeenSnapshot } from '../../src/core/merge-books.ts';
@@ -300,7 +301,7 @@ describe('publishing order books', () => {
 });
 
 test('a part of books is read back as it was written, over many batches and row groups', () => {
-  const snapshots: SeenSnapshot[] = Array.from({ length: 40_000 }, (_, i) => ({
+  const snapshots: SeenSnapshot[] = Array.from({ length: 7_000 }, (_, i) => ({
     ...{ symbol: `S${i % 7}`, observedAt: now },
     ...snapshot(
       day0 + i,
@@ -310,9 +311,11 @@ test('a part of books is read back as it was written, over many batches and row 
   }));
   const { columns, changed } = mergeBooks(noBooks, snapshots);
   expect(changed).toBe(true);
-  expect(columns.t.length).toBeGreaterThan(8 * 122_880 - 100_000);
-  const bytes = encodeBooks(columns);
-  expect(decodeBooks(bytes)).toEqual(columns);
-  expect(Buffer.compare(encodeBooks(decodeBooks(bytes)), bytes)).toBe(0);
+  // It is read in batches of the usual row group, and written here in batches of eight of the small ones.
+  expect(columns.t.length).toBeGreaterThan(rowGroupRows);
+  const bytes = encodeBooks(columns, 1_000);
+  const back = decodeBooks(bytes);
+  expect(back).toEqual(columns);
+  expect(Buffer.compare(encodeBooks(back, 1_000), bytes)).toBe(0);
   expect(mergeBooks(columns, snapshots).changed).toBe(false);
 }, 30_000);

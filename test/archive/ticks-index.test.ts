@@ -1,5 +1,10 @@
+import { Table, tableToIPC } from 'apache-arrow';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { Compression, Table as WasmTable, WriterPropertiesBuilder, WriterVersion, writeParquet } from 'parquet-wasm';
+import { describe, expect, test } from 'vitest';
+import { batchOf, dataOf, schemaOf } from '../../src/archive/parquet/arrow-data.ts';
+import { type Column, datasets } from '../../src/archive/parquet/datasets.ts';
+import { encodeRows } from '../../src/archive/parquet/parquet.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { indexTicks, ticksOf, ticksOfWhole } from '../../src/archive/parquet/ticks-index.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
@@ -96,6 +101,66 @@ test('a file cut short or changed anywhere is an error or some ticks, and never 
       expect(error).toBeInstanceOf(Error);
     }
   }
+});
+
+/** A file of these rows of ticks, stored as the properties say. */
+function storedAs(
+  rows: readonly (readonly [string, number, number])[],
+  properties: (builder: WriterPropertiesBuilder) => WriterPropertiesBuilder,
+  columns: readonly Column[] = datasets.ticks,
+): Uint8Array {
+  const schema = schemaOf(columns);
+  const children = columns.map(({ type }, c) =>
+    dataOf(
+      type,
+      rows.map((row) => row[c]!),
+    ),
+  );
+  const table = WasmTable.fromIPCStream(tableToIPC(new Table(schema, [batchOf(schema, children)]), 'stream'));
+  return writeParquet(table, properties(new WriterPropertiesBuilder().setCompression(Compression.ZSTD)).build());
+}
+
+describe('a file that is stored as our writer stores none', () => {
+  const rows = [
+    ['A', 1, 0.5],
+    ['B', 1, 0.25],
+  ] as const;
+  const usual = (builder: WriterPropertiesBuilder) => builder;
+
+  test('is read where that makes no difference', () => {
+    const file = storedAs(rows, (builder) =>
+      builder.setDictionaryEnabled(false).setColumnDictionaryEnabled('symbol', true),
+    );
+    const index = indexTicks(file);
+    expect(ticksOf(file, index, 'B')).toEqual({ t: Float64Array.of(1), p: Float64Array.of(0.25) });
+    expect(index.bytes).toBe(2 * 200 + 2 * 150);
+  });
+
+  test('says what it holds in memory: its pages, its symbols, and the dictionaries that are kept', () => {
+    const index = indexTicks(storedAs(rows, usual));
+    // Two pages of times and prices, two symbols, one time and two prices of eight bytes.
+    expect(index.bytes).toBe(2 * 200 + 2 * 150 + 3 * 8);
+  });
+
+  test.each<[string, Uint8Array, string]>([
+    ['without zstd', storedAs(rows, (b) => b.setCompression(Compression.SNAPPY)), 'not stored with zstd'],
+    ['with pages of version 2', storedAs(rows, (b) => b.setWriterVersion(WriterVersion.V2)), 'an unknown type'],
+    ['with symbols one by one', storedAs(rows, (b) => b.setDictionaryEnabled(false)), 'not stored by a dictionary'],
+    ['with symbols that come again', storedAs([...rows, rows[0]], usual), 'symbols are not sorted'],
+    [
+      'with a column that may be null',
+      storedAs(
+        rows,
+        usual,
+        datasets.ticks.map((column) => ({ ...column, nullable: column.name === 'p' })),
+      ),
+      'a column may be null',
+    ],
+    ['of other columns', encodeRows(datasets.conflicts, [['A', 1, 0.5, 0.25, 2]]), 'other columns than ticks have'],
+    ['of nothing', new Uint8Array(7), ''],
+  ])('%s is refused', (_, file, sentence) => {
+    expect(() => indexTicks(file)).toThrow(sentence);
+  });
 });
 
 test('the plain way finds a symbol too, or none', () => {

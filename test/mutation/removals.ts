@@ -46,7 +46,9 @@ function isCaught(mutant: Mutant, copy: string): string | null {
       ['run', '--bail=1', '--config', 'vitest.torture.config.ts', ...sweeps],
     ]) {
       const env = { ...process.env, SEED: process.env.SEED || '1' };
-      const ended = spawnSync(join(root, 'node_modules/.bin/vitest'), args, { cwd: copy, encoding: 'utf8', env });
+      // A mutant may go round for ever; timeout(1) ends the workers of vitest too, which would outlive it.
+      const bounded = ['--kill-after=5', String(secondsMax), join(root, 'node_modules/.bin/vitest'), ...args];
+      const ended = spawnSync('timeout', bounded, { cwd: copy, encoding: 'utf8', env });
       if (ended.status !== 0) return /FAIL\s+(.*)/.exec(ended.stdout + ended.stderr)?.[1] ?? 'the run itself';
     }
     return null;
@@ -54,6 +56,9 @@ function isCaught(mutant: Mutant, copy: string): string | null {
     writeFileSync(path, text);
   }
 }
+
+/** For the tests of the rooms, and again for the searches: several times what they take. */
+const secondsMax = 1800;
 
 /** The searches that look at every crash point, and at damage. */
 const sweeps = ['test/faults/sweep', 'test/faults/damage'];

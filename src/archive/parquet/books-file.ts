@@ -7,7 +7,7 @@ import { readSymbols, readTimes, storageOf } from './ticks-file.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
 export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {
-  const batches = batchesOf(part.t.length, (from, to) => [
+  const batches = batchesOf(part.t.length, groupRows, (from, to) => [
     symbolData(part, from, to),
     timeData(part.t.subarray(from, to)),
     sideData(part.side.subarray(from, to)),

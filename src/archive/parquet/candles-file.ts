@@ -6,7 +6,7 @@ import { encodeBatches, rowGroupRows } from './parquet.ts';
 /** Encodes the candles of one part, of whatever interval; at least one row. The same columns give the same bytes. */
 export function encodeCandles(candles: CandleColumns, groupRows = rowGroupRows): Uint8Array {
   const { t, open, high, low, close, ticks, covered } = candles;
-  const batches = batchesOf(t.length, (from, to) => [
+  const batches = batchesOf(t.length, groupRows, (from, to) => [
     symbolData(candles, from, to),
     timeData(t.subarray(from, to)),
     ...[open, high, low, close].map((prices) => doubleData(prices.slice(from, to))),

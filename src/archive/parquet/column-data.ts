@@ -1,6 +1,5 @@
 import { type Data, Float64, Int32, makeData, TimestampMillisecond, Utf8 } from 'apache-arrow';
 import { int64Of } from './arrow-data.ts';
-import { rowGroupRows } from './parquet.ts';
 
 // Columns of typed arrays as Arrow has them, for files of too many rows to go through single values.
 
@@ -10,11 +9,12 @@ export interface BySymbol {
   readonly offsets: Float64Array;
 }
 
-/** Rows of one Arrow batch: bounds what is held twice while a part is encoded. */
-const batchRows = 8 * rowGroupRows;
+/** Row groups of one Arrow batch: bounds what is held twice while a part is encoded. */
+const batchGroups = 8;
 
 /** Cuts `length` rows into batches, each made by `batchOf` from the rows `from` to `to`. */
-export function batchesOf(length: number, batchOf: (from: number, to: number) => Data[]): Data[][] {
+export function batchesOf(length: number, groupRows: number, batchOf: (from: number, to: number) => Data[]): Data[][] {
+  const batchRows = batchGroups * groupRows;
   const batches: Data[][] = [];
   for (let from = 0; from < length; from += batchRows) batches.push(batchOf(from, Math.min(length, from + batchRows)));
   return batches;

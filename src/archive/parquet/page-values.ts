@@ -70,12 +70,11 @@ function zigzag(cursor: Cursor): number {
 }
 
 /**
- * Calls `visit` with the indexes of a dictionary page's values `from` to `to` of `rows`, runs of equal ones at once
+ * Calls `visit` with the indexes of a dictionary page's values `from` to `to`, runs of equal ones at once
  * where they are stored so.
  */
 export function visitIndexes(
   bytes: Uint8Array,
-  rows: number,
   from: number,
   to: number,
   visit: (index: number, count: number) => void,
@@ -83,7 +82,7 @@ export function visitIndexes(
   const width = bytes[0]!;
   if (!(width <= 32)) throw new Error('a page has indexes of an unknown width');
   const cursor = { bytes, at: 1 };
-  for (let row = 0; row < Math.min(rows, to); ) {
+  for (let row = 0; row < to; ) {
     const head = varint(cursor);
     if (head % 2 === 0) {
       const count = head / 2;
@@ -105,18 +104,19 @@ export function visitIndexes(
   }
 }
 
-/** Reads values `from` to `to` of differences into `out` from `outAt` on. */
+/** Reads values `from` to `to` of differences, at least one, into `out` from `outAt` on. */
 function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Array, outAt: number): void {
   const cursor = { bytes, at: 0 };
   const blockValues = varint(cursor);
   const miniblocks = varint(cursor);
   const total = varint(cursor);
-  if (total < to || miniblocks === 0 || blockValues % miniblocks !== 0) throw new Error('a page lacks values');
+  if (total < to || blockValues % miniblocks !== 0) throw new Error('a page lacks values');
   const miniValues = blockValues / miniblocks;
   /** Up to this bit, four bytes can be read at once. */
   const safe = (bytes.length - 4) * 8;
   let value = zigzag(cursor);
-  if (from === 0 && to > 0) out[outAt] = value;
+  // Where it is not asked for, the one that is comes over it.
+  out[outAt] = value;
   for (let row = 1; row < to; ) {
     const least = zigzag(cursor);
     const widths = cursor.at;
@@ -197,7 +197,7 @@ export function readValues(
         dictionary = { of: page.dictionary, values: dictionaryValues(file, page.dictionary, type) };
       const { values } = dictionary;
       let i = at;
-      visitIndexes(bytes, page.rows, a, b, (index, count) => {
+      visitIndexes(bytes, a, b, (index, count) => {
         const value = values[index];
         if (value === undefined) throw new Error('a page names what its dictionary lacks');
         out.fill(value, i, i + count);

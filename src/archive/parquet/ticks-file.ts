@@ -6,7 +6,7 @@ import { decode, encodeBatches, type Groups, rowGroupRows, type Storage } from '
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
 export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8Array {
-  const batches = batchesOf(part.t.length, (from, to) => batchOf(part, from, to));
+  const batches = batchesOf(part.t.length, groupRows, (from, to) => batchOf(part, from, to));
   return encodeBatches(datasets.ticks, batches, storageOf(part.t), groupRows);
 }
 

@@ -128,7 +128,7 @@ function symbolsOf(
       dictionary = { of: page.dictionary, texts: textsOf(plainBytes(file, page.dictionary), page.dictionary.values) };
     }
     const { texts } = dictionary;
-    visitIndexes(plainBytes(file, page), page.rows, 0, page.rows, (index, count) => {
+    visitIndexes(plainBytes(file, page), 0, page.rows, (index, count) => {
       const symbol = texts[index];
       if (symbol === undefined) throw new Error('a page names what its dictionary lacks');
       if (symbol !== latest) {

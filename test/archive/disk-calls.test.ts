@@ -1,0 +1,234 @@
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
+import { type FileCalls, systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { scratchFolder } from './scratch.ts';
+
+const bytes = Buffer.from('ticks of a day');
+const failure = (code: string) => Object.assign(new Error(`${code}: as the system says it`), { code });
+const failing = (code: string) => (): never => {
+  throw failure(code);
+};
+const over = (calls: Partial<FileCalls>) => diskOver({ ...systemCalls, ...calls });
+
+/** The system's calls, and which of them were made. */
+function noted(): { calls: FileCalls; made: string[] } {
+  const made: string[] = [];
+  const calls = Object.fromEntries(
+    Object.entries(systemCalls).map(([name, call]) => [
+      name,
+      (...args: never[]) => {
+        made.push(name);
+        return (call as (...given: never[]) => unknown)(...args);
+      },
+    ]),
+  ) as unknown as FileCalls;
+  return { calls, made };
+}
+
+async function* later(...pieces: Uint8Array[]) {
+  yield* pieces;
+}
+
+describe('a file', () => {
+  test('is written whole, though the system takes few bytes at a time', async () => {
+    const root = scratchFolder();
+    const disk = over({ write: (file, piece) => systemCalls.write(file, piece.subarray(0, 3)) });
+    disk.write(join(root, 'a'), bytes);
+    disk.write(join(root, 'b'), [bytes, new Uint8Array(), bytes]);
+    await disk.writeAll(join(root, 'c'), later(bytes, bytes));
+    const twice = Buffer.concat([bytes, bytes]);
+    expect(['a', 'b', 'c'].map((name) => readFileSync(join(root, name)))).toEqual([bytes, twice, twice]);
+  });
+
+  test('is synced after its last piece and then closed, and closed where that fails', async () => {
+    const root = scratchFolder();
+    const { calls, made } = noted();
+    const order = ['create', 'write', 'write', 'sync', 'close'];
+    diskOver(calls).write(join(root, 'a'), [bytes, bytes]);
+    expect(made.splice(0)).toEqual(order);
+    await diskOver(calls).writeAll(join(root, 'a'), later(bytes, bytes));
+    expect(made.splice(0)).toEqual(order);
+    const broken = diskOver({ ...calls, sync: failing('EIO') });
+    expect(() => broken.write(join(root, 'a'), bytes)).toThrow('The disk failed: could not write');
+    await expect(broken.writeAll(join(root, 'a'), later(bytes))).rejects.toThrow('The disk failed: could not write');
+    expect(made.splice(0)).toEqual(['create', 'write', 'close', 'create', 'write', 'close']);
+    expect(() => broken.syncFolder(root)).toThrow('The disk failed: could not sync');
+    expect(made).toEqual(['openFolder', 'close']);
+  });
+
+  test('comes back whole and in pieces', async () => {
+    const path = join(scratchFolder(), 'a');
+    const long = Buffer.alloc(1_200_000, 'x');
+    systemDisk.write(path, long);
+    const sizes: number[] = [];
+    for await (const piece of systemDisk.pieces(path)) sizes.push(piece.length);
+    expect(sizes).toEqual([524_288, 524_288, 151_424]);
+    expect(Buffer.compare(systemDisk.read(path), long)).toBe(0);
+  });
+
+  test('has a stamp that changes with its bytes, its time and its place, and with nothing else', () => {
+    const root = scratchFolder();
+    const path = join(root, 'a');
+    const stamps = new Set<string | null>();
+    writeFileSync(path, bytes);
+    utimesSync(path, 1_000, 1_000);
+    stamps.add(systemDisk.stamp(path));
+    expect(systemDisk.stamp(path)).toBe([...stamps][0]);
+    writeFileSync(path, `${bytes}.`);
+    utimesSync(path, 1_000, 1_000);
+    stamps.add(systemDisk.stamp(path));
+    utimesSync(path, 1_000, 1_000.5);
+    stamps.add(systemDisk.stamp(path));
+    writeFileSync(join(root, 'b'), `${bytes}.`);
+    utimesSync(join(root, 'b'), 1_000, 1_000.5);
+    systemDisk.rename(join(root, 'b'), path);
+    stamps.add(systemDisk.stamp(path));
+    expect(stamps.size).toBe(4);
+    expect(systemDisk.stamp(join(root, 'b'))).toBeNull();
+  });
+});
+
+test('what is there is told for what it is, links by what they lead to', () => {
+  const root = scratchFolder();
+  mkdirSync(join(root, 'folder/b'), { recursive: true });
+  writeFileSync(join(root, 'folder/a'), bytes);
+  symlinkSync(join(root, 'folder'), join(root, 'to folder'));
+  symlinkSync(join(root, 'folder/a'), join(root, 'to file'));
+  symlinkSync(join(root, 'nowhere'), join(root, 'to nowhere'));
+  symlinkSync(join(root, 'round'), join(root, 'round'));
+  const told = (name: string) => {
+    const path = join(root, name);
+    return [systemDisk.isFolder(path), systemDisk.isFile(path), systemDisk.isLink(path), systemDisk.list(path)];
+  };
+  expect(told('folder')).toEqual([true, false, false, ['a', 'b']]);
+  expect(told('folder/a')).toEqual([false, true, false, []]);
+  expect(told('to folder')).toEqual([true, false, true, ['a', 'b']]);
+  expect(told('to file')).toEqual([false, true, true, []]);
+  for (const name of ['to nowhere', 'round']) {
+    expect(told(name)).toEqual([false, false, true, []]);
+    expect([systemDisk.size(join(root, name)), systemDisk.stamp(join(root, name))]).toEqual([null, null]);
+  }
+  expect(told('none')).toEqual([false, false, false, []]);
+  expect(systemDisk.size(join(root, 'to file'))).toBe(bytes.length);
+});
+
+test('a path is without links as far as it is there, and the rest as it was said', () => {
+  const root = realpathSync(scratchFolder());
+  mkdirSync(join(root, 'real/deep'), { recursive: true });
+  symlinkSync(join(root, 'real'), join(root, 'link'));
+  expect(systemDisk.realPath(join(root, 'link/deep'))).toBe(join(root, 'real/deep'));
+  expect(systemDisk.realPath(join(root, 'link/none/x'))).toBe(join(root, 'real/none/x'));
+});
+
+describe('a folder', () => {
+  test('is made with those above it, each synced into its parent; a scratch folder is not synced', () => {
+    const root = scratchFolder();
+    const { calls, made } = noted();
+    diskOver(calls).makeFolder(join(root, 'a/b'));
+    // The scratch folder itself was found empty: its own name is synced first.
+    const synced = ['openFolder', 'sync', 'close'];
+    expect(made.splice(0)).toEqual([...synced, 'makeFolder', ...synced, 'makeFolder', ...synced]);
+    diskOver(calls).makeScratch(join(root, 'c/d'));
+    expect(made.splice(0)).toEqual(['makeFolder', 'makeFolder']);
+    diskOver(calls).makeScratch(join(root, 'c/d'));
+    expect(made).toEqual([]);
+    expect(statSync(join(root, 'c/d')).isDirectory()).toBe(true);
+  });
+
+  test.each(['makeFolder', 'makeScratch'] as const)('that another process was quicker to make serves %s', (make) => {
+    const root = scratchFolder();
+    const quicker = (path: string): void => {
+      mkdirSync(path);
+      throw failure('EEXIST');
+    };
+    over({ makeFolder: quicker })[make](join(root, 'a/b'));
+    expect(existsSync(join(root, 'a/b'))).toBe(true);
+    expect(() => over({ makeFolder: failing('ENOSPC') })[make](join(root, 'c'))).toThrow('The disk is full');
+  });
+
+  test('that is empty, below one that may not be opened, is taken as it is; no other failure is passed over', () => {
+    const root = scratchFolder();
+    over({ openFolder: failing('EACCES') }).makeFolder(root);
+    expect(() => over({ openFolder: failing('EIO') }).makeFolder(root)).toThrow('The disk failed: could not make');
+  });
+});
+
+describe('removing', () => {
+  test('takes a folder with all that is in it, a link and not what it leads to, and nothing where nothing is', () => {
+    const root = scratchFolder();
+    mkdirSync(join(root, 'a/b'), { recursive: true });
+    writeFileSync(join(root, 'a/b/file'), bytes);
+    mkdirSync(join(root, 'kept'));
+    writeFileSync(join(root, 'kept/file'), bytes);
+    symlinkSync(join(root, 'kept'), join(root, 'a/link'));
+    systemDisk.remove(join(root, 'a'));
+    systemDisk.remove(join(root, 'none'));
+    expect([readdirSync(root), readdirSync(join(root, 'kept'))]).toEqual([['kept'], ['file']]);
+  });
+
+  test('goes on where another process has removed the same, and fails where it cannot', () => {
+    const root = scratchFolder();
+    const fill = () => {
+      mkdirSync(join(root, 'a'));
+      for (const name of ['x', 'y']) writeFileSync(join(root, 'a', name), bytes);
+    };
+    fill();
+    const quicker = (path: string): void => {
+      rmSync(path);
+      throw failure('ENOENT');
+    };
+    over({ unlink: quicker }).remove(join(root, 'a'));
+    expect(readdirSync(root)).toEqual([]);
+    fill();
+    expect(() => over({ unlink: failing('EBUSY') }).remove(join(root, 'a'))).toThrow('EBUSY');
+    expect(readdirSync(join(root, 'a'))).toEqual(['x', 'y']);
+  });
+});
+
+describe('what the system refuses', () => {
+  const sentences: [string, RegExp][] = [
+    ...['ENOSPC', 'EDQUOT'].map((code): [string, RegExp] => [code, /^The disk is full: could not /]),
+    ['EIO', /^The disk failed: could not /],
+    ...['EACCES', 'EPERM', 'EROFS'].map((code): [string, RegExp] => [code, /^Not allowed to /]),
+  ];
+
+  test.each(sentences)('with %s is told in one sentence that names what was done and to what', (code, sentence) => {
+    const root = scratchFolder();
+    const [from, to] = [join(root, 'from'), join(root, 'to')];
+    const refused = failing(code);
+    const disk = over({ rename: refused, link: refused, create: refused, openFolder: refused, makeFolder: refused });
+    const told = (doing: string, path: string) =>
+      expect.objectContaining({
+        exitCode: 1,
+        message: expect.stringMatching(new RegExp(`${sentence.source}${doing} ${path}\\.`)),
+        cause: expect.objectContaining({ code }),
+      });
+    expect(() => disk.rename(from, to)).toThrow(told('rename', from));
+    expect(() => disk.link(from, to)).toThrow(told('link', from));
+    expect(() => disk.write(from, bytes)).toThrow(told('write', from));
+    expect(() => disk.syncFolder(root)).toThrow(told('sync', root));
+    expect(() => disk.makeScratch(from)).toThrow(told('make', from));
+  });
+
+  test('with anything else is passed on as it is', () => {
+    const root = scratchFolder();
+    expect(() => systemDisk.rename(join(root, 'a'), join(root, 'b'))).toThrow(
+      expect.objectContaining({ code: 'ENOENT' }),
+    );
+    expect(() => systemDisk.read(root)).toThrow(expect.objectContaining({ code: 'EISDIR' }));
+    expect(() => systemDisk.list('\0')).toThrow();
+  });
+});

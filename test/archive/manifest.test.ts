@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest';
+import {
+  allFiles,
+  checksumsText,
+  emptyManifest,
+  fileAt,
+  formatVersion,
+  lostInManifest,
+  type Manifest,
+  manifestText,
+  type PublishedFile,
+  parseManifest,
+  totalsOf,
+} from '../../src/archive/manifest.ts';
+import { datasetNames } from '../../src/archive/parquet/datasets.ts';
+import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
+import { hasDailyCandles, viewsText } from '../../src/archive/texts/views-file.ts';
+
+const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile => ({
+  ...{ path, date: '2026-06-01', rows: 2, bytes: 300, sha256: `hash of ${path}` },
+  ...{ t_min: 0, t_max: 1, symbols: 1, generation: 1, ...rest },
+});
+
+/** A manifest of these files. */
+function manifestOf(files: Readonly<Record<string, readonly PublishedFile[]>>, rest: Partial<Manifest> = {}): Manifest {
+  const empty = emptyManifest('oddslake test', 'https://box.test', 4);
+  const listed = Object.entries(files).map(([name, of]) => [name, { files: of }]);
+  return { ...empty, generation: 3, ...rest, datasets: { ...empty.datasets, ...Object.fromEntries(listed) } };
+}
+
+const two = manifestOf({
+  ticks: [file('ticks/a'), file('ticks/b', { rows: 5, bytes: 40 })],
+  coverage: [file('cover')],
+});
+
+describe('manifest.json', () => {
+  test('is read as it was written, and names every file once', () => {
+    const back = parseManifest(manifestText(two), 'manifest.json');
+    expect(back).toEqual(two);
+    expect(Object.keys(back.datasets)).toEqual(datasetNames);
+    expect(allFiles(back).map(({ path }) => path)).toEqual(['ticks/a', 'ticks/b', 'cover']);
+    expect(totalsOf(back.datasets.ticks.files)).toEqual({ rows: 7, bytes: 340 });
+    expect(fileAt(back, 'ticks', 'ticks/b')).toMatchObject({ rows: 5 });
+    expect([fileAt(back, 'ticks', 'cover'), fileAt(back, 'markets', 'ticks/a')]).toEqual([undefined, undefined]);
+    expect(checksumsText(back)).toBe('hash of ticks/a  ticks/a\nhash of ticks/b  ticks/b\nhash of cover  cover\n');
+  });
+
+  test('of before a dataset was published has it without files', () => {
+    const { candles_1d: _, ...older } = two.datasets;
+    const back = parseManifest(JSON.stringify({ ...two, format_version: 1, datasets: older }), 'manifest.json');
+    expect(back.datasets.candles_1d).toEqual({ files: [] });
+    expect(back.datasets.ticks.files).toHaveLength(2);
+  });
+
+  test('that is no JSON is damaged', () => {
+    expect(() => parseManifest('{"format', 'at/manifest.json')).toThrow(
+      expect.objectContaining({ exitCode: 6, message: expect.stringMatching(/^at\/manifest\.json .* not JSON\. Run/) }),
+    );
+  });
+
+  const whole = JSON.parse(manifestText(two)) as Record<string, unknown>;
+  const listing = (files: unknown) => ({ ...whole, datasets: { ticks: { files } } });
+  test.each<[string, unknown]>([
+    ['null', null],
+    ['a list', []],
+    ['a number', 7],
+    ['without a generation', { ...whole, generation: undefined }],
+    ['with a generation in words', { ...whole, generation: '3' }],
+    ['without an upstream', { ...whole, upstream: null }],
+    ['without its parts', { ...whole, parts: undefined }],
+    ['without datasets', { ...whole, datasets: undefined }],
+    ['with a dataset that is null', { ...whole, datasets: { ticks: null } }],
+    ['with a dataset without a list', { ...whole, datasets: { ticks: {} } }],
+    ['with one bad dataset after a good one', { ...whole, datasets: { ticks: { files: [] }, markets: 5 } }],
+    ['with a file that is null', listing([file('a'), null])],
+    ['with a file without a path', listing([{ ...file('a'), path: undefined }])],
+    ['with a file without a hash', listing([{ ...file('a'), sha256: 5 }])],
+    ['with a file without its bytes', listing([{ ...file('a'), bytes: undefined }, file('b')])],
+  ])('%s is no manifest', (_, value) => {
+    expect(() => parseManifest(JSON.stringify(value), 'manifest.json')).toThrow(
+      expect.objectContaining({ exitCode: 6, message: expect.stringContaining('it is not a manifest') }),
+    );
+  });
+
+  test('of a newer format is refused before anything else of it is believed, one of this format is not', () => {
+    const of = (format: unknown) => () => parseManifest(JSON.stringify({ format_version: format }), 'manifest.json');
+    expect(of(formatVersion + 1)).toThrow(expect.objectContaining({ exitCode: 2 }));
+    expect(of(formatVersion)).toThrow('it is not a manifest');
+    expect(of(`${formatVersion + 1}`)).toThrow('it is not a manifest');
+  });
+
+  test('names what is lost, and nothing where nothing is', () => {
+    expect(lostInManifest([])).toEqual({});
+    const window = { dataset: 'ticks' as const, symbol: 'A', from: 1, to: 2, ticks: 3 };
+    const inState = { ...window, lostAt: 9, toldAt: null };
+    expect(lostInManifest([inState])).toEqual({ lost: [window] });
+  });
+});
+
+describe('the texts beside it', () => {
+  const day = (covered: number, complete = covered === 3) => ({ complete, expected: 3, covered, missing: [] });
+
+  test('say of an archive without days that there is none', () => {
+    const text = readmeText(manifestOf({}, { created_at: Date.UTC(2026, 5, 9) }));
+    expect(text).toContain('- No day yet.\n');
+    expect(text).toContain("date = '2026-06-09'");
+    expect(text).toContain('- Days of which there is nothing: none.\n- Days that are not complete: none.\n');
+  });
+
+  test('say where no symbol is live, and name the days of which there is nothing, one or many', () => {
+    const days = { '2026-02-26': day(3), '2026-02-28': day(3), '2026-03-01': day(3), '2026-03-04': day(3, false) };
+    const text = readmeText(manifestOf({ ticks: [file('x', { date: '2026-03-01' })] }, { days }));
+    expect(text).toContain('- Days: **2026-02-26 to 2026-03-04** (UTC).');
+    expect(text).toContain('is covered without a hole up to: no symbol is live.');
+    expect(text).toContain('- Days of which there is nothing: 2026-02-27, 2026-03-02 to 2026-03-03.');
+    expect(text).toContain('- Days that are not complete: 2026-03-04 (not settled yet).');
+    expect(text).toContain("date = '2026-03-01'");
+  });
+
+  test('name ten days of a kind, and count those before only where there are more', () => {
+    const days = (n: number) =>
+      Object.fromEntries(Array.from({ length: n }, (_, i) => [`2026-01-${10 + i}`, day(1)])) as Manifest['days'];
+    expect(readmeText(manifestOf({}, { days: days(10) }))).toContain('not complete: 2026-01-10 (1 of 3 symbols');
+    expect(readmeText(manifestOf({}, { days: days(11) }))).toContain('not complete: 1 earlier ones, 2026-01-11 (1 of');
+  });
+
+  test('tell rows and sizes in a row a dataset', () => {
+    const text = readmeText(
+      manifestOf({
+        ticks: [file('a', { rows: 1_234_000, bytes: 1_500_000 }), file('b', { rows: 567, bytes: 60_000 })],
+        markets: [file('m', { rows: 1, bytes: 1 })],
+        coverage: [file('c', { rows: 3, bytes: 999_999 })],
+        conflicts: [file('d', { rows: 4, bytes: 1_000_000 })],
+      }),
+    );
+    expect(text).toMatch(/^\| ticks \| 1,234,567 \| 1\.6 MB \| every tick once[^(]*\(symbol, t\) \|$/m);
+    expect(text).toMatch(/^\| markets \| 1 \| 1 kB \|/m);
+    expect(text).toMatch(/^\| coverage \| 3 \| 1000 kB \|/m);
+    expect(text).toMatch(/^\| conflicts \| 4 \| 1\.0 MB \|/m);
+    expect(text).toMatch(/^\| symbols \| 0 \| {2}\| .*\(none yet, so there is no folder\) \|$/m);
+  });
+
+  test('tell of a column its type, whether it may be null, and its unit', () => {
+    const text = readmeText(two);
+    expect(text).toContain('| p | double |  | fraction of 1 | price |');
+    expect(text).toContain('| views | list of string |  |  | market lists that named it |');
+    expect(text).toContain('| opens_at | timestamp(ms, UTC) | yes | ms since 1970, UTC | opening of the market |');
+    const unit = (name: string, type: 'string' | 'double' | 'int32') =>
+      unitOf({ name, type, nullable: false, meaning: '' });
+    expect([unit('p', 'string'), unit('ticks', 'int32'), unit('none', 'double')]).toEqual(['', 'ticks', '']);
+  });
+
+  test('have views that read daily candles only where they stand beside all ticks', () => {
+    const of = (ticks: number, candles: number) =>
+      manifestOf({
+        ticks: Array.from({ length: ticks }, (_, i) => file(`t${i}`)),
+        candles_1d: Array.from({ length: candles }, (_, i) => file(`c${i}`)),
+      });
+    expect([of(0, 0), of(2, 1), of(2, 2)].map(hasDailyCandles)).toEqual([false, false, true]);
+    expect(viewsText(of(2, 2))).toContain('d.close FROM candles_1d');
+    expect(viewsText(of(2, 1))).toContain('d.p AS close FROM ticks');
+  });
+});

@@ -1,0 +1,118 @@
+import { describe, expect, test } from 'vitest';
+import { sha256 } from '../../src/archive/disk/disk.ts';
+import { type Column, datasets } from '../../src/archive/parquet/datasets.ts';
+import { encodeRows } from '../../src/archive/parquet/parquet.ts';
+import { keysBySymbol, keysIn, keysOfRows, magic, recordOf } from '../../src/archive/parquet/row-groups.ts';
+import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+
+// Footers are written here by hand, of files that our writer would not write.
+
+interface Chunk {
+  readonly data?: number;
+  readonly dictionary?: number;
+  readonly size?: number;
+}
+
+const i64 = (delta: number, value: number | undefined): number[] => {
+  const varint = (n: number): number[] => (n < 128 ? [n] : [(n % 128) + 128, ...varint(Math.floor(n / 128))]);
+  return value === undefined ? [] : [(delta << 4) | 6, ...varint(2 * value)];
+};
+const list = (delta: number, structs: readonly number[][]): number[] => [
+  ...[(delta << 4) | 9, (structs.length << 4) | 12, ...structs.flat()],
+];
+/** Fields 7, 9 and 11 of a column's metadata, which is field 3 of its chunk. */
+const chunkOf = ({ size, data, dictionary }: Chunk): number[] => [
+  ...[0x3c, ...i64(7, size), ...i64(size === undefined ? 9 : 2, data), ...i64(2, dictionary), 0, 0],
+];
+const groupOf = (rows: number | undefined, chunks: readonly Chunk[]): number[] => [
+  ...[...list(1, chunks.map(chunkOf)), ...i64(2, rows), 0],
+];
+
+function fileOf(bodyBytes: number, footer: readonly number[]): Uint8Array {
+  const length = Buffer.alloc(4);
+  length.writeUInt32LE(footer.length);
+  return Buffer.concat([magic, Buffer.alloc(bodyBytes, 7), Uint8Array.from(footer), length, magic]);
+}
+
+const keyAt = (row: number) => [row];
+const recorded = (bodyBytes: number, groups: readonly number[][]) =>
+  recordOf('path', fileOf(bodyBytes, [...list(4, groups), 0]), 'hash', keyAt);
+
+describe('the record of a file', () => {
+  test('has row groups from the first byte of any of their columns to the last', () => {
+    const bytes = fileOf(30, [
+      ...list(4, [
+        groupOf(5, [
+          { data: 12, size: 3 },
+          { data: 6, dictionary: 4, size: 8 },
+        ]),
+        groupOf(1, [{ data: 15, dictionary: 20, size: 19 }]),
+      ]),
+      0,
+    ]);
+    const { groups, footer, ...rest } = recordOf('path', bytes, 'hash', keyAt);
+    expect(rest).toEqual({ path: 'path', sha256: 'hash' });
+    expect(groups).toEqual([
+      { start: 4, end: 15, rows: 5, sha256: sha256(bytes.subarray(4, 15)), first: [0], last: [4] },
+      { start: 15, end: 34, rows: 1, sha256: sha256(bytes.subarray(15, 34)), first: [5], last: [5] },
+    ]);
+    expect([...footer]).toEqual([...bytes.subarray(34)]);
+  });
+
+  test('is of a view on other bytes too', () => {
+    const bytes = encodeTicks({
+      symbols: ['A'],
+      offsets: Float64Array.of(0, 3),
+      t: Float64Array.of(1, 2, 3),
+      p: new Float64Array(3),
+    });
+    const within = Buffer.concat([Buffer.alloc(11, 9), bytes, Buffer.alloc(5, 9)]).subarray(11, 11 + bytes.length);
+    expect(recordOf('path', within, 'hash', keyAt)).toEqual({
+      ...recordOf('path', bytes, 'hash', keyAt),
+      footer: expect.anything(),
+    });
+    expect(keysIn('ticks', within)(2)).toEqual(['A', 3]);
+  });
+
+  test.each([
+    ['before the first', [groupOf(1, [{ data: 5, size: 5 }])]],
+    ['between two', [groupOf(1, [{ data: 4, size: 5 }]), groupOf(1, [{ data: 10, size: 5 }])]],
+    ['that two share', [groupOf(1, [{ data: 4, size: 5 }]), groupOf(1, [{ data: 8, size: 5 }])]],
+  ])('is refused where there are bytes %s row groups', (_, groups) => {
+    expect(() => recorded(20, groups)).toThrow('path is not stored as row groups one after another');
+  });
+
+  test('is refused where the footer lacks what is looked for', () => {
+    expect(() => recordOf('path', fileOf(9, [0]), 'hash', keyAt)).toThrow('lacks a list');
+    expect(() => recordOf('path', fileOf(9, [0x46, 2, 0]), 'hash', keyAt)).toThrow('lacks a list');
+    expect(() => recorded(9, [[...i64(3, 5), 0]])).toThrow('lacks a list');
+    expect(() => recorded(9, [groupOf(undefined, [{ data: 4, size: 9 }])])).toThrow('lacks a number');
+    expect(() => recorded(9, [groupOf(1, [{ size: 9 }])])).toThrow('lacks a number');
+    expect(() => recorded(9, [groupOf(1, [{ data: 4 }])])).toThrow('lacks a number');
+  });
+});
+
+describe('the keys of rows', () => {
+  test('are told by the columns that a dataset is sorted by, from rows as from the file', () => {
+    const rows = [
+      ['m', null, null, [], null, null, null, null, null, null, null, 3, 4, null],
+      ['m', 'A', null, [], null, null, null, null, null, null, null, 5, 6, null],
+    ];
+    const wanted = [
+      ['m', null, 3],
+      ['m', 'A', 5],
+    ];
+    expect([0, 1].map(keysOfRows('markets', rows))).toEqual(wanted);
+    expect([0, 1].map(keysIn('markets', encodeRows(datasets.markets, rows)))).toEqual(wanted);
+    const without: Column[] = datasets.conflicts.filter(({ name }) => name !== 'seen_at');
+    expect(() => keysIn('conflicts', encodeRows(without, [['A', 1, 2, 3]]))).toThrow('column seen_at is missing');
+  });
+
+  test('of rows kept together by symbol name the symbol that holds each', () => {
+    const sizes = [3, 1, 4, 1, 5];
+    const offsets = Float64Array.from([0, 3, 4, 8, 9, 14]);
+    const at = keysBySymbol({ symbols: ['A', 'B', 'C', 'D', 'E'], offsets }, (row) => [row * 2]);
+    const symbols = sizes.flatMap((size, i) => Array<string>(size).fill('ABCDE'[i]!));
+    expect(symbols.map((_, row) => at(row))).toEqual(symbols.map((symbol, row) => [symbol, row * 2]));
+  });
+});

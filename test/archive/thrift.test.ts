@@ -1,0 +1,111 @@
+import { describe, expect, test } from 'vitest';
+import { readStruct } from '../../src/archive/parquet/thrift.ts';
+
+// Written by hand after the protocol's own description, so that what is read is not what this project would write.
+
+const types = { yes: 1, no: 2, byte: 3, i16: 4, i32: 5, i64: 6, double: 7, binary: 8, list: 9, set: 10, struct: 12 };
+const read = (...bytes: number[]) => readStruct(Uint8Array.from(bytes), 0);
+/** The head of a field `delta` numbers after the one before it. */
+const head = (delta: number, type: number): number => (delta << 4) | type;
+const stop = 0;
+
+/** A number of at most 53 bits, lowest seven first. */
+function varint(value: number): number[] {
+  return value < 128 ? [value] : [(value % 128) + 128, ...varint(Math.floor(value / 128))];
+}
+const zigzag = (value: number): number[] => varint(value < 0 ? -2 * value - 1 : 2 * value);
+
+/** Structs in structs, the innermost with a field `depth` structs down. */
+const nested = (depth: number): number[] => [
+  ...Array<number>(depth).fill(head(1, types.struct)),
+  ...[head(1, types.yes), stop],
+  ...Array<number>(depth).fill(stop),
+];
+
+describe('a struct', () => {
+  test('has its fields by their numbers, counted on from the one before or told in full', () => {
+    const { value, end } = read(
+      ...[head(2, types.yes), head(1, types.no), head(15, types.byte), 200],
+      ...[head(0, types.byte), ...zigzag(5), 7, head(1, types.byte), 8],
+      ...[stop, 99],
+    );
+    expect(value).toEqual([...[undefined, undefined, true, false, undefined, 7, 8], ...Array(11), 200]);
+    expect(end).toBe(10);
+  });
+
+  test.each([types.i16, types.i32, types.i64])('has whole numbers of type %i with their signs', (type) => {
+    for (const n of [0, 1, -1, 63, -64, 64, 8191, -8192, 2 ** 31, -(2 ** 31), 2 ** 45 + 3, -(2 ** 51)])
+      expect(read(head(1, type), ...zigzag(n), stop).value).toEqual([undefined, n]);
+  });
+
+  test('is read from where it begins, over doubles, which are of no use here', () => {
+    const bytes = Uint8Array.of(
+      ...[255, 255, head(1, types.double), 1, 2, 3, 4, 5, 6, 7, 8, head(1, types.byte), 9, stop],
+    );
+    expect(readStruct(bytes, 2)).toEqual({ value: [undefined, 0, 9], end: bytes.length });
+  });
+
+  test('has texts as their bytes, and structs in it', () => {
+    const { value } = read(
+      ...[head(1, types.binary), 3, 65, 66, 67, head(1, types.struct), head(1, types.binary), 0, stop, stop],
+    );
+    expect(value).toEqual([undefined, Uint8Array.of(65, 66, 67), [undefined, new Uint8Array()]]);
+  });
+
+  test.each([types.list, types.set])('has lists of type %i, short ones and of fifteen or more', (type) => {
+    const bytes = (n: number) => Array.from({ length: n }, (_, i) => i);
+    expect(read(head(1, type), head(14, types.byte), ...bytes(14), stop).value).toEqual([undefined, bytes(14)]);
+    expect(read(head(1, type), head(15, types.byte), ...varint(300), ...bytes(300), stop).value).toEqual([
+      ...[undefined, bytes(300).map((n) => n % 256)],
+    ]);
+    expect(read(head(1, type), head(0, types.i32), stop).value).toEqual([undefined, []]);
+  });
+
+  test.each([types.yes, types.no])('has truth in a list as a byte each, whichever type, %i, the list is of', (type) => {
+    expect(read(head(1, types.list), head(3, type), 1, 2, 1, stop).value).toEqual([undefined, [true, false, true]]);
+  });
+});
+
+describe('what is no struct of ours', () => {
+  test.each([0, 11, 13, 14, 15])('is refused with a field of type %i', (type) => {
+    // In a struct type 0 is its end; in a list it is as unknown as the others.
+    expect(() => read(head(1, types.list), head(1, type), 0, stop)).toThrow(`the unknown type ${type}`);
+  });
+
+  test('is refused where it ends too early, wherever that is', () => {
+    const whole = Uint8Array.of(
+      ...[head(1, types.binary), 3, 65, 66, 67, head(1, types.list), head(2, types.i64), ...zigzag(1e6), ...zigzag(-1)],
+      ...[head(1, types.struct), head(1, types.yes), stop, stop],
+    );
+    expect(readStruct(whole, 0).end).toBe(whole.length);
+    for (let length = 0; length < whole.length; length++)
+      expect(() => readStruct(whole.subarray(0, length), 0), `${length} bytes`).toThrow(/ends too early/);
+  });
+
+  test('is refused with a field numbered below 0 or above 1000', () => {
+    const numbered = (n: number) => read(head(0, types.yes), ...zigzag(n), stop).value;
+    expect([numbered(0).length, numbered(1000).length]).toEqual([1, 1001]);
+    expect(() => numbered(-1)).toThrow('numbered -1');
+    expect(() => numbered(1001)).toThrow('numbered 1001');
+  });
+
+  test('is refused where it nests deeper than sixteen, in structs or lists', () => {
+    expect(JSON.stringify(read(...nested(16)).value)).toBe(`${'[null,'.repeat(17)}true${']'.repeat(17)}`);
+    expect(() => read(...nested(17))).toThrow('nests too deep');
+    const lists = (depth: number) => [
+      ...[head(1, types.list), ...Array<number>(depth - 1).fill(head(1, types.list))],
+      ...[head(1, types.byte), 5, stop],
+    ];
+    expect(read(...lists(16)).value.flat(20)).toEqual([5]);
+    expect(() => read(...lists(17))).toThrow('nests too deep');
+  });
+
+  test('is refused with a number or a list that would take for ever', () => {
+    const long = (n: number) => read(head(1, types.i64), ...Array<number>(n).fill(128), 0, stop).value;
+    expect(long(8)).toEqual([undefined, 0]);
+    expect(() => long(9)).toThrow('a number in a header is too long');
+    const listed = (n: number) => read(head(1, types.list), head(15, types.byte), ...varint(n), stop);
+    expect(() => listed(10_000_000)).toThrow('ends too early');
+    expect(() => listed(10_000_001)).toThrow('a list in a header is too long');
+  });
+});
