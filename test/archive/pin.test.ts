@@ -1,8 +1,8 @@
-import { existsSync, globSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import { clearAbandonedPins, isGone, pin } from '../../src/archive/copies/pin.ts';
+import { pin } from '../../src/archive/copies/pin.ts';
 import { datasetNames } from '../../src/archive/parquet/datasets.ts';
 import { loseTicks } from './losses.ts';
 import { answer, append, day0, dayMs, hashes, now, opened, publishNow } from './scratch.ts';
@@ -99,21 +99,4 @@ test('a link that cannot be made is told as it is', async () => {
     throw Object.assign(new Error('too many links'), { code: 'EMLINK' });
   };
   expect(() => pin({ ...archive, disk: { ...archive.disk, link } }, datasetNames, 'a')).toThrow('too many links');
-});
-
-test('what processes that are gone have left is cleared, and what others hold stays', async () => {
-  const archive = await published();
-  const pins = join(archive.layout.private, 'pins');
-  const gone = 2 ** 31 - 2;
-  for (const name of [`${gone}-x`, `${process.pid}-x`, `${process.ppid}-x`]) {
-    mkdirSync(join(pins, name, 'ticks'), { recursive: true });
-    writeFileSync(join(pins, name, 'ticks/part'), '');
-  }
-  expect([isGone(gone), isGone(process.pid), isGone(1)]).toEqual([true, false, false]);
-  clearAbandonedPins(archive);
-  expect(existsSync(join(pins, `${gone}-x`))).toBe(false);
-  expect(globSync('*/ticks/part', { cwd: pins }).length).toBe(2);
-  mkdirSync(join(pins, `${gone}-x`));
-  pin(archive, ['symbols'], 'b').release();
-  expect(existsSync(join(pins, `${gone}-x`))).toBe(false);
 });
