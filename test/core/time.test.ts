@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { afterEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
 import {
   addDays,
@@ -117,24 +117,6 @@ describe('a day', () => {
       expect(() => parseDay(text, '--date')).toThrow(/^--date ".*": expected a day/);
     }
     expect(() => dayStart('2026-02-30')).toThrow(RangeError);
-  });
-
-  describe('is the same in every time zone', () => {
-    const zone = process.env.TZ;
-    afterEach(() => {
-      if (zone === undefined) delete process.env.TZ;
-      else process.env.TZ = zone;
-    });
-
-    test.each(['UTC', 'America/New_York', 'Australia/Lord_Howe', 'Pacific/Kiritimati'])('%s', (name) => {
-      process.env.TZ = name;
-      expect(Intl.DateTimeFormat().resolvedOptions().timeZone).toBe(name);
-      // New York skips 2:30 that night.
-      expect(time('2026-03-08T02:30:00Z')).toBe(Date.UTC(2026, 2, 8, 2, 30));
-      expect(time('2026-03-08')).toBe(Date.UTC(2026, 2, 8));
-      expect(dayOf(Date.UTC(2026, 2, 8))).toBe('2026-03-08');
-      expect(addDays('2026-03-08', 1)).toBe('2026-03-09');
-    });
   });
 });
 
