@@ -36,13 +36,14 @@ export function overlay(stretches: readonly Covered[]): Covered[] {
 
 /** Lays new answers over what is sorted and disjoint already; looks only at what they touch. */
 export function overlayOnto(sorted: readonly Covered[], added: readonly Covered[]): Covered[] {
-  if (added.length === 0) return [...sorted];
-  const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
-  const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
+  const fresh = added.filter((w) => !isEmpty(w));
+  if (fresh.length === 0) return [...sorted];
+  const from = fresh.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
+  const to = fresh.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
   const before = sorted.filter((w) => w.to < from);
   const after = sorted.filter((w) => w.from > to);
   const near = sorted.slice(before.length, sorted.length - after.length);
-  return [...before, ...overlay([...near, ...added]), ...after];
+  return [...before, ...overlay([...near, ...fresh]), ...after];
 }
 
 /** The stretches of each answer joined: a long window comes cut by days. */

@@ -112,12 +112,14 @@ describe('merging', () => {
   test('keeps of each key the greatest rank, then the latest observation, then the greater price', () => {
     fc.assert(
       fc.property(regrouped, ({ list, batches }) => {
-        const kept = rowsOf(publish(batches).columns);
+        const { columns } = publish(batches);
+        const kept = rowsOf(columns);
         const model = [...winners(list)].flatMap(([symbol, ticks]) =>
           [...ticks].map(([t, { p }]) => ({ symbol, t, p })),
         );
         const inOrder = model.sort((a, b) => symbols.indexOf(a.symbol) - symbols.indexOf(b.symbol) || a.t - b.t);
         expect(kept).toEqual(inOrder);
+        expect(columns.symbols).toEqual([...new Set(kept.map(({ symbol }) => symbol))]);
       }),
       { numRuns: 500 },
     );
@@ -166,9 +168,11 @@ describe('merging', () => {
     fc.assert(
       fc.property(anyObservations, anyObservations, (first, second) => {
         const old = publish([first]).columns;
-        const { columns, changed } = mergePart(old, second, unknown);
+        const { columns, changed, added } = mergePart(old, second, unknown);
         const same = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
         expect(changed).toBe(!same);
+        const brought = second.filter((o) => o.t.length > 0).map(({ symbol }) => symbol);
+        expect(new Set(added.keys())).toEqual(new Set(brought));
       }),
       { numRuns: 500 },
     );
