@@ -133,9 +133,8 @@ function sameRows(a: BookColumns, from: number, to: number, b: BookColumns, star
   if (to - from !== end - start) return false;
   for (let i = 0; i < to - from; i++) {
     const [x, y] = [from + i, start + i];
-    const same = a.side[x] === b.side[y] && a.level[x] === b.level[y] && a.quantity[x] === b.quantity[y];
-    // An empty book's price is NaN, which equals nothing.
-    if (!same || !Object.is(a.price[x], b.price[y])) return false;
+    // Levels follow from the sides. An empty book's price is NaN, which equals nothing.
+    if (a.side[x] !== b.side[y] || a.quantity[x] !== b.quantity[y] || !Object.is(a.price[x], b.price[y])) return false;
   }
   return true;
 }

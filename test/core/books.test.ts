@@ -149,11 +149,15 @@ describe('merging order books', () => {
   test.each<[string, Pairs, Pairs]>([
     ['price', [[0.5, 2]], [[0.6, 2]]],
     ['quantity', [[0.4, 1]], [[0.6, 2]]],
-    ['side', [[0.6, 2]], [[0.4, 2]]],
     ['number of levels', [], [[0.6, 2]]],
     ['level, being none', [], []],
   ])('says that a book has changed by another %s', (_, bids, asks) => {
     expect(mergeBooks(old(), [seen('A', 1, bids, asks)]).changed).toBe(true);
+  });
+
+  test('says that a book has changed where what was asked is bid', () => {
+    const asked = mergeBooks(noBooks, [seen('A', 1, [], [[0.5, 2]])]).columns;
+    expect(mergeBooks(asked, [seen('A', 1, [[0.5, 2]], [])]).changed).toBe(true);
   });
 
   test('says that nothing has changed where the same came again, an empty book too', () => {
