@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { cursorOf, gapsOf, isDue, isLive, lifeOf } from '../../src/core/life.ts';
+import { unknownSymbol } from '../../src/core/market.ts';
 import { factsOf } from './facts.ts';
 
 const ever = Number.POSITIVE_INFINITY;
@@ -13,6 +14,12 @@ describe("a symbol's life", () => {
     expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 30 })).from).toBe(20);
     expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 10 })).from).toBe(10);
     expect(lifeOf(factsOf({ firstSeen: 10 })).from).toBe(10);
+  });
+
+  test('begins, where it is named by hand and nothing else is known, with the moment it was named, and has no end', () => {
+    const named = unknownSymbol('S', 30);
+    expect(named).toEqual(factsOf({ symbol: 'S', firstSeen: 30, lastSeen: 30, listed: false }));
+    expect(lifeOf(named)).toEqual({ from: 30, to: ever });
   });
 
   test('has no end while it is active', () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Chunk, mergePart, noPart, ranks } from '../../src/core/merge.ts';
+import { noTicks } from '../../src/core/tick.ts';
 import { type Observation, plainly, publish, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];
@@ -209,6 +210,13 @@ describe('merging', () => {
     expect(publish([[file], [file]]).notes).toEqual({ contested: 0, stretches: 1 });
     expect(publish([[file], [late]]).notes).toEqual({ contested: 1, stretches: 1 });
     expect(publish([[late], [file]]).notes).toEqual({ contested: 1, stretches: 1 });
+  });
+
+  test('changes nothing for an answer without ticks, nor names its symbol', () => {
+    const quiet = { ...chunk('B', []), ...noTicks };
+    const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
+    expect(mergePart(noPart, [quiet], unknown)).toMatchObject({ columns: noPart, changed: false });
+    expect(mergePart(old, [quiet], unknown)).toMatchObject({ columns: old, changed: false, added: new Map() });
   });
 
   test('keeps -0 as 0, and every other price as it came', () => {

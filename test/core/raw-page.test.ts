@@ -23,7 +23,7 @@ describe('raw pages', () => {
   test('come back as they were written, whatever was asked', () => {
     const pages = told.map((asked) => page(asked));
     pages.push(page(book, { servedAt: 5, redacted: true, status: 0, body: Buffer.alloc(0) }));
-    expect(decodeRawPages(encodeRawPages(pages))).toEqual(pages);
+    expect(decodeRawPages(encodeRawPages(pages))).toStrictEqual(pages);
     expect(decodeRawPages(Buffer.alloc(0))).toEqual([]);
   });
 
@@ -62,7 +62,7 @@ const badFields: readonly object[] = [
   ...[{ servedAt: 1.5 }, { servedAt: '5' }, { servedAt: undefined }],
 ];
 const badQuestions: readonly unknown[] = [
-  ...[null, [], 'ticks', { ...book, route: 'books' }, { ...book, symbol: 5 }],
+  ...[null, [], 'ticks', ...[book, lists, ticks].map((asked) => ({ ...asked, route: 'odd' })), { ...book, symbol: 5 }],
   ...[{ view: 5 }, { source: 5 }, { view: undefined }, { limit: 1.5 }, { limit: '5' }].map((w) => ({ ...lists, ...w })),
   ...[{ symbol: 5 }, { from: null }, { from: '1' }, { to: null }, { to: '1' }].map((w) => ({ ...ticks, ...w })),
   ...[{ limit: 1.5 }, { limit: null }, ...badMeanings.map((wrong) => ({ meaning: wrong }))].map((w) => ({
