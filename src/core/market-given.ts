@@ -62,8 +62,7 @@ function recordOf(
   const record = (): MarketRecord => ({ ...added, ...extra });
   // Under the other symbols of its record a symbol's own name is an extra field.
   for (const name of paths.symbolPaths)
-    if (!name.includes('/') && siblings.some((other) => Object.hasOwn(other, name) && other[name] === row.symbol))
-      add([name], row.symbol);
+    if (!name.includes('/') && siblings.some((other) => other[name] === row.symbol)) add([name], row.symbol);
   const named = symbolsOf(record(), paths.symbolPaths);
   const isFound = named.size === 0 ? row.symbol === row.canonicalId : named.has(row.symbol);
   if (!isFound) add(paths.symbolPaths, row.symbol);
