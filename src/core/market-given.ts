@@ -73,7 +73,7 @@ function recordOf(
     if (row[fact] === null) continue;
     // A plain name that is still there was not what the column came from, be it of the same value.
     const nested = names.filter((path) => path.includes('/'));
-    if (nested.length > 0 && readFact(fact, record(), at, nested) === row[fact]) continue;
+    if (readFact(fact, record(), at, nested) === row[fact]) continue;
     // With no name left it came from the member of another symbol, as it does for one that has a plain name itself.
     if (!add(names, row[fact])) add(paths.symbolPaths, row.symbol);
   }
@@ -103,9 +103,8 @@ function extrasOf(rows: readonly MarketFacts[]): MarketRecord[] {
 
 /** What an import brought as extra fields need not be an object. */
 function fieldsIn(extra: string | null): MarketRecord {
-  if (extra === null) return {};
   try {
-    const parsed: unknown = JSON.parse(extra);
+    const parsed: unknown = JSON.parse(extra ?? '{}');
     return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? (parsed as MarketRecord) : {};
   } catch {
     return {};

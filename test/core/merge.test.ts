@@ -250,6 +250,16 @@ describe('merging', () => {
     expect([...mergePart(old, [preferred, imported], unknown).columns.p]).toEqual([0.7]);
   });
 
+  test('holds a price that was imported and then polled against a later import', () => {
+    const file = (p: number, observedAt: number) => {
+      const rows = [1, 2].map((t) => [t, p] as const);
+      return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };
+    };
+    const polled = { ...chunk('A', [[1, 0.5]]), covers: { from: 1, to: 2, fetchedAt: 100, origin: 'poll' as const } };
+    const { columns } = publish([[file(0.5, 10)], [polled], [file(0.6, 999)]]);
+    expect([...columns.p]).toEqual([0.5, 0.6]);
+  });
+
   test('asks for no standing where every tick is new or the same', () => {
     const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
     const strict = { ...unknown, standIn: () => expect.fail('asked for a stand-in') };
