@@ -9,7 +9,6 @@ export interface Covered extends Window {
   readonly origin: Origin;
 }
 
-const sameAnswer = (a: Covered, b: Covered): boolean => a.origin === b.origin && a.fetchedAt === b.fetchedAt;
 const sameOrigin = (a: Covered, b: Covered): boolean => a.origin === b.origin;
 
 /** The later answer speaks for a moment; between equals the origin decides, so that no order of arrival does. */
@@ -28,10 +27,7 @@ export function overlay(stretches: readonly Covered[]): Covered[] {
     for (const taken of out) free = free.flatMap((piece) => without(piece, taken));
     out = out.concat(free);
   }
-  return join(
-    out.sort((a, b) => a.from - b.from),
-    sameAnswer,
-  );
+  return out.sort((a, b) => a.from - b.from);
 }
 
 /** Lays new answers over what is sorted and disjoint already; looks only at what they touch. */

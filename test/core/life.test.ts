@@ -42,6 +42,12 @@ describe("a symbol's life", () => {
     expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100, outcome: 0 })).to).toBe(500);
   });
 
+  test('ends with its last tick where files or backfills alone know it, and not where it is polled by name', () => {
+    expect(lifeOf(factsOf({ listed: false, lastTick: 70 })).to).toBe(71);
+    expect(lifeOf(factsOf({ listed: false, lastTick: 70, polledFrom: 5 })).to).toBe(ever);
+    expect(lifeOf(factsOf({ listed: false })).to).toBe(ever);
+  });
+
   test('goes on where a symbol that was resolved is shown active again', () => {
     const revived = { resolvedAt: 500, lastActive: 900, lastSeen: 900 };
     expect(lifeOf(factsOf(revived)).to).toBe(900);
@@ -71,6 +77,7 @@ describe('a listed symbol', () => {
     const resolved = factsOf({ resolvedAt: 500, inactiveSince: 500, lastActive: 400 });
     expect(isLive(resolved, 509, 600, rules)).toBe(true);
     expect(isLive(resolved, 510, 600, rules)).toBe(false);
+    expect(isLive(factsOf({ resolvedAt: 500, lastActive: 400 }), 510, 600, rules)).toBe(false);
   });
 
   test('lingers after it turned inactive, and no longer, where its resolution is only planned', () => {

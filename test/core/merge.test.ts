@@ -260,6 +260,16 @@ describe('merging', () => {
     expect([...columns.p]).toEqual([0.5, 0.6]);
   });
 
+  test('takes a polled price amid imported ones for no import, though it comes again with them', () => {
+    const polled = { ...chunk('A', [[2, 0.5]]), covers: { from: 2, to: 3, fetchedAt: 100, origin: 'poll' as const } };
+    const file = (observedAt: number, p: number, ...times: number[]) => {
+      const rows = times.map((t) => [t, p] as const);
+      return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };
+    };
+    const { columns } = publish([[polled], [file(10, 0.5, 1, 3), polled], [file(999, 0.6, 2)]]);
+    expect([...columns.p]).toEqual([0.5, 0.5, 0.5]);
+  });
+
   test('asks for no standing where every tick is new or the same', () => {
     const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
     const strict = { ...unknown, standIn: () => expect.fail('asked for a stand-in') };
