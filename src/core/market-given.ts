@@ -38,7 +38,6 @@ export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): G
     if (row.source !== null) group.sources.add(row.source);
   });
   const given = [...groups.values()];
-  if (given.length === 1) return given.map(({ record, views, sources }) => ({ record, views, sources }));
   // Of records that bring a symbol twice the later one counts: the one that the row is from.
   const isForeign = ({ record, symbols }: Group): boolean =>
     [...symbolsOf(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));

@@ -66,7 +66,7 @@ export function startNotes(): StandingNotes {
     stretches,
     pause,
     note(t, standing, isNews) {
-      if (keys > 0 && (standing.rank !== rank || standing.observedAt !== observedAt)) pause();
+      if (standing.rank !== rank || standing.observedAt !== observedAt) pause();
       if (keys === 0) {
         from = t;
         rank = standing.rank;

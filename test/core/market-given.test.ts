@@ -69,6 +69,7 @@ test('a record of one symbol has it back under a name that is free', () => {
     { canonical_id: 'M', symbol: 7, ticker: 'A' },
   ]);
   expect(given(read({ canonical_id: 'M' }))).toEqual([{ canonical_id: 'M' }]);
+  expect([...giveRecords(read({ canonical_id: 'M' }), paths)[0]!.sources]).toEqual([]);
 });
 
 test('records of two venues that share a canonical_id stay two', () => {
