@@ -250,6 +250,18 @@ describe('merging', () => {
     expect([...mergePart(old, [preferred, imported], unknown).columns.p]).toEqual([0.7]);
   });
 
+  test('notes nothing anew of what is known already, be it a stretch or a single key', () => {
+    for (const times of [[1, 3, 5], [1]]) {
+      const rows = times.map((t) => [t, 0.5] as const);
+      const file = chunk('A', rows, { rank: ranks.import });
+      const first = mergePart(noPart, [file], unknown);
+      expect(first.contested.length + first.stretches.length).toBe(1);
+      const known = { ...unknown, contested: () => first.contested[0], stretches: () => first.stretches };
+      const { contested, stretches, changed } = mergePart(first.columns, [file], known);
+      expect({ contested, stretches, changed }).toEqual({ contested: [], stretches: [], changed: false });
+    }
+  });
+
   test('holds a price that was imported and then polled against a later import', () => {
     const file = (p: number, observedAt: number) => {
       const rows = [1, 2].map((t) => [t, p] as const);
