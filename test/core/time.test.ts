@@ -19,8 +19,9 @@ const time = (text: string) => parseTime(text, '--from');
 const anyTime = fc.integer({ min: timeMin, max: timeEnd - 1 });
 
 describe('a time', () => {
-  test('is taken as epoch milliseconds', () => {
-    expect(time(String(noon))).toBe(noon);
+  test('is taken as epoch milliseconds, from the first of 2000 to the last of 2100', () => {
+    for (const ms of [noon, timeMin, timeEnd - 1]) expect(time(String(ms))).toBe(ms);
+    for (const ms of [timeMin - 1, timeEnd]) expect(() => time(String(ms))).toThrow(UsageError);
   });
 
   test('is taken as a day, at its UTC midnight', () => {
@@ -112,7 +113,7 @@ describe('a day', () => {
   });
 
   test('that does not exist is refused', () => {
-    expect(parseDay('2026-07-01', '--date')).toBe('2026-07-01');
+    for (const day of ['2026-07-01', '2000-01-01', '2100-12-31']) expect(parseDay(day, '--date')).toBe(day);
     for (const text of ['2026-02-30', '2026-7-1', '1999-12-31', '2101-01-01', '', '2026-07-01T00:00Z']) {
       expect(() => parseDay(text, '--date')).toThrow(/^--date ".*": expected a day/);
     }
@@ -122,8 +123,13 @@ describe('a day', () => {
 
 describe('a duration', () => {
   test('is a whole number with a unit', () => {
-    expect(['0s', '90s', '15m', '2h', '1d'].map((text) => parseDuration(text, '--max-lag'))).toEqual([
-      0, 90_000, 900_000, 7_200_000, 86_400_000,
+    expect(['0s', '90s', '15m', '2h', '1d', '36525d'].map((text) => parseDuration(text, '--max-lag'))).toEqual([
+      0,
+      90_000,
+      900_000,
+      7_200_000,
+      86_400_000,
+      36_525 * 86_400_000,
     ]);
   });
 
