@@ -125,6 +125,10 @@ describe('coverage', () => {
     expect(overlayOnto([early, late], [])).toEqual([early, late]);
   });
 
+  test('is final nowhere where it was answered before its start had settled', () => {
+    expect(settled([at(10, 20, { fetchedAt: 15 }), at(20, 30, { fetchedAt: 26 })], 5)).toEqual([{ from: 20, to: 21 }]);
+  });
+
   test('without a window is what lies before and after it', () => {
     expect(without(at(2, 8), { from: 4, to: 6 })).toEqual([at(2, 4), at(6, 8)]);
     expect(without(at(2, 8), { from: 0, to: 6 })).toEqual([at(6, 8)]);

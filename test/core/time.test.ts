@@ -87,6 +87,12 @@ describe('a time', () => {
   test('that lacks its zone or counts seconds is told so', () => {
     expect(() => time('2026-07-01T12:00:00')).toThrow(/no zone/);
     expect(() => time('1782907200')).toThrow(/looks like seconds/);
+    expect(() => time('soon')).toThrow(/the years 2000 to 2100$/);
+  });
+
+  test('that is refused is told whole up to eighty characters, and by its beginning beyond', () => {
+    expect(() => time('x'.repeat(80))).toThrow(`--from "${'x'.repeat(80)}":`);
+    expect(() => time('x'.repeat(81))).toThrow(`--from "${'x'.repeat(80)}…":`);
   });
 
   test('survives being written and read again', () => {
