@@ -38,7 +38,6 @@ export function subtract(windows: readonly Window[], taken: readonly Window[]): 
   for (const w of union(windows)) {
     let from = w.from;
     for (const hole of holes) {
-      if (hole.to <= from) continue;
       if (hole.from >= w.to) break;
       if (hole.from > from) out.push({ from, to: hole.from });
       from = Math.max(from, hole.to);

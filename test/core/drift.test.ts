@@ -196,6 +196,7 @@ describe('the bounds of what is told', () => {
     });
     // Too few records teach nothing of a field that is known, and all there is of one that is not.
     expect(known(field(20, { number: 20 }), field(4, { string: 4 }))).toEqual(field(20, { number: 20 }).get('a'));
+    expect(known(field(20, { number: 20 }), field(5, { number: 5 }))!.of).toBe(5);
     expect(known(new Map(), field(4, { string: 4 }))).toEqual(field(4, { string: 4 }).get('a'));
   });
 });
