@@ -63,8 +63,7 @@ export function intersect(windows: readonly Window[], others: readonly Window[])
 
 /** The end of the stretch of `windows` that holds `start`; `start` itself where none does. This is the cursor. */
 export function contiguousEnd(windows: readonly Window[], start: number): number {
-  const holding = union(windows).find((w) => w.from <= start && start <= w.to);
-  return holding === undefined ? start : Math.max(start, holding.to);
+  return union(windows).find((w) => within(start, w))?.to ?? start;
 }
 
 /** Cuts a window at UTC midnights. */

@@ -189,7 +189,12 @@ describe('the bounds of what is told', () => {
       number: 18,
       null: 2,
     });
-    // Where hardly anything was known all of it is learned.
+    expect(known(field(20, { number: 20, boolean: 5 }), field(30, { number: 20, string: 10 }))!.types).toEqual({
+      ...{ number: 20, string: 10, boolean: 0 },
+    });
+    // Where hardly anything was known all of it is learned, and what was is kept.
+    expect(known(field(20, { number: 4 }), field(20, { string: 20 }))!.types).toEqual({ number: 0, string: 20 });
+    expect(known(field(20, { number: 5 }), field(40, { number: 39, string: 1 }))!.types).toEqual({ number: 39 });
     expect(known(field(20, { number: 4 }), field(40, { number: 39, string: 1 }))!.types).toEqual({
       number: 39,
       string: 1,
