@@ -62,6 +62,7 @@ describe('symbols', () => {
     ['null', { symbol: null, venues: null }],
     ['an empty list', { symbols: [] }],
     ['a text where a list was due', { venues: 'kalshi' }],
+    ['a text where a list of symbols was due', { symbols: 'AB' }],
     ['members that are no objects', { venues: ['kalshi', 5, null] }],
     ['what an object only inherits', { venues: [Object.create({ ticker: 'X' })] }],
   ])('are the canonical_id where there is only %s', (_, fields) => {
