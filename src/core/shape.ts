@@ -74,7 +74,6 @@ export function startShape(): ShapeSample {
       counts.names.add(name);
       if (counts.names.size > namesMax) {
         counts.isMap = true;
-        counts.names.clear();
         const start = below(path, '');
         for (const field of fields.keys()) if (field !== path && field.startsWith(start)) fields.delete(field);
         return;

@@ -121,6 +121,7 @@ describe('times', () => {
     ['an instant with an offset', '2026-07-01T14:00:00+02:00', noon],
     ['an offset without a colon', '2026-07-01T09:30:00-0230', noon],
     ['an instant without a zone', '2026-07-01T12:00:00', null],
+    ['an instant in a list', ['2026-07-01T12:00:00Z'], null],
     ['a day', '2026-07-01', null],
     ['a day that does not exist', '2026-13-01T00:00:00Z', null],
     ['digits as text', String(noon), null],
