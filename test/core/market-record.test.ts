@@ -127,6 +127,7 @@ describe('times', () => {
     ['digits as text', String(noon), null],
     ['seconds', noon / 1000, null],
     ['half a millisecond', noon + 0.5, null],
+    ['the first moment of 2000', Date.UTC(2000, 0, 1), Date.UTC(2000, 0, 1)],
     ['the year 1999', Date.UTC(1999, 11, 31), null],
     ['the year 2101', Date.UTC(2101, 0, 1), null],
     ['null', null, null],
@@ -140,7 +141,9 @@ describe('outcomes', () => {
     ...([0, 1, 0.5] as const).map((value): [unknown, number] => [value, value]),
     ...([true, 'yes', 'YES', 'Yes'] as const).map((value): [unknown, number] => [value, 1]),
     ...([false, 'no', 'NO', 'No'] as const).map((value): [unknown, number] => [value, 0]),
-    ...[-0.1, 1.1, Number.NaN, '1', 'maybe', 'yesterday', '', null, {}].map((value): [unknown, null] => [value, null]),
+    ...[-0.1, 1.1, Number.NaN, '1', 'maybe', 'yesterday', '', null, {}, ['yes'], ['no']].map(
+      (value): [unknown, null] => [value, null],
+    ),
   ])('%j is %j', (value, expected) => {
     expect(read({ result: value })[0]!.outcome).toBe(expected);
   });

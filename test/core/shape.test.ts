@@ -13,8 +13,9 @@ test('fields are counted by path, of those objects that could have them', () => 
   sample.add({ a: 1, list: [{ x: 'one' }, { x: 2 }, {}] });
   sample.add({ a: null, list: [] });
   sample.add(7);
+  sample.add(true);
   expect(Object.fromEntries(sample.shape()!)).toEqual({
-    '': { of: 3, types: { object: 2, number: 1 }, isMap: false },
+    '': { of: 4, types: { object: 2, number: 1, boolean: 1 }, isMap: false },
     a: { of: 2, types: { number: 1, null: 1 }, isMap: false },
     list: { of: 2, types: { array: 2 }, isMap: false },
     'list/*': { of: 3, types: { object: 3 }, isMap: false },
