@@ -9,7 +9,6 @@ export interface Covered extends Window {
   readonly origin: Origin;
 }
 
-const sameAnswer = (a: Covered, b: Covered): boolean => a.origin === b.origin && a.fetchedAt === b.fetchedAt;
 const sameOrigin = (a: Covered, b: Covered): boolean => a.origin === b.origin;
 
 /** The later answer speaks for a moment; between equals the origin decides, so that no order of arrival does. */
@@ -28,21 +27,19 @@ export function overlay(stretches: readonly Covered[]): Covered[] {
     for (const taken of out) free = free.flatMap((piece) => without(piece, taken));
     out = out.concat(free);
   }
-  return join(
-    out.sort((a, b) => a.from - b.from),
-    sameAnswer,
-  );
+  return out.sort((a, b) => a.from - b.from);
 }
 
 /** Lays new answers over what is sorted and disjoint already; looks only at what they touch. */
 export function overlayOnto(sorted: readonly Covered[], added: readonly Covered[]): Covered[] {
-  if (added.length === 0) return [...sorted];
-  const from = added.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
-  const to = added.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
+  const fresh = added.filter((w) => !isEmpty(w));
+  if (fresh.length === 0) return [...sorted];
+  const from = fresh.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
+  const to = fresh.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
   const before = sorted.filter((w) => w.to < from);
   const after = sorted.filter((w) => w.from > to);
   const near = sorted.slice(before.length, sorted.length - after.length);
-  return [...before, ...overlay([...near, ...added]), ...after];
+  return [...before, ...overlay([...near, ...fresh]), ...after];
 }
 
 /** The stretches of each answer joined: a long window comes cut by days. */

@@ -83,7 +83,7 @@ function learned(before: FieldShape, after: FieldShape, found: Drift['change'] |
   const types: Partial<Record<JsonType, number>> = {};
   for (const type of jsonTypes) {
     const [had, has] = [before.types[type], after.types[type]];
-    const isRare = isWellKnown && had === undefined && has !== undefined && !newTypes(before, after).includes(type);
+    const isRare = isWellKnown && had === undefined && !newTypes(before, after).includes(type);
     if (type === 'null' ? has !== undefined : has !== undefined && !isRare) types[type] = has!;
     else if (type !== 'null' && had !== undefined && !isNewAltogether) types[type] = 0;
   }

@@ -73,10 +73,10 @@ export function fallsOf(past: readonly Night[], tonight: Night, rules: FallRules
 /** New ticks an hour. */
 const rateOf = ({ ticks, polledMs }: Night): number => ticks / (polledMs / hourMs);
 
+/** NaN where there are none. */
 function medianOf(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
-  if (sorted.length === 0) return 0;
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 

@@ -2,11 +2,11 @@ import type { SymbolFacts } from './market.ts';
 import { contiguousEnd, dayMs, intersect, subtract, type Window } from './window.ts';
 
 /**
- * Whether the lists told of a resolution that has happened: a moment that lay ahead when they were last seen is a plan,
- * unless the outcome came with it.
+ * When it was resolved, null where it was not: a moment that lay ahead when the lists were last seen is a plan, unless
+ * the outcome came with it.
  */
-const isResolved = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): boolean =>
-  resolvedAt !== null && (resolvedAt <= lastSeen || outcome !== null);
+const resolutionOf = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): number | null =>
+  outcome !== null || (resolvedAt ?? Number.POSITIVE_INFINITY) <= lastSeen ? resolvedAt : null;
 
 /**
  * A symbol's life: from its opening (unknown: the earlier of first tick and first sight) to its last sign of activity;
@@ -14,7 +14,7 @@ const isResolved = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): boolean =>
  */
 export function lifeOf(facts: SymbolFacts): Window {
   const from = facts.opensAt ?? Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, facts.firstSeen);
-  const resolvedAt = isResolved(facts) ? facts.resolvedAt : null;
+  const resolvedAt = resolutionOf(facts);
   // Known by files or backfills alone, it is nobody's to follow: what came of it is all there is to be expected.
   const isPast = !facts.listed && facts.polledFrom === null && facts.lastTick !== null;
   if (!isPast && facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
@@ -33,7 +33,7 @@ export interface LingerRules {
 /** Whether a listed symbol is still to be polled at `nowMs`, `cursor` being the contiguous end of its coverage. */
 export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
   if (facts.retiredAt !== null || !facts.listed) return false;
-  const resolvedAt = isResolved(facts) ? facts.resolvedAt : null;
+  const resolvedAt = resolutionOf(facts);
   if (facts.inactiveSince === null && resolvedAt === null) return true;
   // What it did between the last poll and its end is still to be fetched, however long ago that was.
   const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0);

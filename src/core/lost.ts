@@ -1,6 +1,6 @@
 import { type Covered, without } from './coverage.ts';
 import { compareUtf8 } from './order.ts';
-import { covers, intersect, intersection, isEmpty, subtract, type Window } from './window.ts';
+import { covers, intersect, subtract, type Window } from './window.ts';
 
 /** A window whose coverage was taken back because its ticks were damaged; it lies within one UTC day. */
 export interface LostWindow extends Window {
@@ -37,7 +37,6 @@ export function judgeAnswers(
   const lacking: LostWindow[] = [];
   let claimed = [...answers];
   for (const window of lost) {
-    if (!answers.some((answer) => !isEmpty(intersection(answer, window)))) continue;
     const whole = covers(answers, window);
     if (whole && count(window) >= window.ticks) {
       restored.push(window);

@@ -38,7 +38,6 @@ export function giveRecords(rows: readonly MarketFacts[], paths: RecordPaths): G
     if (row.source !== null) group.sources.add(row.source);
   });
   const given = [...groups.values()];
-  if (given.length === 1) return given.map(({ record, views, sources }) => ({ record, views, sources }));
   // Of records that bring a symbol twice the later one counts: the one that the row is from.
   const isForeign = ({ record, symbols }: Group): boolean =>
     [...symbolsOf(record, paths.symbolPaths).keys()].some((symbol) => !symbols.has(symbol));
@@ -62,8 +61,7 @@ function recordOf(
   const record = (): MarketRecord => ({ ...added, ...extra });
   // Under the other symbols of its record a symbol's own name is an extra field.
   for (const name of paths.symbolPaths)
-    if (!name.includes('/') && siblings.some((other) => Object.hasOwn(other, name) && other[name] === row.symbol))
-      add([name], row.symbol);
+    if (!name.includes('/') && siblings.some((other) => other[name] === row.symbol)) add([name], row.symbol);
   const named = symbolsOf(record(), paths.symbolPaths);
   const isFound = named.size === 0 ? row.symbol === row.canonicalId : named.has(row.symbol);
   if (!isFound) add(paths.symbolPaths, row.symbol);
@@ -74,7 +72,7 @@ function recordOf(
     if (row[fact] === null) continue;
     // A plain name that is still there was not what the column came from, be it of the same value.
     const nested = names.filter((path) => path.includes('/'));
-    if (nested.length > 0 && readFact(fact, record(), at, nested) === row[fact]) continue;
+    if (readFact(fact, record(), at, nested) === row[fact]) continue;
     // With no name left it came from the member of another symbol, as it does for one that has a plain name itself.
     if (!add(names, row[fact])) add(paths.symbolPaths, row.symbol);
   }
@@ -104,9 +102,8 @@ function extrasOf(rows: readonly MarketFacts[]): MarketRecord[] {
 
 /** What an import brought as extra fields need not be an object. */
 function fieldsIn(extra: string | null): MarketRecord {
-  if (extra === null) return {};
   try {
-    const parsed: unknown = JSON.parse(extra);
+    const parsed: unknown = JSON.parse(extra ?? '{}');
     return typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed) ? (parsed as MarketRecord) : {};
   } catch {
     return {};

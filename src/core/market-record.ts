@@ -130,7 +130,7 @@ export const readFact = (
 
 const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
 
-const finite = (value: unknown): number | null => (typeof value === 'number' && Number.isFinite(value) ? value : null);
+const finite = (value: unknown): number | null => (Number.isFinite(value) ? (value as number) : null);
 
 /** Epoch milliseconds, or an ISO-8601 instant with a zone; anything else is not guessed at. */
 function instant(value: unknown): number | null {

@@ -84,7 +84,7 @@ function winnersOf(fresh: readonly SeenSnapshot[]): Map<string, SeenSnapshot[]> 
 
 /** Which of two new snapshots of one symbol and moment wins. */
 export const outranks = (a: SeenSnapshot, b: SeenSnapshot): boolean =>
-  a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : compareContent(a, b) > 0;
+  (a.observedAt - b.observedAt || compareContent(a, b)) > 0;
 
 const rowsOf = (snapshot: Snapshot): number => Math.max(1, levelsOf(snapshot));
 
@@ -104,7 +104,6 @@ function mergeSymbol(out: Output, old: BookColumns, from: number, to: number, fr
 }
 
 function copy(out: Output, old: BookColumns, from: number, to: number): void {
-  if (from === to) return;
   const { columns, rows } = out;
   columns.t.set(old.t.subarray(from, to), rows);
   columns.side.set(old.side.subarray(from, to), rows);
@@ -134,9 +133,8 @@ function sameRows(a: BookColumns, from: number, to: number, b: BookColumns, star
   if (to - from !== end - start) return false;
   for (let i = 0; i < to - from; i++) {
     const [x, y] = [from + i, start + i];
-    const same = a.side[x] === b.side[y] && a.level[x] === b.level[y] && a.quantity[x] === b.quantity[y];
-    // An empty book's price is NaN, which equals nothing.
-    if (!same || !Object.is(a.price[x], b.price[y])) return false;
+    // Levels follow from the sides. An empty book's price is NaN, which equals nothing.
+    if (a.side[x] !== b.side[y] || a.quantity[x] !== b.quantity[y] || !Object.is(a.price[x], b.price[y])) return false;
   }
   return true;
 }

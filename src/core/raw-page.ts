@@ -128,5 +128,5 @@ function fieldsOf(value: unknown): Fields {
 
 const isWhole = (value: unknown): value is number => Number.isSafeInteger(value);
 /** Windows come of settings, too, in which a minute may be cut into any parts. */
-const isTime = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value);
+const isTime = (value: unknown): value is number => Number.isFinite(value);
 const isTextOrNull = (value: unknown): value is string | null => value === null || typeof value === 'string';

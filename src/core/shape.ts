@@ -109,7 +109,7 @@ export const parentOf = (path: string): string => path.slice(0, Math.max(0, path
 const below = (path: string, name: string): string => (path === '' ? name : `${path}/${name}`);
 
 function typeOf(value: unknown): JsonType {
-  if (value === null || value === undefined) return 'null';
+  if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   const type = typeof value;
   return type === 'boolean' || type === 'number' || type === 'string' ? type : 'object';

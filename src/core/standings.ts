@@ -41,7 +41,7 @@ export interface StandingNotes {
   note(t: number, standing: Standing, isNews: boolean): void;
   /** A key comes by that needs no note, or the symbol ends: no stretch reaches over it. */
   pause(): void;
-  /** Begins with another symbol. */
+  /** Begins with another symbol, the one before having ended. */
   begin(symbol: string): void;
 }
 
@@ -66,7 +66,7 @@ export function startNotes(): StandingNotes {
     stretches,
     pause,
     note(t, standing, isNews) {
-      if (keys > 0 && (standing.rank !== rank || standing.observedAt !== observedAt)) pause();
+      if (standing.rank !== rank || standing.observedAt !== observedAt) pause();
       if (keys === 0) {
         from = t;
         rank = standing.rank;
@@ -77,7 +77,6 @@ export function startNotes(): StandingNotes {
       news ||= isNews;
     },
     begin(next) {
-      pause();
       symbol = next;
     },
   };

@@ -38,7 +38,6 @@ export function subtract(windows: readonly Window[], taken: readonly Window[]): 
   for (const w of union(windows)) {
     let from = w.from;
     for (const hole of holes) {
-      if (hole.to <= from) continue;
       if (hole.from >= w.to) break;
       if (hole.from > from) out.push({ from, to: hole.from });
       from = Math.max(from, hole.to);
@@ -64,8 +63,7 @@ export function intersect(windows: readonly Window[], others: readonly Window[])
 
 /** The end of the stretch of `windows` that holds `start`; `start` itself where none does. This is the cursor. */
 export function contiguousEnd(windows: readonly Window[], start: number): number {
-  const holding = union(windows).find((w) => w.from <= start && start <= w.to);
-  return holding === undefined ? start : Math.max(start, holding.to);
+  return union(windows).find((w) => within(start, w))?.to ?? start;
 }
 
 /** Cuts a window at UTC midnights. */

@@ -195,6 +195,31 @@ describe('completeness', () => {
     expect(watermark).toBeNull();
   });
 
+  describe('where ticks of a day were lost before a symbol is known to have lived', () => {
+    const lost = [{ dataset: 'ticks', symbol: 'S', from: 10, to: 20, ticks: 1 }];
+    const state = (coverage: Covered[], windows = lost, day = 0) =>
+      completeness({
+        symbols: [factsOf({ opensAt: dayMs, polledFrom: dayMs }), factsOf({ symbol: 'T', opensAt: dayMs })],
+        coverage: new Map([['S', coverage]]),
+        ...{ named: null, lost: windows, days: [0, dayMs], nowMs: 9 * dayMs, rules },
+      }).days.get(day)!;
+    const answer = (from: number, to: number): Covered => ({ from, to, fetchedAt: 9 * dayMs, origin: 'poll' });
+
+    test('expects it there, and misses it until that window is covered', () => {
+      expect(state([])).toEqual({ complete: false, expected: 1, covered: 0, missing: ['S'] });
+      expect(state([answer(0, 5)])).toEqual({ complete: false, expected: 1, covered: 0, missing: ['S'] });
+      expect(state([answer(0, 15)])).toMatchObject({ covered: 0 });
+      expect(state([answer(10, 20)])).toEqual({ complete: true, expected: 1, covered: 1, missing: [] });
+    });
+
+    test('expects nothing on other days, nor of other symbols', () => {
+      expect(state([], [])).toEqual({ complete: true, expected: 0, covered: 0, missing: [] });
+      const elsewhere = lost.map((w) => ({ ...w, from: 2 * dayMs, to: 2 * dayMs + 1 }));
+      expect(state([], elsewhere)).toMatchObject({ complete: true, expected: 0 });
+      expect(state([answer(dayMs, 2 * dayMs)], lost, dayMs)).toMatchObject({ expected: 2, covered: 1, missing: ['T'] });
+    });
+  });
+
   test('lists at most twenty of the missing, and counts them all', () => {
     const symbols = Array.from({ length: 30 }, (_, i) => factsOf({ symbol: `S${i}` }));
     const coverage = new Map([['other', [{ ...all, fetchedAt: dayMs }]]]);

@@ -1,6 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Covered, joinForPublishing, type Origin, overlay, settled } from '../../src/core/coverage.ts';
+import {
+  type Covered,
+  joinFinal,
+  joinForPublishing,
+  type Origin,
+  overlay,
+  overlayOnto,
+  settled,
+  without,
+} from '../../src/core/coverage.ts';
 import { dayFloor, dayMs, isEmpty, splitByDay } from '../../src/core/window.ts';
 
 const size = 20;
@@ -30,6 +39,11 @@ function voices(answers: readonly Covered[]): (Voice | null)[] {
 
 const isDisjoint = (answers: readonly Covered[]): boolean =>
   answers.every((a, i) => !isEmpty(a) && (i === 0 || answers[i - 1]!.to <= a.from));
+
+const at = (from: number, to: number, rest: Partial<Covered> = {}): Covered => ({
+  ...{ from, to, fetchedAt: 50, origin: 'poll' },
+  ...rest,
+});
 
 describe('coverage', () => {
   test('belongs, at each moment, to the latest answer', () => {
@@ -87,5 +101,62 @@ describe('coverage', () => {
         });
       }),
     );
+  });
+
+  test('laid onto what is laid already is as if all had been laid together', () => {
+    fc.assert(
+      fc.property(anyAnswers, anyAnswers, (before, added) => {
+        const laid = overlay(before);
+        const onto = overlayOnto(laid, added);
+        expect(onto).toEqual(overlay([...before, ...added]));
+        expect(laid).toEqual(overlay(before));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('stays as it is, to the object, where nothing that is laid onto it touches it', () => {
+    const [early, late] = [at(0, 2), at(9, 10)];
+    const laid = overlayOnto([early, at(4, 5), late], [at(3, 6, { fetchedAt: 99 })]);
+    expect(laid).toEqual([early, at(3, 6, { fetchedAt: 99 }), late]);
+    expect([laid[0], laid[2]].every((w, i) => w === [early, late][i])).toBe(true);
+    // What adjoins is looked at, since it may be of the same answer.
+    expect(overlayOnto([at(0, 2), at(4, 6)], [at(2, 4)])).toEqual([at(0, 6)]);
+    expect(overlayOnto([early, late], [])).toEqual([early, late]);
+  });
+
+  test('is final nowhere where it was answered before its start had settled', () => {
+    expect(settled([at(10, 20, { fetchedAt: 15 }), at(20, 30, { fetchedAt: 26 })], 5)).toEqual([{ from: 20, to: 21 }]);
+  });
+
+  test('without a window is what lies before and after it', () => {
+    expect(without(at(2, 8), { from: 4, to: 6 })).toEqual([at(2, 4), at(6, 8)]);
+    expect(without(at(2, 8), { from: 0, to: 6 })).toEqual([at(6, 8)]);
+    expect(without(at(2, 8), { from: 2, to: 9 })).toEqual([]);
+    expect(without(at(2, 8), { from: 8, to: 9 })).toEqual([at(2, 8)]);
+    // A window without a moment takes nothing away.
+    expect(without(at(2, 8), { from: 5, to: 5 })).toEqual([at(2, 8)]);
+  });
+});
+
+describe('what a symbol keeps of its coverage', () => {
+  const pieces = [at(0, 10, { fetchedAt: 20 }), at(10, 20, { fetchedAt: 30 })];
+
+  test('is one row where neighbours of one origin are final, under the latest time', () => {
+    expect(joinFinal(pieces, 10, 20)).toEqual([at(0, 20, { fetchedAt: 30 })]);
+    const late = [at(0, 10, { fetchedAt: 90 }), pieces[1]!];
+    expect(joinFinal(late, 10, 20)).toEqual([at(0, 20, { fetchedAt: 90 })]);
+  });
+
+  test('stays apart where one of them was answered too early, ends too late, is of another origin or apart', () => {
+    expect(joinFinal(pieces, 11, 20)).toEqual(pieces);
+    expect(joinFinal(pieces, 10, 19)).toEqual(pieces);
+    const unlike = [
+      [at(0, 10, { fetchedAt: 19 }), pieces[1]!],
+      [pieces[0]!, at(10, 20, { fetchedAt: 29 })],
+      [pieces[0]!, at(10, 20, { origin: 'backfill' })],
+      [pieces[0]!, at(11, 20)],
+    ];
+    for (const two of unlike) expect(joinFinal(two, 10, 20)).toEqual(two);
   });
 });

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compareShapes, type Drift, driftText, recordsMin } from '../../src/core/drift.ts';
-import { type Shape, startShape } from '../../src/core/shape.ts';
+import { type JsonType, type Shape, startShape } from '../../src/core/shape.ts';
 
 const shapeOf = (records: readonly unknown[]): Shape => {
   const sample = startShape();
@@ -109,6 +109,103 @@ describe('what changed from one night to the next', () => {
   });
 });
 
+describe('the bounds of what is told', () => {
+  /** A field `a` of so many records, as each type so often; and what the record is. */
+  const field = (of: number, types: Partial<Record<JsonType, number>>): Shape =>
+    new Map([
+      ['', { of, types: { object: of }, isMap: false }],
+      ['a', { of, types, isMap: false }],
+    ]);
+  const change = (before: Shape, now: Shape): string[] => compareShapes(before, now).drifts.map((d) => d.change);
+
+  test.each<[string, Shape, Shape, string[]]>([
+    ['gone that nine in ten had', field(10, { number: 9 }), field(10, {}), ['vanished']],
+    ['gone that fewer had', field(10, { number: 8 }), field(10, {}), []],
+    ['gone from five records', field(5, { number: 5 }), field(5, {}), ['vanished']],
+    ['gone from four records', field(5, { number: 5 }), field(4, {}), []],
+    ['gone that four records had', field(4, { number: 4 }), field(5, {}), []],
+    ['null everywhere', field(10, { number: 9 }), field(10, { null: 10 }), ['retyped']],
+    ['here that nine in ten have', field(10, {}), field(10, { number: 9, null: 1 }), ['appeared']],
+    ['here that fewer have', field(10, {}), field(10, { number: 8 }), []],
+    ['null no more', field(10, { null: 10 }), field(10, { number: 9 }), ['retyped']],
+    ['another type in one value of ten', field(20, { number: 20 }), field(20, { number: 9, string: 1 }), ['retyped']],
+    ['another type in fewer', field(20, { number: 20 }), field(20, { number: 10, string: 1 }), []],
+    [
+      'another type, nulls not counted',
+      field(20, { number: 9 }),
+      field(20, { string: 1, number: 9, null: 9 }),
+      ['retyped'],
+    ],
+    ['another type where five values were known', field(9, { number: 5 }), field(9, { string: 5 }), ['retyped']],
+    ['another type where four values were known', field(9, { number: 4, null: 5 }), field(9, { string: 5 }), []],
+    ['another type in four values', field(9, { number: 5 }), field(9, { string: 4 }), []],
+    ['nulls now and then', field(10, { number: 10 }), field(10, { number: 7, null: 3 }), []],
+    ['a type less', field(10, { number: 5, string: 5 }), field(10, { number: 10 }), []],
+  ])('a field: %s', (_, before, now, wanted) => {
+    expect(change(before, now)).toEqual(wanted);
+  });
+
+  test('elements of a list, and fields of what is no object any more, are not missed', () => {
+    const list = (types: Partial<Record<JsonType, number>>): Shape =>
+      new Map([...field(10, { array: 10 }), ['a/*', { of: 10, types, isMap: false }]]);
+    expect(change(list({ number: 10 }), field(10, { array: 10 }))).toEqual([]);
+    expect(change(list({ number: 10 }), list({ string: 10 }))).toEqual(['retyped']);
+    const nested: Shape = new Map([
+      ...field(10, { object: 10 }),
+      ['a/b', { of: 10, types: { number: 10 }, isMap: false }],
+    ]);
+    expect(compareShapes(nested, field(10, { string: 10 })).drifts.map((d) => d.field)).toEqual(['a']);
+    expect(compareShapes(nested, field(10, { object: 10 })).drifts.map((d) => d.field)).toEqual(['a/b']);
+  });
+
+  test('a map below another field has no fields either, before or now', () => {
+    const map = (isMap: boolean): Shape =>
+      new Map([
+        ['', { of: 10, types: { object: 10 }, isMap: false }],
+        ['m', { of: 10, types: { object: 10 }, isMap }],
+        ...(isMap ? [] : [['m/x/y', { of: 10, types: { number: 10 }, isMap: false }] as const]),
+      ]);
+    expect(change(map(false), map(true))).toEqual([]);
+    expect(change(map(true), map(false))).toEqual([]);
+    const known = compareShapes(map(true), map(false)).known;
+    expect(known.get('m')!.isMap).toBe(true);
+    expect([...known.keys()]).toEqual(['', 'm']);
+  });
+
+  test('what is known afterwards: the latest counts, types that were had, and none that were too rare to tell of', () => {
+    const known = (before: Shape, now: Shape) => compareShapes(before, now).known.get('a');
+    expect(known(field(20, { number: 20 }), field(30, { number: 29, string: 1 }))).toEqual({
+      ...{ of: 30, types: { number: 29 }, isMap: false },
+    });
+    expect(known(field(20, { number: 20 }), field(30, { number: 20, string: 10 }))!.types).toEqual({
+      ...{ number: 20, string: 10 },
+    });
+    expect(known(field(20, { number: 15, string: 5 }), field(20, { number: 20 }))!.types).toEqual({
+      ...{ number: 20, string: 0 },
+    });
+    expect(known(field(20, { number: 20 }), field(20, { string: 20 }))!.types).toEqual({ string: 20 });
+    expect(known(field(20, { number: 20, null: 3 }), field(20, { number: 20 }))!.types).toEqual({ number: 20 });
+    expect(known(field(20, { number: 20 }), field(20, { number: 18, null: 2 }))!.types).toEqual({
+      number: 18,
+      null: 2,
+    });
+    expect(known(field(20, { number: 20, boolean: 5 }), field(30, { number: 20, string: 10 }))!.types).toEqual({
+      ...{ number: 20, string: 10, boolean: 0 },
+    });
+    // Where hardly anything was known all of it is learned, and what was is kept.
+    expect(known(field(20, { number: 4 }), field(20, { string: 20 }))!.types).toEqual({ number: 0, string: 20 });
+    expect(known(field(20, { number: 5 }), field(40, { number: 39, string: 1 }))!.types).toEqual({ number: 39 });
+    expect(known(field(20, { number: 4 }), field(40, { number: 39, string: 1 }))!.types).toEqual({
+      number: 39,
+      string: 1,
+    });
+    // Too few records teach nothing of a field that is known, and all there is of one that is not.
+    expect(known(field(20, { number: 20 }), field(4, { string: 4 }))).toEqual(field(20, { number: 20 }).get('a'));
+    expect(known(field(20, { number: 20 }), field(5, { number: 5 }))!.of).toBe(5);
+    expect(known(new Map(), field(4, { string: 4 }))).toEqual(field(4, { string: 4 }).get('a'));
+  });
+});
+
 const record = fc.dictionary(
   fc.constantFrom('a', 'b', 'c', 'd'),
   fc.oneof(fc.integer(), fc.constant(null), fc.string()),
@@ -156,6 +253,10 @@ test('a sentence names a few fields and counts the others', () => {
     driftText('ticks', [drift('a'), drift('b', { change: 'appeared', before: [], now: ['string', 'null'] })]),
   ).toBe("The service's answers changed their shape (ticks): a is gone, b is new (string or null).");
   const many = times(8, (i) => drift(`f${i}`, { change: 'retyped', now: ['string'] })) as Drift[];
+  expect(driftText('markets', many.slice(0, 5))).toMatch(/f3 was number and is string, f4 was number and is string\.$/);
+  expect(driftText('markets', [drift('a', { change: 'retyped', before: [], now: ['string'] })])).toContain(
+    'a was null and is string',
+  );
   expect(driftText('markets', many)).toMatch(/f4 was number and is string, and 3 fields more\.$/);
   expect(driftText('markets', [drift('', { change: 'retyped', before: ['object'], now: ['string'] })])).toContain(
     'a whole record was object',

@@ -54,6 +54,28 @@ describe('a night', () => {
     expect(fallsOf([...usual.slice(0, 2), ...unknown.slice(2)], night(6, 0, 2400), rules)).toEqual([]);
   });
 
+  test('is compared with the median: the one in the middle, or halfway between two', () => {
+    const past = (...counts: number[]) => counts.map((n, i) => night(9 - i, n, 24 * n));
+    const told = (...counts: number[]) =>
+      fallsOf(past(...counts), night(10, 0, 0), rules).map((line) => /and (\S+) in/.exec(line)?.[1]);
+    expect(told(100, 10, 30)).toEqual(['30', '30']);
+    expect(told(100, 30, 10, 50)).toEqual(['40', '40']);
+    // What is less than ten is told with its tenths.
+    expect(told(9, 6, 5, 8)).toEqual(['7', '7']);
+    expect(told(9, 7.5, 5)).toEqual(['7.5', '7.5']);
+    expect(told(100, 30.6, 10)).toEqual(['31', '31']);
+  });
+
+  test('is compared with at least three lists that were whole, wherever others stand between them', () => {
+    const past = [null, 100, null].map((markets, i) => night(9 - i, markets, 0));
+    expect(fallsOf(past, night(10, 0, 0), rules)).toEqual([]);
+  });
+
+  test('is judged where five markets, or twenty ticks, are usual', () => {
+    const least = [5, 4, 3].map((n) => night(n, 5, 20, hour));
+    expect(fallsOf(least, night(6, 0, 0, hour), rules)).toHaveLength(2);
+  });
+
   test('is not judged by what may be missing by chance', () => {
     const few = [5, 4, 3].map((n) => night(n, 4, 19));
     expect(fallsOf(few, night(6, 0, 0), rules)).toEqual([]);

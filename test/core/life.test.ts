@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { cursorOf, gapsOf, isDue, isLive, lifeOf } from '../../src/core/life.ts';
+import { unknownSymbol } from '../../src/core/market.ts';
 import { factsOf } from './facts.ts';
 
 const ever = Number.POSITIVE_INFINITY;
@@ -13,6 +14,12 @@ describe("a symbol's life", () => {
     expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 30 })).from).toBe(20);
     expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 10 })).from).toBe(10);
     expect(lifeOf(factsOf({ firstSeen: 10 })).from).toBe(10);
+  });
+
+  test('begins, where it is named by hand and nothing else is known, with the moment it was named, and has no end', () => {
+    const named = unknownSymbol('S', 30);
+    expect(named).toEqual(factsOf({ symbol: 'S', firstSeen: 30, lastSeen: 30, listed: false }));
+    expect(lifeOf(named)).toEqual({ from: 30, to: ever });
   });
 
   test('has no end while it is active', () => {
@@ -33,6 +40,12 @@ describe("a symbol's life", () => {
     expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 500 })).to).toBe(500);
     // Told in hindsight, as by a recording: there is an outcome.
     expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100, outcome: 0 })).to).toBe(500);
+  });
+
+  test('ends with its last tick where files or backfills alone know it, and not where it is polled by name', () => {
+    expect(lifeOf(factsOf({ listed: false, lastTick: 70 })).to).toBe(71);
+    expect(lifeOf(factsOf({ listed: false, lastTick: 70, polledFrom: 5 })).to).toBe(ever);
+    expect(lifeOf(factsOf({ listed: false })).to).toBe(ever);
   });
 
   test('goes on where a symbol that was resolved is shown active again', () => {
@@ -64,6 +77,7 @@ describe('a listed symbol', () => {
     const resolved = factsOf({ resolvedAt: 500, inactiveSince: 500, lastActive: 400 });
     expect(isLive(resolved, 509, 600, rules)).toBe(true);
     expect(isLive(resolved, 510, 600, rules)).toBe(false);
+    expect(isLive(factsOf({ resolvedAt: 500, lastActive: 400 }), 510, 600, rules)).toBe(false);
   });
 
   test('lingers after it turned inactive, and no longer, where its resolution is only planned', () => {

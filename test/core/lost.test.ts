@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Covered } from '../../src/core/coverage.ts';
-import { cutAtLost, judgeAnswers, type LostWindow } from '../../src/core/lost.ts';
+import { compareLost, cutAtLost, judgeAnswers, type LostWindow } from '../../src/core/lost.ts';
 import { covers, intersect, isEmpty, subtract, union, type Window } from '../../src/core/window.ts';
 
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
@@ -46,6 +46,16 @@ test('of windows that adjoin each is judged by itself', () => {
 test('a lost window that no answer touches is nobody’s concern', () => {
   const judged = judgeAnswers([answer(6, 9)], [lostAt(2, 6, 3)], among([]));
   expect(judged).toEqual({ claimed: [answer(6, 9)], restored: [], lacking: [] });
+});
+
+test('lost windows are listed by dataset, then symbol, then time', () => {
+  const window = (dataset: string, symbol: string, from: number) => ({ ...lostAt(from, from + 1, 1), dataset, symbol });
+  const inOrder = [
+    ...[window('markets', 'Z', 9), window('ticks', 'A', 8), window('ticks', 'A', 9), window('ticks', 'B', 1)],
+    ...[window('ticks', '\u{e000}', 5), window('ticks', '😀', 1)],
+  ];
+  expect(inOrder.toReversed().sort(compareLost)).toEqual(inOrder);
+  expect(inOrder.toSorted(compareLost)).toEqual(inOrder);
 });
 
 test('gaps are cut where lost windows begin and end', () => {

@@ -69,6 +69,7 @@ test('a record of one symbol has it back under a name that is free', () => {
     { canonical_id: 'M', symbol: 7, ticker: 'A' },
   ]);
   expect(given(read({ canonical_id: 'M' }))).toEqual([{ canonical_id: 'M' }]);
+  expect([...giveRecords(read({ canonical_id: 'M' }), paths)[0]!.sources]).toEqual([]);
 });
 
 test('records of two venues that share a canonical_id stay two', () => {
@@ -95,9 +96,23 @@ test('a symbol that was found by other paths comes as a record of its own', () =
   expect(records.flatMap((record) => read(record)).map(({ extra }) => extra)).toEqual([legs, legs]);
 });
 
+test('its fields are in the order that the row with the most of them knows, whichever row comes first', () => {
+  const received = { canonical_id: 'M', ticker: 'B', volume: 1, symbol: 'a longer name' };
+  const rows = read(received);
+  for (const either of [rows, rows.toReversed()])
+    expect(JSON.stringify(given(either))).toBe(JSON.stringify([received]));
+});
+
+test('a fact of another member comes back where no plain name is left for it, though one row alone is there', () => {
+  const venues = [{ symbol: 'A' }, { symbol: 'B', source: 'kalshi' }];
+  const [row] = read({ canonical_id: 'M', ticker: 'A', source: 5, venue: 7, venues });
+  expect(row).toMatchObject({ symbol: 'A', source: 'kalshi' });
+  expect(given([row!]).flatMap((record) => read(record))[0]).toEqual(row);
+});
+
 test('extra fields that are no object, as files may bring them, do no harm', () => {
   for (const extra of ['[1]', '"a"', 'null', '{broken'])
-    expect(given([market('A', { canonicalId: 'M', extra })])).toMatchObject([{ canonical_id: 'M', symbol: 'A' }]);
+    expect(given([market('A', { canonicalId: 'M', extra })])).toEqual(given([market('A', { canonicalId: 'M' })]));
 });
 
 test('whatever records came, those given back are read as the same rows', () => {

@@ -62,6 +62,7 @@ describe('symbols', () => {
     ['null', { symbol: null, venues: null }],
     ['an empty list', { symbols: [] }],
     ['a text where a list was due', { venues: 'kalshi' }],
+    ['a text where a list of symbols was due', { symbols: 'AB' }],
     ['members that are no objects', { venues: ['kalshi', 5, null] }],
     ['what an object only inherits', { venues: [Object.create({ ticker: 'X' })] }],
   ])('are the canonical_id where there is only %s', (_, fields) => {
@@ -120,11 +121,13 @@ describe('times', () => {
     ['an instant with an offset', '2026-07-01T14:00:00+02:00', noon],
     ['an offset without a colon', '2026-07-01T09:30:00-0230', noon],
     ['an instant without a zone', '2026-07-01T12:00:00', null],
+    ['an instant in a list', ['2026-07-01T12:00:00Z'], null],
     ['a day', '2026-07-01', null],
     ['a day that does not exist', '2026-13-01T00:00:00Z', null],
     ['digits as text', String(noon), null],
     ['seconds', noon / 1000, null],
     ['half a millisecond', noon + 0.5, null],
+    ['the first moment of 2000', Date.UTC(2000, 0, 1), Date.UTC(2000, 0, 1)],
     ['the year 1999', Date.UTC(1999, 11, 31), null],
     ['the year 2101', Date.UTC(2101, 0, 1), null],
     ['null', null, null],
@@ -138,7 +141,9 @@ describe('outcomes', () => {
     ...([0, 1, 0.5] as const).map((value): [unknown, number] => [value, value]),
     ...([true, 'yes', 'YES', 'Yes'] as const).map((value): [unknown, number] => [value, 1]),
     ...([false, 'no', 'NO', 'No'] as const).map((value): [unknown, number] => [value, 0]),
-    ...[-0.1, 1.1, Number.NaN, '1', 'maybe', 'yesterday', '', null, {}].map((value): [unknown, null] => [value, null]),
+    ...[-0.1, 1.1, Number.NaN, '1', 'maybe', 'yesterday', '', null, {}, ['yes'], ['no']].map(
+      (value): [unknown, null] => [value, null],
+    ),
   ])('%j is %j', (value, expected) => {
     expect(read({ result: value })[0]!.outcome).toBe(expected);
   });

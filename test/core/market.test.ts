@@ -52,7 +52,10 @@ describe('the rows of a day of markets', () => {
     ['resolved_at', { resolvedAt: 5 }],
     ['outcome', { outcome: 0 }],
   ])('begin anew when %s changes', (_, changed) => {
-    expect(mergeMarkets([], [poll(1, facts), poll(2, facts), poll(3, changed)])).toHaveLength(2);
+    expect(spans(mergeMarkets([], [poll(1, facts), poll(2, facts), poll(3, changed)]))).toEqual([
+      [1, 2],
+      [3, 3],
+    ]);
   });
 
   test.each<[string, Partial<MarketFacts>]>([
@@ -137,6 +140,15 @@ describe('the rows of a day of markets', () => {
       [1, 1],
       [5, 5],
     ]);
+    expect(spans(mergeMarkets(rows, [poll(5, { isActive: false })]))).toEqual([
+      [1, 1],
+      [5, 5],
+    ]);
     expect(spans(mergeMarkets(rows, [poll(0, facts)]))).toEqual([[0, 5]]);
+  });
+
+  test('stay as they are where a poll of a moment that they hold shows the same state', () => {
+    const rows = mergeMarkets([], [poll(1, facts), poll(5, facts)]);
+    for (const moment of [1, 3, 5]) expect(mergeMarkets(rows, [poll(moment, { confidence: 0.1 })])).toEqual(rows);
   });
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Chunk, mergePart, noPart, ranks } from '../../src/core/merge.ts';
+import { noTicks } from '../../src/core/tick.ts';
 import { type Observation, plainly, publish, rowsOf, winners } from './publishing.ts';
 
 const symbols = ['A', '\u{e000}', '😀'];
@@ -112,12 +113,14 @@ describe('merging', () => {
   test('keeps of each key the greatest rank, then the latest observation, then the greater price', () => {
     fc.assert(
       fc.property(regrouped, ({ list, batches }) => {
-        const kept = rowsOf(publish(batches).columns);
+        const { columns } = publish(batches);
+        const kept = rowsOf(columns);
         const model = [...winners(list)].flatMap(([symbol, ticks]) =>
           [...ticks].map(([t, { p }]) => ({ symbol, t, p })),
         );
         const inOrder = model.sort((a, b) => symbols.indexOf(a.symbol) - symbols.indexOf(b.symbol) || a.t - b.t);
         expect(kept).toEqual(inOrder);
+        expect(columns.symbols).toEqual([...new Set(kept.map(({ symbol }) => symbol))]);
       }),
       { numRuns: 500 },
     );
@@ -166,9 +169,11 @@ describe('merging', () => {
     fc.assert(
       fc.property(anyObservations, anyObservations, (first, second) => {
         const old = publish([first]).columns;
-        const { columns, changed } = mergePart(old, second, unknown);
+        const { columns, changed, added } = mergePart(old, second, unknown);
         const same = JSON.stringify(rowsOf(columns)) === JSON.stringify(rowsOf(old));
         expect(changed).toBe(!same);
+        const brought = second.filter((o) => o.t.length > 0).map(({ symbol }) => symbol);
+        expect(new Set(added.keys())).toEqual(new Set(brought));
       }),
       { numRuns: 500 },
     );
@@ -207,6 +212,13 @@ describe('merging', () => {
     expect(publish([[late], [file]]).notes).toEqual({ contested: 1, stretches: 1 });
   });
 
+  test('changes nothing for an answer without ticks, nor names its symbol', () => {
+    const quiet = { ...chunk('B', []), ...noTicks };
+    const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
+    expect(mergePart(noPart, [quiet], unknown)).toMatchObject({ columns: noPart, changed: false });
+    expect(mergePart(old, [quiet], unknown)).toMatchObject({ columns: old, changed: false, added: new Map() });
+  });
+
   test('keeps -0 as 0, and every other price as it came', () => {
     const { columns } = mergePart(
       noPart,
@@ -236,6 +248,38 @@ describe('merging', () => {
     const preferred = chunk('A', [[1, 0.7]], { rank: ranks.preferred, observedAt: -5 });
     expect([...mergePart(old, [imported], unknown).columns.p]).toEqual([0.5]);
     expect([...mergePart(old, [preferred, imported], unknown).columns.p]).toEqual([0.7]);
+  });
+
+  test('notes nothing anew of what is known already, be it a stretch or a single key', () => {
+    for (const times of [[1, 3, 5], [1]]) {
+      const rows = times.map((t) => [t, 0.5] as const);
+      const file = chunk('A', rows, { rank: ranks.import });
+      const first = mergePart(noPart, [file], unknown);
+      expect(first.contested.length + first.stretches.length).toBe(1);
+      const known = { ...unknown, contested: () => first.contested[0], stretches: () => first.stretches };
+      const { contested, stretches, changed } = mergePart(first.columns, [file], known);
+      expect({ contested, stretches, changed }).toEqual({ contested: [], stretches: [], changed: false });
+    }
+  });
+
+  test('holds a price that was imported and then polled against a later import', () => {
+    const file = (p: number, observedAt: number) => {
+      const rows = [1, 2].map((t) => [t, p] as const);
+      return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };
+    };
+    const polled = { ...chunk('A', [[1, 0.5]]), covers: { from: 1, to: 2, fetchedAt: 100, origin: 'poll' as const } };
+    const { columns } = publish([[file(0.5, 10)], [polled], [file(0.6, 999)]]);
+    expect([...columns.p]).toEqual([0.5, 0.6]);
+  });
+
+  test('takes a polled price amid imported ones for no import, though it comes again with them', () => {
+    const polled = { ...chunk('A', [[2, 0.5]]), covers: { from: 2, to: 3, fetchedAt: 100, origin: 'poll' as const } };
+    const file = (observedAt: number, p: number, ...times: number[]) => {
+      const rows = times.map((t) => [t, p] as const);
+      return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };
+    };
+    const { columns } = publish([[polled], [file(10, 0.5, 1, 3), polled], [file(999, 0.6, 2)]]);
+    expect([...columns.p]).toEqual([0.5, 0.5, 0.5]);
   });
 
   test('asks for no standing where every tick is new or the same', () => {

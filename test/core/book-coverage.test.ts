@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest';
+import { type BookCoverage, coverMoments } from '../../src/core/book-coverage.ts';
+
+const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
+  ...{ from, to, ticks, fetchedAt: from, origin: 'poll' },
+  ...rest,
+});
+
+describe('the coverage of order books', () => {
+  test('is a millisecond for each answer, in order of time', () => {
+    const answers = [
+      { at: 9, snapshots: 0 },
+      { at: 3, snapshots: 2 },
+    ];
+    expect(coverMoments([row(5, 6, 1)], answers)).toEqual([row(3, 4, 2), row(5, 6, 1), row(9, 10, 0)]);
+  });
+
+  test('of two answers of one moment counts the one that brought more', () => {
+    const [less, more] = [
+      { at: 3, snapshots: 1 },
+      { at: 3, snapshots: 4 },
+    ];
+    expect(coverMoments([], [less, more])).toEqual([row(3, 4, 4)]);
+    expect(coverMoments([], [more, less])).toEqual([row(3, 4, 4)]);
+    expect(coverMoments([row(3, 4, 2)], [more])).toEqual([row(3, 4, 4)]);
+    expect(coverMoments([row(3, 4, 2)], [less])).toEqual([row(3, 4, 2)]);
+    expect(coverMoments([row(3, 4, 2)], [])).toEqual([row(3, 4, 2)]);
+  });
+
+  test('of several milliseconds stays as it is, whatever is answered within', () => {
+    const wide = row(3, 5, 2);
+    const answers = [3, 4].map((at) => ({ at, snapshots: 7 }));
+    expect(coverMoments([wide], answers)).toEqual([wide]);
+    expect(coverMoments([wide], [{ at: 5, snapshots: 7 }])).toEqual([row(3, 6, 9, { fetchedAt: 5 })]);
+    expect(coverMoments([wide], [{ at: 2, snapshots: 7 }])).toEqual([row(2, 5, 9, { fetchedAt: 3 })]);
+  });
+
+  test('is one row where milliseconds of one origin adjoin, under the latest time and with all that they brought', () => {
+    const late = row(3, 4, 1, { fetchedAt: 90 });
+    expect(coverMoments([late], [{ at: 4, snapshots: 2 }])).toEqual([row(3, 5, 3, { fetchedAt: 90 })]);
+    const imported = row(3, 4, 1, { origin: 'import' });
+    expect(coverMoments([imported], [{ at: 4, snapshots: 2 }])).toEqual([imported, row(4, 5, 2)]);
+  });
+});

@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest';
+import {
+  DamageError,
+  exitCodes,
+  OddslakeError,
+  UpstreamError,
+  type UpstreamErrorFacts,
+  UsageError,
+} from '../../src/core/errors.ts';
+
+describe('errors', () => {
+  test('end a command with the code that is promised', () => {
+    expect(exitCodes).toEqual({
+      ...{ done: 0, unexpected: 1, usage: 2, credential: 3, incomplete: 4, busy: 5, damaged: 6, unreachable: 7 },
+      ...{ interrupted: 130, terminated: 143 },
+    });
+    const codes = [new OddslakeError(exitCodes.busy, 'm'), new UsageError('m'), new DamageError('m')];
+    expect(codes.map(({ name, message, exitCode }) => [name, message, exitCode])).toEqual([
+      ['OddslakeError', 'm', 5],
+      ['UsageError', 'm', 2],
+      ['DamageError', 'm', 6],
+    ]);
+  });
+
+  test('keep what caused them', () => {
+    const cause = new Error('disk');
+    expect(new OddslakeError(1, 'm', { cause }).cause).toBe(cause);
+    expect(new UsageError('m', { cause }).cause).toBe(cause);
+    expect(new DamageError('m', { cause }).cause).toBe(cause);
+    expect(new UpstreamError('m', { failure: 'refused', reason: 'r' }, { cause }).cause).toBe(cause);
+  });
+
+  test('of the upstream say what was asked for and why there is no answer', () => {
+    const facts: UpstreamErrorFacts = {
+      ...{ failure: 'transient' as const, reason: 'answered 503 five times', status: 503, symbol: 'S' },
+      window: { from: 1, to: 2 },
+    };
+    const error = new UpstreamError('tick page', facts);
+    expect(error).toMatchObject({ ...facts, name: 'UpstreamError', message: 'tick page: answered 503 five times' });
+    expect(new UpstreamError('tick page', { failure: 'refused', reason: 'r' })).toMatchObject({
+      ...{ status: undefined, symbol: undefined, window: undefined },
+    });
+  });
+});

@@ -1,0 +1,21 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { addDays, dayOf, parseTime } from '../../src/core/time.ts';
+
+// Sets the zone of the whole process, which a thread cannot: so these stand apart.
+describe('times and days are the same in every time zone', () => {
+  const zone = process.env.TZ;
+  afterEach(() => {
+    if (zone === undefined) delete process.env.TZ;
+    else process.env.TZ = zone;
+  });
+
+  test.each(['UTC', 'America/New_York', 'Australia/Lord_Howe', 'Pacific/Kiritimati'])('%s', (name) => {
+    process.env.TZ = name;
+    expect(Intl.DateTimeFormat().resolvedOptions().timeZone).toBe(name);
+    // New York skips 2:30 that night.
+    expect(parseTime('2026-03-08T02:30:00Z', '--from')).toBe(Date.UTC(2026, 2, 8, 2, 30));
+    expect(parseTime('2026-03-08', '--from')).toBe(Date.UTC(2026, 2, 8));
+    expect(dayOf(Date.UTC(2026, 2, 8))).toBe('2026-03-08');
+    expect(addDays('2026-03-08', 1)).toBe('2026-03-09');
+  });
+});
