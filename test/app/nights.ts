@@ -13,6 +13,7 @@ import type { RunningOptions, SandboxOptions } from '../../src/sandbox/options.t
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock } from '../../src/system.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 // Nights one after another in this process: the real job, archive and sandbox, on a wall clock that is moved by hand.
 
@@ -36,9 +37,9 @@ export interface Nights {
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** An archive in `home`, and a service, that go with the test. */
-export async function startNights(options: Partial<SandboxOptions> = {}, home = tmpdir()): Promise<Nights> {
-  const output = mkdtempSync(join(home, 'oddslake-nights-'));
+/** An archive and a service that go with the test. */
+export async function startNights(options: Partial<SandboxOptions> = {}): Promise<Nights> {
+  const output = mkdtempSync(join(scratchRoot, 'oddslake-nights-'));
   onTestFinished(() => rmSync(output, { recursive: true, force: true }));
   let wallMs = firstNight;
   const clock: Clock = { ...systemClock, nowMs: () => wallMs };

@@ -1,11 +1,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { covers, dayFloor, dayMs } from '../../src/core/window.ts';
 import { addSegments, coverageOf, segmentsOf } from '../../src/state/coverage.ts';
 import { dayStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 const hourMs = 3_600_000;
 const start = Date.UTC(2026, 0, 1);
@@ -13,7 +13,7 @@ let folder: string;
 let state: State;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'oddslake-segments-'));
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-segments-'));
   state = openState(folder, { upstream: 'test', parts: 1 });
 });
 

@@ -1,5 +1,4 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -9,13 +8,14 @@ import { dayMs } from '../../src/core/window.ts';
 import { addSegments } from '../../src/state/coverage.ts';
 import { dayStandings, noteStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 const day = Date.UTC(2026, 0, 1);
 let folder: string;
 let state: State;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'oddslake-standings-'));
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-standings-'));
   state = openState(folder, { upstream: 'test', parts: 1 });
 });
 
