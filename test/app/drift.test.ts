@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
-import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
+import { dayMs, fewFiles, firstNight, type Nights, startNights } from './nights.ts';
 
 const box: Partial<SandboxOptions> = { markets: 12, ticksPerDay: 40 };
 
@@ -27,7 +27,7 @@ test('a field that is gone, renamed or of another type is told of once, in warni
     'ticks:generated_at': '=made_at',
     'orderbook:bids/*/price': '=px',
   };
-  const [first, second, third, fourth] = await told(await startNights(box), {}, changed, changed, {});
+  const [first, second, third, fourth] = await told(await startNights(box, fewFiles), {}, changed, changed, {});
   expect(first).toEqual({ drift: [], warnings: [], code: 0 });
   expect(second!.drift).toEqual([
     'markets closes_at retyped number → string',
@@ -45,7 +45,7 @@ test('a field that is gone, renamed or of another type is told of once, in warni
 });
 
 test('pages that cannot be read any more, and prices as text, are told of as drift beside what fails for it', async () => {
-  const nights = await startNights(box);
+  const nights = await startNights(box, fewFiles);
   const [, text, gone] = await told(nights, {}, { 'ticks:ticks/*/p': 'text' }, { 'ticks:ticks': '=points' });
   expect(text!.drift).toEqual(['ticks ticks/*/p retyped number → string']);
   expect(gone!.code).toBe(4);
@@ -53,7 +53,7 @@ test('pages that cannot be read any more, and prices as text, are told of as dri
 });
 
 test('lists that were not had whole say nothing of what is gone', async () => {
-  const nights = await startNights(box);
+  const nights = await startNights(box, fewFiles);
   await told(nights, {});
   nights.box().set({ marketsCap: 6, reshape: { 'markets:markets/*/question': 'gone' } });
   const cut = await nights.night(firstNight + dayMs);
@@ -64,13 +64,16 @@ test('lists that were not had whole say nothing of what is gone', async () => {
 });
 
 test('pages written in other ways, late ticks, faults and markets that come and go are no drift', async () => {
-  const nights = await startNights({
-    ...box,
-    layout: 'mixed',
-    lateShare: 0.2,
-    faultShare: 0.1,
-    faults: ['500', 'html'],
-  });
+  const nights = await startNights(
+    {
+      ...box,
+      layout: 'mixed',
+      lateShare: 0.2,
+      faultShare: 0.1,
+      faults: ['500', 'html'],
+    },
+    fewFiles,
+  );
   for (let n = 0; n < 4; n++)
     expect((await nights.night(firstNight + n * 3 * dayMs, 'orderbooks.all_live=true')).schema_drift).toEqual([]);
 });

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test, vi } from 'vitest';
 import { job as ticksJob } from '../../jobs/ticks.ts';
-import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
+import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
 vi.setConfig({ testTimeout: 60_000 });
@@ -28,7 +28,7 @@ function remembered(output: string): { polled_to: number; polled_ms: number; mar
 }
 
 test('markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual', async () => {
-  const nights = await startNights(input);
+  const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   await nights.replace({ ...input, markets: 5 });
   const falls: number[] = [];
@@ -51,7 +51,7 @@ test('markets that fall sharply are exit 4 with a sentence, all is published, an
 });
 
 test('ticks that fall sharply are exit 4, and falls that are switched off are not', async () => {
-  const nights = await startNights(input);
+  const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   await nights.replace({ ...input, ticksPerDay: 5 });
   const quiet = await nights.night(at(4), 'falls.ticks_share_max=1');
@@ -64,7 +64,7 @@ test('ticks that fall sharply are exit 4, and falls that are switched off are no
 });
 
 test('a run that is repeated, or that polls hardly more than the last one, is no night', async () => {
-  const nights = await startNights(input);
+  const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   const before = remembered(nights.output);
   expect(before.map((row) => row.polled_ms)).toEqual([7 * dayMs, dayMs, dayMs, dayMs]);
@@ -74,7 +74,7 @@ test('a run that is repeated, or that polls hardly more than the last one, is no
 });
 
 test('ticks that another job polled in between count for the night', async () => {
-  const nights = await startNights(input);
+  const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   const before = remembered(nights.output).at(-1)!.ticks;
   for (let hour = 6; hour < 24; hour += 6) {
@@ -90,7 +90,7 @@ test('ticks that another job polled in between count for the night', async () =>
 });
 
 test('lists that were cut off are no fall, and are not remembered as one', async () => {
-  const nights = await startNights(input);
+  const nights = await startNights(input, fewFiles);
   await ordinary(nights, 4);
   nights.box().set({ marketsCap: 3 });
   const summary = await nights.night(at(4));

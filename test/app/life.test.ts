@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, test, vi } from 'vitest';
 import type { Manifest } from '../../src/archive/manifest.ts';
-import { dayMs, firstNight, hourMs, startNights } from './nights.ts';
+import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
 vi.setConfig({ testTimeout: 60_000 });
@@ -12,7 +12,7 @@ const at = (n: number): number => firstNight + n * dayMs;
 const manifestOf = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
 
 test('night after night only live symbols are asked for, however many there ever were', async () => {
-  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 20, lifeDaysMax: 2, epochMs: at(-3) });
+  const nights = await startNights({ seed: 9, markets: 6, ticksPerDay: 20, lifeDaysMax: 2, epochMs: at(-3) }, fewFiles);
   const planned: number[] = [];
   for (let n = 0; n < 10; n++) {
     const summary = await nights.night(at(n));
@@ -30,7 +30,7 @@ test('night after night only live symbols are asked for, however many there ever
 });
 
 test('a symbol that was given up on holds up neither the watermark nor later days, and is named', async () => {
-  const nights = await startNights({ seed: 9, markets: 5, ticksPerDay: 20, lifeDaysMax: 60 });
+  const nights = await startNights({ seed: 9, markets: 5, ticksPerDay: 20, lifeDaysMax: 60 }, fewFiles);
   expect((await nights.night(at(0))).exit_code).toBe(0);
   const listed = (await (
     await fetch(`${nights.box().url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } })
@@ -48,7 +48,7 @@ test('a symbol that was given up on holds up neither the watermark nor later day
 });
 
 test('a list that was cut off makes nobody inactive, and one that is whole does', async () => {
-  const nights = await startNights({ seed: 9, markets: 12, ticksPerDay: 10, lifeDaysMax: 20 });
+  const nights = await startNights({ seed: 9, markets: 12, ticksPerDay: 10, lifeDaysMax: 20 }, fewFiles);
   const unnamed = (): { symbol: string; inactive_since: number | null }[] => {
     const db = new DatabaseSync(join(nights.output, '.oddslake', 'state.sqlite'), { readOnly: true });
     try {

@@ -43,7 +43,7 @@ async function playNights(rows: readonly Misbehaviour[], output: string): Promis
   try {
     // Each night asks for what is new and no more, so that what comes of it is plain.
     const asked = ['source.first_lookback_days=1', 'poll.overlap_minutes=0', 'archive.settle_minutes=0'];
-    const set = [...asked, 'upstream.response_bytes_max=1000000'];
+    const set = [...asked, 'archive.parts=1', 'upstream.response_bytes_max=1000000'];
     const context = () => contextOf(output, box.url, () => box.nowMs, set);
     const look = (summary: Summary): Night => {
       const covered = new Map(

@@ -13,6 +13,7 @@ import type { RunningOptions, SandboxOptions } from '../../src/sandbox/options.t
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock } from '../../src/system.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 // Nights one after another in this process: the real job, archive and sandbox, on a wall clock that is moved by hand.
 
@@ -36,9 +37,15 @@ export interface Nights {
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** An archive in `home`, and a service, that go with the test. */
-export async function startNights(options: Partial<SandboxOptions> = {}, home = tmpdir()): Promise<Nights> {
-  const output = mkdtempSync(join(home, 'oddslake-nights-'));
+/** Settings for tests in which files only have to be there: few of them, which is what a night spends its time on. */
+export const fewFiles = ['archive.parts=1', 'archive.candles=[]'];
+
+/** An archive and a service that go with the test; `always` is set in every run. */
+export async function startNights(
+  options: Partial<SandboxOptions> = {},
+  always: readonly string[] = [],
+): Promise<Nights> {
+  const output = mkdtempSync(join(scratchRoot, 'oddslake-nights-'));
   onTestFinished(() => rmSync(output, { recursive: true, force: true }));
   let wallMs = firstNight;
   const clock: Clock = { ...systemClock, nowMs: () => wallMs };
@@ -54,7 +61,13 @@ export async function startNights(options: Partial<SandboxOptions> = {}, home = 
     const settings = await loadSettings({
       env: { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' },
       ...{ cwd: tmpdir(), output },
-      set: ['source.name=box', 'upstream.requests_per_second=5000', 'upstream.retry_delay_seconds_min=0.01', ...set],
+      set: [
+        'source.name=box',
+        'upstream.requests_per_second=5000',
+        'upstream.retry_delay_seconds_min=0.01',
+        ...always,
+        ...set,
+      ],
     });
     return {
       ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },

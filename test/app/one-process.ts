@@ -1,4 +1,4 @@
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
@@ -8,17 +8,15 @@ import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock } from '../../src/system.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 // What a real job needs to run in this process, on a wall clock of the test's own.
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
-/** Memory, where there is such a folder: nothing here is about what outlives a power cut, and syncs are free there. */
-const folders = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-
 /** A folder for an archive, and what removes it. */
 export function archiveFolder(): { readonly output: string; remove(): void } {
-  const output = mkdtempSync(join(folders, 'oddslake-night-'));
+  const output = mkdtempSync(join(scratchRoot, 'oddslake-night-'));
   return { output, remove: () => rmSync(output, { recursive: true, force: true }) };
 }
 

@@ -1,16 +1,16 @@
 import { globSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { coverageOf, hashes, totalTicks } from '../e2e/lake.ts';
+import { scratchRoot } from '../scratch-root.ts';
 import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
 
 // Nights whose answers were kept as they came, to be read again into another archive.
 
 /** A folder that goes with the test. */
 export function folder(): string {
-  const path = mkdtempSync(join(tmpdir(), 'oddslake-raw-'));
+  const path = mkdtempSync(join(scratchRoot, 'oddslake-raw-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }

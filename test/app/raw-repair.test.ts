@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { job as repair } from '../../jobs/repair.ts';
 import { summaryText } from '../../src/cli/print-summary.ts';
 import { hashes } from '../archive/scratch.ts';
-import { at, type Damaged, damaged, only, repaired } from './lossy.ts';
+import { at, type Damaged, damaged, only, repaired } from './lost-lake.ts';
 import { dayMs, hourMs } from './nights.ts';
 import { rawFiles } from './raw-nights.ts';
 

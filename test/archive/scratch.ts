@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Archive, openArchive } from '../../src/archive/archive.ts';
@@ -17,6 +16,7 @@ import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { notePolledFrom } from '../../src/state/symbols.ts';
 import { systemClock } from '../../src/system.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 // The wiring of the tests of state and archive: real files in a folder that goes with the test, a clock that stands.
 
@@ -28,11 +28,8 @@ export const day0 = Date.UTC(2026, 5, 1);
 export const now = day0 + 3 * dayMs + 12 * hourMs;
 export const upstreamName = 'https://box.test';
 
-/** Where a sync costs nothing, if there is such a place: what it takes to outlive a crash is searched by test/faults. */
-export const scratchHome = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
-
 export function scratchFolder(): string {
-  const path = mkdtempSync(join(scratchHome, 'oddslake-archive-'));
+  const path = mkdtempSync(join(scratchRoot, 'oddslake-archive-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }

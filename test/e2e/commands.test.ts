@@ -1,6 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { jobHere } from './here.ts';
 import {
   access,
   coverageOf,
@@ -48,12 +49,12 @@ test('sandbox says where it is, answers there, and ends with 0 when it is stoppe
 test('markets polls the lists and no tick; ticks then polls what they ask for', async () => {
   const box = await sandbox({ nowMs: now, markets: 5 });
   const output = folder();
-  const markets = await job('markets', box.url, output);
+  const markets = await jobHere('markets', box.url, output);
   expect(markets.code, markets.stderr).toBe(0);
   expect(box.stats().tickRequests).toBe(0);
   expect(manifestOf(output).datasets.markets.files).toHaveLength(1);
   const asked = box.stats().requests;
-  const ticks = await job('ticks', box.url, output);
+  const ticks = await jobHere('ticks', box.url, output);
   expect(ticks.code, ticks.stderr).toBe(0);
   expect(box.stats().requests - asked).toBe(box.stats().tickRequests);
   expect(ticksOf(output).size).toBeGreaterThan(0);
@@ -62,13 +63,13 @@ test('markets polls the lists and no tick; ticks then polls what they ask for', 
 test('ticks --symbol polls that symbol alone', async () => {
   const box = await sandbox({ nowMs: now, markets: 5 });
   const output = folder();
-  await job('markets', box.url, output);
+  await jobHere('markets', box.url, output);
   const symbols = Object.keys(box.stats().bySymbol);
   expect(symbols).toEqual([]);
-  await job('ticks', box.url, output);
+  await jobHere('ticks', box.url, output);
   const [one, two] = [...ticksOf(output).keys()];
   const other = folder();
-  const ended = await job('ticks', box.url, other, '--symbol', one!, '--symbol', two!);
+  const ended = await jobHere('ticks', box.url, other, '--symbol', one!, '--symbol', two!);
   expect(ended.code, ended.stderr).toBe(0);
   expect([...ticksOf(other).keys()].sort()).toEqual([one, two].sort());
 });
@@ -76,13 +77,13 @@ test('ticks --symbol polls that symbol alone', async () => {
 test('backfill --symbol and --symbols-file ask for those symbols alone', async () => {
   const box = await sandbox({ nowMs: now, markets: 6 });
   const all = folder();
-  await job('ticks', box.url, all);
+  await jobHere('ticks', box.url, all);
   const symbols = [...ticksOf(all).keys()];
   const file = join(folder(), 'symbols.txt');
   writeFileSync(file, `${symbols[0]}\r\n\n${symbols[1]}\n`);
   const output = folder();
   const window = ['--from', `${now - 120 * minuteMs}`, '--to', `${now - 60 * minuteMs}`];
-  const ended = await job('backfill', box.url, output, ...window, '--symbols-file', file, '--symbol', symbols[2]!);
+  const ended = await jobHere('backfill', box.url, output, ...window, '--symbols-file', file, '--symbol', symbols[2]!);
   expect(ended.code, ended.stderr).toBe(0);
   expect(new Set(coverageOf(output).map(({ symbol }) => symbol))).toEqual(new Set(symbols.slice(0, 3)));
   for (const row of coverageOf(output)) expect(row).toMatchObject({ origin: 'backfill' });
@@ -91,7 +92,7 @@ test('backfill --symbol and --symbols-file ask for those symbols alone', async (
 test('publish takes in what a run left in the journal', async () => {
   const box = await sandbox({ nowMs: now, markets: 6, latencyMs: 15 });
   const output = folder();
-  await job('markets', box.url, output);
+  await jobHere('markets', box.url, output);
   const { child, ended } = start(
     ['nightly', '--output', output, '--set', 'source.name=box', ...quick, '--set', 'poll.page_limit=100'],
     access(box.url),

@@ -30,7 +30,7 @@ describe('an upstream that will not have it', () => {
   test('a wrong key ends with 3 after one request, and what was there before stays', async () => {
     const output = folder();
     const box = await sandbox(input);
-    expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+    expect((await jobHere('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
     const before = hashes(output, 'ticks');
     box.set({ key: 'another' });
     const asked = box.stats().requests;
@@ -40,7 +40,7 @@ describe('an upstream that will not have it', () => {
     expect(refused.stdout + refused.stderr).not.toContain('sandbox-key');
     expect(hashes(output, 'ticks')).toEqual(before);
     box.set({ key: 'sandbox-key' });
-    expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    expect((await jobHere('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
     expect(untruths(output, box)).toEqual([]);
   });
 
@@ -54,7 +54,7 @@ describe('an upstream that will not have it', () => {
     expectSentence(ended, 3, /refused the key/);
     expect(ended.summary.ticks.accepted).toBeGreaterThan(0);
     box.set({ key: 'sandbox-key', latencyMs: 0 });
-    const next = await job('nightly', box.url, output, '--date', fixedDay);
+    const next = await jobHere('nightly', box.url, output, '--date', fixedDay);
     expect(next.code).toBe(0);
     expect(next.summary.recovered).toBe(ended.summary.ticks.accepted);
     expect(totalTicks(output)).toBe(ended.summary.ticks.accepted + next.summary.ticks.accepted);
@@ -74,7 +74,7 @@ describe('an upstream that will not have it', () => {
     const output = folder();
     const box = await sandbox({ ...input, nowMs: null });
     const gone = box.symbols()[0]!;
-    const listed = (await job('markets', box.url, output)).summary;
+    const listed = (await jobHere('markets', box.url, output)).summary;
     expect(listed.exit_code).toBe(0);
     const victim = await liveSymbol(box.url, gone);
     box.set({ faultSymbols: { [victim]: 404 } });
@@ -89,7 +89,7 @@ describe('an upstream that will not have it', () => {
       expect(ended.summary.symbols.retired).toBe(round === 5 ? 1 : 0);
       expect(ended.summary.warnings.some((warning) => warning.includes(victim))).toBe(round === 5);
     }
-    const after = await job('nightly', box.url, output);
+    const after = await jobHere('nightly', box.url, output);
     expect(after.code).toBe(0);
     expect(after.summary.symbols).toMatchObject({ failed: 0, retired: 0 });
     expect(after.summary.warnings).toEqual([expect.stringContaining(`Given up on 1 symbol (${victim})`)]);
@@ -99,14 +99,14 @@ describe('an upstream that will not have it', () => {
   test('a service that knows no symbol for a week of nights has none of them given up', async () => {
     const output = folder();
     const box = await sandbox({ ...input, nowMs: null });
-    expect((await job('markets', box.url, output)).code).toBe(0);
+    expect((await jobHere('markets', box.url, output)).code).toBe(0);
     box.set({ faultSymbols: Object.fromEntries(box.symbols().map((symbol) => [symbol, 404])) });
     for (let night = 1; night <= 6; night++) {
       const ended = await jobHere('nightly', box.url, output);
       expect(ended.summary).toMatchObject({ exit_code: 4, symbols: { done: 0, retired: 0 } });
     }
     box.set({ faultSymbols: {} });
-    const well = await job('nightly', box.url, output);
+    const well = await jobHere('nightly', box.url, output);
     expect(well.summary).toMatchObject({ exit_code: 0, symbols: { failed: 0 } });
     expect(well.summary.symbols.done).toBe(well.summary.symbols.planned);
     expect(well.summary.symbols.done).toBeGreaterThan(0);
@@ -141,7 +141,7 @@ describe('a run that may not write', () => {
   test('into a damaged part ends with 6 and publishes the others', async () => {
     const output = folder();
     const box = await sandbox(input);
-    expect((await job('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
+    expect((await jobHere('nightly', box.url, output, '--date', '2025-06-13')).code).toBe(0);
     const busiest = manifestOf(output).datasets.ticks.files.filter((file) => file.date === '2025-06-13');
     const path = busiest.reduce((a, b) => (b.symbols > a.symbols ? b : a)).path;
     const whole = readFileSync(join(output, path));
@@ -178,7 +178,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     expectSentence(ended, signal === 'SIGINT' ? 130 : 143, new RegExp(`stopped by ${signal}`));
     expect(ended.summary.ticks.accepted).toBeGreaterThan(0);
     box.set({ latencyMs: 0 });
-    const next = await job('nightly', box.url, output, '--date', fixedDay);
+    const next = await jobHere('nightly', box.url, output, '--date', fixedDay);
     expect(next.code).toBe(0);
     expect(next.summary.recovered).toBe(ended.summary.ticks.accepted);
     const calm = folder();

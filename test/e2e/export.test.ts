@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -9,9 +8,11 @@ import { decode, decodeRows } from '../../src/archive/parquet/parquet.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { systemClock } from '../../src/system.ts';
-import { coverageOf, dayMs, fixedNow, folder, job, manifestOf, run, ticksOf } from './lake.ts';
+import { scratchRoot } from '../scratch-root.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { coverageOf, dayMs, type Ended, fixedNow, folder, manifestOf, run as runApart, ticksOf } from './lake.ts';
 
-const base = mkdtempSync(join(tmpdir(), 'oddslake-export-'));
+const base = mkdtempSync(join(scratchRoot, 'oddslake-export-'));
 const lake = join(base, 'lake');
 const from = Date.UTC(2025, 5, 11, 7);
 const to = Date.UTC(2025, 5, 13, 19);
@@ -136,7 +137,8 @@ test('coverage and markets are taken where they overlap the window', async () =>
 test('an empty slice is a file of no rows, with its head or schema', async () => {
   const empty = ['--from', String(fixedNow + dayMs)];
   const names = ['none.parquet', 'none.arrow', 'none.csv', 'none.ndjson'];
-  const said = await Promise.all(names.map((name) => exported(join(base, name), ...empty)));
+  const said: Said[] = [];
+  for (const name of names) said.push(await exported(join(base, name), ...empty));
   expect(said.map(({ rows }) => rows)).toEqual([0, 0, 0, 0]);
   expect(decodeRows(datasets.ticks, readFileSync(join(base, 'none.parquet')))).toEqual([]);
   expect(tableFromIPC(readFileSync(join(base, 'none.arrow'))).schema.fields).toHaveLength(3);
@@ -158,7 +160,7 @@ test('a file that is there is replaced whole, and stays where the export fails; 
   const { path, bytes } = manifestOf(damaged).datasets.ticks.files[0]!;
   rmSync(join(damaged, path));
   writeFileSync(join(damaged, path), Buffer.alloc(bytes));
-  const failed = await run(['export', '--output', damaged, '--out', file]);
+  const failed = await runApart(['export', '--output', damaged, '--out', file]);
   expect(failed.code, failed.stderr).toBe(6);
   expect(failed.stderr).toContain(path);
   expect(readFileSync(file)).toEqual(good);
@@ -183,7 +185,9 @@ test('what cannot be exported, or written to, ends with 2 and a sentence', async
     [['--out', join(lake, 'ticks/x.parquet')], /inside the archive/],
     [['--format', 'csv'], /--out/],
   ];
-  const ended = await Promise.all(cases.map(([flags]) => run(['export', '--output', lake, ...flags])));
+  // Of one that is refused also the process.
+  const ended: Ended[] = [await runApart(['export', '--output', lake, ...cases[0]![0]])];
+  for (const [flags] of cases.slice(1)) ended.push(await run(['export', '--output', lake, ...flags]));
   for (const [i, { code, stdout, stderr }] of ended.entries()) {
     expect([code, stdout], stderr).toEqual([2, '']);
     expect(stderr).toMatch(cases[i]![1]);

@@ -15,6 +15,7 @@ import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { systemClock } from '../../src/system.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 // The wiring of the end-to-end tests: the real program in processes of its own, the real sandbox, real files.
 
@@ -28,7 +29,7 @@ export const fixedDay = '2025-06-14';
 
 /** A folder that goes with the test. */
 export function folder(): string {
-  const path = mkdtempSync(join(tmpdir(), 'oddslake-e2e-'));
+  const path = mkdtempSync(join(scratchRoot, 'oddslake-e2e-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }

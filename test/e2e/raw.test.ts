@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { jobHere as job, runHere as run } from './here.ts';
 import {
   access,
   coverageOf,
@@ -8,9 +9,7 @@ import {
   fixedNow,
   folder,
   hashes,
-  job,
   jobArgs,
-  run,
   sandbox,
   start,
   totalTicks,

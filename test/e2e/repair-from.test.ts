@@ -2,7 +2,8 @@ import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
-import { access, dayMs, fixedDay, fixedNow, folder, hashes, job, jobArgs, manifestOf, run, sandbox } from './lake.ts';
+import { jobHere as job, runHere } from './here.ts';
+import { access, dayMs, fixedDay, fixedNow, folder, hashes, jobArgs, manifestOf, run, sandbox } from './lake.ts';
 import { keyOf, serve } from './served-archive.ts';
 
 const few = [
@@ -34,7 +35,7 @@ async function damaged(): Promise<Lakes> {
 
 /** The gaps that were lost; of what lived before the archive began there are others. */
 async function lostOf(output: string): Promise<readonly object[]> {
-  const { stdout } = await run(['gaps', '--output', output, '--json']);
+  const { stdout } = await runHere(['gaps', '--output', output, '--json']);
   return (JSON.parse(stdout) as { gaps: { reason?: string }[] }).gaps.filter(({ reason }) => reason === 'lost');
 }
 
@@ -73,5 +74,5 @@ test('what a thinned upstream cannot bring back stays a gap, told once, until an
   const mended = manifestOf(output);
   expect(mended).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
   expect(mended.days[fixedDay]).toEqual(whole.days[fixedDay]);
-  expect((await run(['verify', '--output', output])).code).toBe(0);
+  expect((await runHere(['verify', '--output', output])).code).toBe(0);
 });

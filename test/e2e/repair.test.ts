@@ -2,7 +2,8 @@ import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync
 import { join } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
 import type { Repaired } from '../../src/archive/repair/repair-report.ts';
-import { access, fixedNow, folder, hashes, job, manifestOf, quick, run, sandbox } from './lake.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { access, fixedNow, folder, hashes, manifestOf, quick, run as runApart, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 
 // Many processes: a machine that is busy with other things takes its time.
@@ -42,8 +43,8 @@ describe('verify --repair', () => {
     const before = hashes(output, ...kept);
     rmSync(join(output, '.oddslake/raw'), { recursive: true });
     const path = spoil(output, 'ticks');
-    expect((await run(['verify', '--output', output])).code).toBe(6);
-    const repaired = await run(repairArgs(output), access(box.url));
+    expect((await runApart(['verify', '--output', output])).code).toBe(6);
+    const repaired = await runApart(repairArgs(output), access(box.url));
     expect(repaired.code, repaired.stderr).toBe(0);
     expect(repairedOf(repaired.stdout)).toMatchObject({
       mended: [{ path, what: 'differs', setAside: `.oddslake/damaged/1/${path}` }],

@@ -34,7 +34,7 @@ describe('upstream', () => {
   });
 
   test.each([
-    ['request_deadline_seconds', 'upstream.request_deadline_seconds=0.05', { latencyMs: 400 }, /in time|within/],
+    ['request_deadline_seconds', 'upstream.request_deadline_seconds=0.5', { latencyMs: 2000 }, /in time|within/],
     ['response_bytes_max', 'upstream.response_bytes_max=1024', {}, /1024|1 kB|larger|longer|bytes/],
   ])('%s gives up what exceeds it', async (_, setting, options, reason) => {
     const box = await sandbox({ nowMs: now, markets: 3, ...options });

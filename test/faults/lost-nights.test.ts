@@ -1,5 +1,4 @@
-import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
@@ -13,7 +12,6 @@ import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 // Nights over an archive whose ticks are damaged now and then, while the service thins its past and has it whole by turns.
 
-const home = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 const few = [
   'source.first_lookback_days=2',
   'archive.candles=[]',
@@ -85,7 +83,7 @@ async function check(nights: Nights, nowMs: number, { ticks, told }: Memory, sum
 
 async function trial(seed: number): Promise<void> {
   const draw = drawFrom(seed);
-  const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifeDaysMax: 30 }, home);
+  const nights = await startNights({ seed: draw.below(1000), markets: 3, ticksPerDay: 60, lifeDaysMax: 30 });
   // Where answers are kept, most comes back from them.
   const set = [...few, `raw.keep_days=${seed % 3 === 0 ? 7 : 0}`];
   const memory: Memory = { ticks: new Set(), told: new Set() };

@@ -1,5 +1,7 @@
 import { expect } from 'vitest';
 
+export { type Draw, drawFrom } from './draw.ts';
+
 // The search for faults: so many seeds in any case, and more of them as long as time is given. A failure prints the line
 // that repeats it.
 
@@ -8,30 +10,6 @@ const minutes = Number(process.env.MINUTES || 0);
 /** How many seeds in place of what each search does at least. */
 const seeds = process.env.SEEDS ? Number(process.env.SEEDS) : null;
 const firstSeed = process.env.SEED ? Number(process.env.SEED) : Math.floor(Math.random() * 2 ** 31);
-
-/** Numbers in [0, 1), the same for the same seed. */
-export type Draw = (() => number) & {
-  /** A whole number in [0, below). */
-  below(limit: number): number;
-  one<T>(of: readonly T[]): T;
-  chance(share: number): boolean;
-};
-
-/** Source: mulberry32, Tommy Ettinger, public domain. */
-export function drawFrom(seed: number): Draw {
-  let state = seed >>> 0;
-  const next = (): number => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let x = Math.imul(state ^ (state >>> 15), state | 1);
-    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
-  };
-  return Object.assign(next, {
-    below: (limit: number) => Math.floor(next() * limit),
-    one: <T>(of: readonly T[]): T => of[Math.floor(next() * of.length)]!,
-    chance: (share: number) => next() < share,
-  });
-}
 
 export interface Search {
   readonly name: string;

@@ -1,4 +1,5 @@
 import { globSync, readFileSync } from 'node:fs';
+import { drawFrom } from '../faults/draw.ts';
 
 // Mutation testing of ROOM, one of those that must not be wrong, by the tests of the same room alone: SEED and LINES draw
 // the lines that are changed; LINES=0 takes all, ONLY=merge those of files named so. See docs/RELIABILITY.md.
@@ -9,17 +10,6 @@ process.env.TZ = 'America/St_Johns';
 const room = process.env.ROOM || 'core';
 const lines = Number(process.env.LINES || 60);
 const seed = Number(process.env.SEED || 1);
-
-/** Numbers in [0, 1). Source: mulberry32, Tommy Ettinger, public domain. */
-function drawFrom(start) {
-  let state = start >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let x = Math.imul(state ^ (state >>> 15), state | 1);
-    x ^= x + Math.imul(x ^ (x >>> 7), x | 61);
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const files = globSync(`src/${room}/**/*.ts`)
   .filter((file) => file.includes(process.env.ONLY || ''))
@@ -35,7 +25,7 @@ const live = files.flatMap((file) =>
     ),
 );
 const draw = drawFrom(seed);
-const drawn = lines === 0 ? files : Array.from({ length: lines }, () => live[Math.floor(draw() * live.length)]);
+const drawn = lines === 0 ? files : Array.from({ length: lines }, () => draw.one(live));
 console.log(`mutants: ROOM=${room} SEED=${seed} LINES=${lines}, of ${live.length} lines in ${files.length} files`);
 
 export default {

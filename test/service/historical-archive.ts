@@ -1,7 +1,6 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll } from 'vitest';
+import { dirname, join } from 'node:path';
 import type { Archive } from '../../src/archive/archive.ts';
 import { sideOf } from '../../src/core/book.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
@@ -72,20 +71,20 @@ export const snapshots = (day: number, count: number) =>
     asks: sideOf(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
   }));
 
-let made: Promise<string> | undefined;
+/** What each of its files holds, by the path. */
+let made: Promise<ReadonlyMap<string, Buffer>> | undefined;
 
-afterAll(async () => {
-  if (made !== undefined) rmSync(await made, { recursive: true, force: true });
-});
-
-/** The archive, made once a file of tests: every test has a copy of its own. */
+/** The archive, made once a process: every test has a copy of its own. */
 export async function lake(root = scratchFolder()): Promise<Archive> {
   made ??= make();
-  cpSync(await made, root, { recursive: true });
+  for (const [path, bytes] of await made) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), bytes);
+  }
   return opened({ root });
 }
 
-async function make(): Promise<string> {
+async function make(): Promise<ReadonlyMap<string, Buffer>> {
   const root = mkdtempSync(join(tmpdir(), 'oddslake-historical-'));
   const archive = opened({ root });
   for (let day = 0; day < 3; day++) {
@@ -100,7 +99,11 @@ async function make(): Promise<string> {
   }
   await publishNow(archive);
   archive.close();
-  return root;
+  const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const held = files.map(({ parentPath, name }) => join(parentPath, name));
+  const bytes = new Map(held.map((path) => [path.slice(root.length + 1), readFileSync(path)]));
+  rmSync(root, { recursive: true });
+  return bytes;
 }
 
 /** Every page of a list, one after the other, until there is no cursor. */

@@ -5,7 +5,7 @@ import { covers, dayFloor, dayMs } from '../../src/core/window.ts';
 import { addSegments, coverageOf, segmentsOf } from '../../src/state/coverage.ts';
 import { dayStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
-import { scratchHome } from '../archive/scratch.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 const hourMs = 3_600_000;
 const start = Date.UTC(2026, 0, 1);
@@ -13,7 +13,7 @@ let folder: string;
 let state: State;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(scratchHome, 'oddslake-segments-'));
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-segments-'));
   state = openState(folder, { upstream: 'test', parts: 1 });
 });
 

@@ -8,14 +8,14 @@ import { dayMs } from '../../src/core/window.ts';
 import { addSegments } from '../../src/state/coverage.ts';
 import { dayStandings, noteStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
-import { scratchHome } from '../archive/scratch.ts';
+import { scratchRoot } from '../scratch-root.ts';
 
 const day = Date.UTC(2026, 0, 1);
 let folder: string;
 let state: State;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(scratchHome, 'oddslake-standings-'));
+  folder = mkdtempSync(join(scratchRoot, 'oddslake-standings-'));
   state = openState(folder, { upstream: 'test', parts: 1 });
 });
 

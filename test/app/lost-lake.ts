@@ -1,19 +1,18 @@
-import { existsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { expect } from 'vitest';
+import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { openConfiguredArchive } from '../../src/app/run.ts';
 import type { Archive } from '../../src/archive/archive.ts';
 import { partOf } from '../../src/core/part.ts';
 import type { Window } from '../../src/core/window.ts';
+import { listGaps } from '../../src/reading/gaps.ts';
+import { oneSymbol } from '../../src/state/symbols.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { hashes } from '../archive/scratch.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 
-// Nights after which an archive has lost ticks.
+// An archive that lost ticks which it had published, and the jobs that ask for them again.
 
-/** Where a sync costs nothing, if there is such a place: there are many runs here, and none of them is broken off. */
-const home = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 export const at = (n: number): number => firstNight + n * dayMs;
 export const midnight = (n: number): number => Math.floor(at(n) / dayMs) * dayMs;
 
@@ -43,7 +42,7 @@ export async function withArchive<T>(
 
 /** Two nights of two symbols in one part, and a repair that could keep nothing of half a day of theirs; no answers are kept unless `set` says so. */
 export async function damaged(...set: string[]): Promise<Damaged> {
-  const nights = await startNights({ seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60 }, home);
+  const nights = await startNights({ seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60 });
   const lost = { from: midnight(0) - 12 * hourMs, to: midnight(0) };
   const busy = nights
     .box()
@@ -77,3 +76,20 @@ export const only = (symbols: readonly string[]): string[] => [
 
 export const repaired = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
   repair.run(await nights.contextAt(nowMs, ...only(symbols), ...set), { fromUrl: null });
+
+export const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
+  backfill.run(await nights.contextAt(nowMs, ...only(symbols), ...set), {
+    ...{ window: { from: midnight(-1), to: midnight(1) }, symbols, force: false, allKnown: false, showPlan: null },
+  });
+
+export const gapsOf = ({ nights, symbols }: Damaged, nowMs: number) =>
+  withArchive(nights, nowMs, (archive) => {
+    const facts = [...symbols].sort().map((symbol) => oneSymbol(archive.state.db, symbol)!);
+    return listGaps(archive, { from: null, to: null, symbols: facts }, nowMs).gaps;
+  });
+
+export const thinned = { thinShare: 0.5, thinAfterMs: dayMs };
+export const asBefore = { thinShare: 0, retentionMs: null, faultSymbols: {} };
+export const lostWarning = expect.stringMatching(
+  /^\d windows? of \d symbols? \(.*\) lost ticks that were published once/,
+);
