@@ -121,22 +121,22 @@ test('a verification at any moment of a repair names nothing but what was damage
     const looking = opened({ root, groupRows });
     const damaged = (await verify(looking, null)).findings.map(({ path }) => path);
     expect(damaged.length).toBe(7);
-    const found: string[][] = [];
-    const look = async (): Promise<void> => {
-      found.push((await verify(looking, null)).findings.map(({ path }) => path));
-    };
-    // Of so few files it is done before it returns.
+    // Of so few files it has looked at all of them before it returns.
+    const looks: ReturnType<typeof verify>[] = [];
     const after =
       <A extends unknown[]>(work: (...args: A) => void) =>
       (...args: A): void => {
         work(...args);
-        void look();
+        looks.push(verify(looking, null));
       };
     const { write, rename, link, remove } = systemDisk;
     const watched = { write: after(write), rename: after(rename), link: after(link), remove: after(remove) };
     await repairNow(opened({ root, disk: { ...systemDisk, ...watched }, groupRows }));
-    expect(found.length).toBeGreaterThan(30);
-    for (const paths of found) expect(paths.filter((path) => !damaged.includes(path))).toEqual([]);
+    expect(looks.length).toBeGreaterThan(30);
+    for (const { findings, state } of await Promise.all(looks)) {
+      expect(findings.map(({ path }) => path).filter((path) => !damaged.includes(path))).toEqual([]);
+      expect(state).toBeNull();
+    }
     expect((await verify(looking, null)).findings).toEqual([]);
   } finally {
     rmSync(root, { recursive: true, force: true });

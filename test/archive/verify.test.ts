@@ -37,7 +37,7 @@ describe('a verification', () => {
     const verified = await verify(archive, null, (done, total) => told.push([done, total]));
     expect(told).toEqual(files.map((_, i) => [i + 1, files.length]));
     const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-    expect(verified).toEqual({ generation: 1, files: files.length, bytes, findings: [] });
+    expect(verified).toEqual({ generation: 1, files: files.length, bytes, findings: [], state: null });
   });
 
   test('stops when it is told to', async () => {
@@ -61,7 +61,13 @@ describe('a verification', () => {
     append(archive, answer('AAA', [[day0 + 2, 0.5]]));
     archive.state.db.run('delete from row_groups');
     const [first] = before;
-    expect(await verify(archive, [first!])).toEqual({ generation: 1, files: 1, bytes: first!.bytes, findings: [] });
+    expect(await verify(archive, [first!])).toEqual({
+      generation: 1,
+      files: 1,
+      bytes: first!.bytes,
+      findings: [],
+      state: null,
+    });
     expect(archive.state.db.all('select * from row_groups')).toEqual([]);
     await publishNow(archive, now + 1);
     expect(await verify(archive, before)).toMatchObject({ generation: 2, files: 2, findings: [] });
@@ -82,7 +88,7 @@ describe('a verification', () => {
 
   test('of an archive that has published nothing finds nothing, and notes nothing', async () => {
     const archive = opened();
-    expect(await verify(archive, null)).toEqual({ generation: 0, files: 0, bytes: 0, findings: [] });
+    expect(await verify(archive, null)).toEqual({ generation: 0, files: 0, bytes: 0, findings: [], state: null });
     expect(archive.state.db.all("select * from meta where key in ('manifest_text', 'root_texts_sha256')")).toEqual([]);
   });
 });

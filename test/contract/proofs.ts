@@ -325,7 +325,10 @@ export const proofs: Proofs = {
       'is in the archive row for row, and a second backfill asks for nothing',
     ],
     'ticks.t': ['archive/parquet.test.ts', 'keeps its times at both ends of what is taken, and before 2^32 ms'],
-    'ticks.p': ['archive/parquet.test.ts', 'comes back bit for bit, whatever the doubles'],
+    'ticks.p': [
+      'archive/parquet.test.ts',
+      'comes back bit for bit, whatever the doubles, and wherever row groups and batches of them cut it',
+    ],
     'coverage.ticks': [
       'archive/publish.test.ts',
       'cuts coverage at midnight, gives each window one row, and counts the published ticks in it',
