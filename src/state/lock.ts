@@ -21,7 +21,8 @@ const noDatabaseCode = 26;
 export function tryLock(path: string): WriteLock | null {
   const db = new DatabaseSync(path);
   try {
-    db.exec('pragma busy_timeout = 0; begin exclusive');
+    // Nothing is ever written: a journal would only need room, which a full disk has not.
+    db.exec('pragma busy_timeout = 0; pragma journal_mode = memory; begin exclusive');
     return { release: () => db.close() };
   } catch (error) {
     db.close();

@@ -15,9 +15,6 @@ const scratchesOf = ({ layout }: Archive): string => join(layout.private, 'pins'
 
 const lockEnd = '.held';
 
-/** SQLite puts a journal beside a lock that is held, and leaves it where its process is killed. */
-const lockEnds = /\.held(-journal)?$/;
-
 /** Times that somebody may clear a folder between its lock being made and being held. */
 const attemptsMax = 20;
 
@@ -70,7 +67,7 @@ export function clearAbandoned(archive: Archive): void {
   const clearing = tryLock(join(layout.private, 'pins.lock'));
   if (clearing === null) return;
   try {
-    for (const name of new Set(names.map((name) => name.replace(lockEnds, '')))) {
+    for (const name of new Set(names.map((name) => name.replace(/\.held$/, '')))) {
       const folder = join(home, name);
       const lock = tryLock(folder + lockEnd);
       if (lock !== null) remove(archive, folder, lock);
