@@ -61,16 +61,28 @@ interface OfSymbol {
   readonly imported: Covered[];
   /** Start of the first stretch that a poll had answered; null where none had. */
   polledFrom: number | null;
-  /** The same of those behind the last hole before the watermark; null where there is no such hole. */
+  /** Whether a hole before the watermark came last, so that what follows lies behind it. */
+  isBehindHole: boolean;
+  /** The same of the stretch behind the last hole before the watermark; null where no poll answered that one. */
   polledLater: number | null;
 }
+
+const newlyHeld = (): OfSymbol => ({
+  stretches: [],
+  imported: [],
+  polledFrom: null,
+  isBehindHole: false,
+  polledLater: null,
+});
 
 /** Stretches of a symbol that are held before old ones are joined: so what is held does not grow with every day. */
 const heldMax = 16;
 
 /**
  * What the ticks' coverage says of each symbol. Those that are `listed` are covered up to the watermark without a hole,
- * from their first poll on: a hole before the watermark is older than that poll, as one that broke off leaves it.
+ * from their first poll on: a hole before the watermark is older than that poll, as one that broke off leaves it. What
+ * follows it has to be a poll's: an import or a backfill may follow a hole that polls still have to close, of a symbol
+ * that the watermark did not wait for.
  */
 function coverageOfTicks(tree: Tree, listed: ReadonlySet<string>, settleMs: number): Map<string, OfSymbol> {
   const out = new Map<string, OfSymbol>();
@@ -79,13 +91,17 @@ function coverageOfTicks(tree: Tree, listed: ReadonlySet<string>, settleMs: numb
   for (const row of intactRows(tree, 'coverage')) {
     if (row[0] !== 'ticks') continue;
     const [symbol, from, to, , fetchedAt, origin] = row.slice(1) as [string, number, number, number, number, Origin];
-    const held = out.get(symbol) ?? { stretches: [], imported: [], polledFrom: null, polledLater: null };
+    const held = out.get(symbol) ?? newlyHeld();
     out.set(symbol, held);
     const end = held.stretches.at(-1)?.to ?? from;
-    if (end < from && from <= watermark && held.polledFrom !== null && listed.has(symbol)) held.polledLater = from;
+    if (end < from && listed.has(symbol)) {
+      held.isBehindHole = from <= watermark;
+      if (held.isBehindHole) held.polledLater = null;
+    }
     held.stretches.push({ from, to, fetchedAt, origin });
     if (origin === 'import') held.imported.push(held.stretches.at(-1)!);
     if (origin === 'poll') held.polledFrom ??= from;
+    if (origin === 'poll' && held.isBehindHole) held.polledLater ??= from;
     if (held.stretches.length > heldMax && held.stretches.length % heldMax === 0)
       held.stretches = joinOld(held.stretches, settleMs);
   }

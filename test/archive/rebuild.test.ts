@@ -134,6 +134,20 @@ test('a hole that the first poll, which broke off, left before the watermark is 
   expect(again.manifest().watermark).toBe(watermark);
 });
 
+test('a hole in front of an import is still to be polled, of a symbol that the watermark did not wait for', async () => {
+  const archive = opened();
+  const window = (from: number, to: number) => ({ windows: [{ from: day0 + from * hourMs, to: day0 + to * hourMs }] });
+  poll(archive, day0, market('OTHER'), market('RETIRED'));
+  append(archive, answer('OTHER', [], window(0, 4)));
+  append(archive, answer('RETIRED', [], window(0, 1)));
+  noteOutcomes(archive.state.db, { done: ['OTHER'], failed: ['RETIRED'] }, 1, now);
+  const imported = { origin: 'import', rank: ranks.import } as const;
+  append(archive, answer('RETIRED', [], { ...window(2, 6), ...imported }));
+  await publishNow(archive);
+  expect(archive.manifest().watermark).toBe(day0 + 4 * hourMs);
+  expect(oneSymbol(rebuilt(archive).state.db, 'RETIRED')!.polledFrom).toBe(day0);
+});
+
 test('a hole that a damaged file of coverage makes is no reason to take a later poll for the first', async () => {
   const archive = opened();
   poll(archive, day0, market('AAA'));
