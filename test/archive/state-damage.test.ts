@@ -51,6 +51,15 @@ test.each([
   expect(await stateOf(opened({ root, parts: 1 }))).toBeNull();
 });
 
+test('a verification that is stopped while it looks at the state tells nothing', async () => {
+  const archive = await filled(scratchFolder());
+  const stop = new AbortController();
+  const onProgress = (done: number, total: number): void => {
+    if (done === total) stop.abort(new Error('stopped'));
+  };
+  await expect(verify(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
+});
+
 test('verify notices what is broken in the file of the state itself', async () => {
   const root = scratchFolder();
   const archive = await filled(root);
