@@ -38,8 +38,6 @@ export async function repair(archive: Archive, options: RepairOptions): Promise<
     const paths = again.findings.map(({ path }) => path).join(', ');
     throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
   }
-  // Last: what the state knows of the files was needed to mend them.
-  if (found.state !== null) throw new DamageError(found.state);
   return { ...repaired, mended: [...first, ...repaired.mended] };
 }
 
@@ -56,8 +54,8 @@ async function locked<T>(archive: Archive, options: RepairOptions, work: () => T
   }
 }
 
-const nothingToMend = ({ generation, files, bytes }: Verified): Repaired => ({
-  ...{ generation, files, bytes, mended: [], lost: [], gone: [], written: [] },
+const nothingToMend = ({ generation, files, bytes, state }: Verified): Repaired => ({
+  ...{ generation, files, bytes, state, mended: [], lost: [], gone: [], written: [] },
 });
 
 const mendedManifest = ({ what, setAside }: MendedManifest): MendedFile => ({
@@ -83,7 +81,12 @@ async function mendFound(archive: Archive, found: Verified, options: RepairOptio
       ...totals(manifest),
       mended: mendedFiles(examined, aside, base, stage, losses),
     },
-    ...{ lost: losses.windows, gone: losses.gone, written: [...stage.files.values()].map(({ file }) => file) },
+    ...{
+      state: found.state,
+      lost: losses.windows,
+      gone: losses.gone,
+      written: [...stage.files.values()].map(({ file }) => file),
+    },
   };
 }
 
