@@ -32,6 +32,14 @@ test('answers that were kept bring back what an upstream has thinned since, to t
   expect(summaryText(summary, 'lake')).toContain(`back       ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
 });
 
+test('more answers than the journal may hold bring back all the same what is lost', async () => {
+  const lake = await damaged(keeping, 'poll.page_limit=1');
+  lake.nights.box().set(thinned);
+  const summary = await repaired(lake, at(1) + hourMs, keeping, 'publish.journal_ticks_max=20');
+  expect(summary).toMatchObject({ exit_code: 0, failures: [], requests: 0, restored: { raw: { windows: 2 } } });
+  expect(ticksOf(lake)).toEqual(lake.before);
+});
+
 test('where nobody can be asked, what was kept is had all the same', async () => {
   const lake = await damaged(keeping);
   const context = await lake.nights.contextAt(at(1) + hourMs, ...only(lake.symbols), keeping);
