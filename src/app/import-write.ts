@@ -59,10 +59,15 @@ const ticksPerSetAside = 8;
 
 const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
-export function openImportWriter(run: Run, preferred: boolean, futureMs: number): ImportWriter {
+/** @param journalTicksMax ticks the journal may hold; infinite where what is taken has to be published together */
+export function openImportWriter(
+  run: Run,
+  preferred: boolean,
+  futureMs: number,
+  journalTicksMax = run.context.settings.publish.journalTicksMax,
+): ImportWriter {
   const { archive, context, id: runId } = run;
   const { state } = archive;
-  const { journalTicksMax } = context.settings.publish;
   const rank = preferred ? ranks.preferred : ranks.import;
   const symbols = new Set<string>();
   const rowSymbols = new Set<string>();

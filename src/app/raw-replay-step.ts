@@ -1,4 +1,5 @@
 import { rawFiles } from '../archive/raw/raw-prune.ts';
+import type { LostWindow } from '../core/lost.ts';
 import type { RawPage } from '../core/raw-page.ts';
 import { intersection, isEmpty, type Window } from '../core/window.ts';
 import type { ImportFile } from './import-files.ts';
@@ -12,14 +13,51 @@ import { UnreadableFile } from './unreadable-file.ts';
 /**
  * Takes in what the answers that are kept as they came still have of ticks that are lost, and publishes it: what was had
  * once is had again without a request. What of them cannot be read is passed over, there being others to ask.
+ *
+ * A window proves to be back by answers that are published together: so only as many windows are read for at a time as
+ * lost what the journal may hold, and what is journaled for them is published at the end.
  */
 export async function rawReplayStep(run: Run): Promise<void> {
-  const { context, archive } = run;
-  const lost = Map.groupBy(lostTicks(run), ({ symbol }) => symbol);
-  const files = lost.size === 0 ? [] : rawFiles(archive).map(fileOf);
+  const files = rawFiles(run.archive).map(fileOf);
   if (files.length === 0) return;
+  const { journalTicksMax } = run.context.settings.publish;
+  for (const batch of batchesOf(lostTicks(run), journalTicksMax)) {
+    await replayInto(
+      run,
+      files,
+      Map.groupBy(batch, ({ symbol }) => symbol),
+    );
+    await publishStep(run);
+  }
+  // What was answered then says nothing of what the upstream has now.
+  run.lost.answered.clear();
+}
+
+/** Windows in their order, cut into batches that lost about as many ticks together; none is empty. */
+function batchesOf(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
+  const out: LostWindow[][] = [];
+  let room = 0;
+  for (const window of lost) {
+    if (out.length === 0 || window.ticks > room) {
+      out.push([]);
+      room = ticksMax;
+    }
+    out.at(-1)!.push(window);
+    room -= window.ticks;
+  }
+  return out;
+}
+
+/** Journals the answers that reach into lost windows, by symbol. */
+async function replayInto(
+  run: Run,
+  files: readonly ImportFile[],
+  lost: ReadonlyMap<string, readonly LostWindow[]>,
+): Promise<void> {
+  const { context } = run;
   const { source, poll } = context.settings;
-  const writer = openImportWriter(run, false, context.clock.nowMs() + poll.futureSkewSeconds * 1000);
+  const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
+  const writer = openImportWriter(run, false, futureMs, Number.POSITIVE_INFINITY);
   const display = await context.startDisplay('kept answers', files.length, 'files');
   let done = 0;
   const replay = openReplay({
@@ -42,9 +80,6 @@ export async function rawReplayStep(run: Run): Promise<void> {
   } finally {
     display.stop();
   }
-  await publishStep(run);
-  // What was answered then says nothing of what the upstream has now.
-  run.lost.answered.clear();
 }
 
 /** Whether an answer is of a window that reaches into one of these. */

@@ -1,9 +1,13 @@
 import { repair } from '../archive/repair/repair.ts';
 import type { GoneRows, Repaired } from '../archive/repair/repair-report.ts';
+import { DamageError } from '../core/errors.ts';
 import type { Key } from '../state/row-groups.ts';
 import { lingerRules, namedSymbols, type Run } from './run.ts';
 
-/** Mends the archive; what no request can bring back is a failure of the run. */
+/**
+ * Mends the archive; what no request can bring back is a failure of the run.
+ * @throws DamageError where the state is damaged: nothing is asked for by what it says, and what was mended is told all the same
+ */
 export async function repairStep(run: Run, show?: (repaired: Repaired) => void): Promise<void> {
   const { context, archive } = run;
   const { clock, waitMs, signal } = context;
@@ -23,6 +27,8 @@ export async function repairStep(run: Run, show?: (repaired: Repaired) => void):
   if (repaired.mended.length > 0)
     context.log.info({ files: repaired.mended.length, generation: repaired.generation }, 'mended');
   show?.(repaired);
+  // Last: what the state knows of the files was needed to mend them.
+  if (repaired.state !== null) throw new DamageError(repaired.state);
 }
 
 /** `3 rows of markets in markets/…, from A to B`. */

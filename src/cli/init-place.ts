@@ -8,12 +8,12 @@ export const alreadyThere = (file: string): UsageError =>
 /**
  * Puts a config in its place, whole, once the archive is there that it names: one that was broken off anywhere can be
  * repeated. Where the archive cannot be made, nothing is left of the config; the error is thrown on.
- * @throws UsageError where there is a file already, or none can be written
+ * @throws UsageError where there is a file already, or none may be written; OddslakeError where the disk is full
  */
 export function placeConfig<T>(disk: Disk, file: string, text: string, makeArchive: () => T): T {
   const draft = join(dirname(file), `.${basename(file)}.oddslake-new`);
   // First, so that a folder that takes no file gets no archive either.
-  writable(file, () => disk.write(draft, Buffer.from(text)));
+  writable(file, () => write(disk, draft, text));
   try {
     const made = makeArchive();
     if (!linked(disk, draft, file)) writable(file, () => disk.rename(draft, file));
@@ -24,10 +24,20 @@ export function placeConfig<T>(disk: Disk, file: string, text: string, makeArchi
   }
 }
 
+function write(disk: Disk, draft: string, text: string): void {
+  try {
+    disk.write(draft, Buffer.from(text));
+  } catch (error) {
+    if (isOfDisk(error)) disk.remove(draft);
+    throw error;
+  }
+}
+
 function writable(file: string, work: () => void): void {
   try {
     work();
   } catch (error) {
+    if (isOfDisk(error)) throw error;
     throw new UsageError(`${file} cannot be written: ${(error as Error).message}`, { cause: error });
   }
 }
@@ -38,9 +48,15 @@ function linked(disk: Disk, from: string, to: string): boolean {
     disk.link(from, to);
     return true;
   } catch (error) {
-    const { code } = ((error as Error).cause ?? error) as NodeJS.ErrnoException;
+    const code = codeOf(error);
     if (code === 'EEXIST' || disk.size(to) !== null) throw alreadyThere(to);
-    if (code === 'EPERM' || code === 'ENOTSUP' || code === 'ENOSYS' || code === 'EMLINK') return false;
+    if (['EPERM', 'ENOTSUP', 'ENOSYS', 'EMLINK'].includes(code ?? '')) return false;
     throw error;
   }
 }
+
+/** A disk that is full or fails is told as that. */
+const isOfDisk = (error: unknown): boolean => ['ENOSPC', 'EDQUOT', 'EIO'].includes(codeOf(error) ?? '');
+
+const codeOf = (error: unknown): string | undefined =>
+  (((error as Error).cause ?? error) as NodeJS.ErrnoException).code;

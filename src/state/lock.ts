@@ -1,3 +1,5 @@
+import { accessSync, constants } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
@@ -12,27 +14,53 @@ const retryMs = 100;
 
 /** SQLite's result codes, https://sqlite.org/rescode.html. */
 const busyCode = 5;
+const cannotOpenCode = 14;
 const noDatabaseCode = 26;
+
+/** A lock that this user may not take: somebody else made its file, or the folder that it is to be in. */
+export class LockRefused extends OddslakeError {
+  constructor(path: string) {
+    super(exitCodes.unexpected, `Not allowed to take the lock ${path}. Check its owner and permissions.`);
+    this.name = 'LockRefused';
+  }
+}
 
 /**
  * Takes a lock, or null where somebody has it: an exclusive transaction on a small SQLite file at `path`, since such a
  * lock outlives SIGSTOP, is freed by SIGKILL, needs no takeover and knows no process numbers, which containers share.
+ * @throws LockRefused where its file may not be made or written
  */
 export function tryLock(path: string): WriteLock | null {
-  const db = new DatabaseSync(path);
+  let db: DatabaseSync | undefined;
   try {
+    const opened = new DatabaseSync(path);
+    db = opened;
     // Nothing is ever written: a journal would only need room, which a full disk has not.
-    db.exec('pragma busy_timeout = 0; pragma journal_mode = memory; begin exclusive');
-    return { release: () => db.close() };
+    opened.exec('pragma busy_timeout = 0; pragma journal_mode = memory; begin exclusive');
+    // Of a file that may only be read SQLite begins a reader's transaction, without a word: any number may have that.
+    if (isRefused(path)) throw new LockRefused(path);
+    return { release: () => opened.close() };
   } catch (error) {
-    db.close();
+    db?.close();
+    if (error instanceof LockRefused) throw error;
     const code = Number((error as { errcode?: unknown }).errcode) & 0xff;
     if (code === busyCode) return null;
     // Nobody can hold it: there is nothing in it that a lock could be taken on.
     if (code === noDatabaseCode)
       throw new DamageError(`The lock ${path} is damaged: it is no SQLite file. Remove it, and run again.`);
-    if (Number.isFinite(code) && isOnFullDisk(path)) throw diskFull(path, error);
+    if (isOnFullDisk(path)) throw diskFull(path, error);
+    if (code === cannotOpenCode && (isRefused(path) || isRefused(dirname(path)))) throw new LockRefused(path);
     throw error;
+  }
+}
+
+/** Whether this user may not write there; of what is gone nobody can say so. */
+function isRefused(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT';
   }
 }
 

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { job as repair } from '../../jobs/repair.ts';
 import { summaryText } from '../../src/cli/print-summary.ts';
 import { hashes } from '../archive/scratch.ts';
-import { at, type Damaged, damaged, only, repaired } from './lost-lake.ts';
+import { at, type Damaged, damaged, only, repaired, withArchive } from './lost-lake.ts';
 import { dayMs, hourMs } from './nights.ts';
 import { rawFiles } from './raw-nights.ts';
 
@@ -30,6 +30,14 @@ test('answers that were kept bring back what an upstream has thinned since, to t
   expect(accepted).toBe(ticks);
   expect(ticksOf(lake)).toEqual(lake.before);
   expect(summaryText(summary, 'lake')).toContain(`back       ${ticks} ticks of 2 lost windows from .oddslake/raw\n`);
+});
+
+test('more answers than the journal may hold bring back all the same what is lost', async () => {
+  const lake = await damaged(keeping, 'poll.page_limit=1');
+  lake.nights.box().set(thinned);
+  const summary = await repaired(lake, at(1) + hourMs, keeping, 'publish.journal_ticks_max=20');
+  expect(summary).toMatchObject({ exit_code: 0, failures: [], requests: 0, restored: { raw: { windows: 2 } } });
+  expect(ticksOf(lake)).toEqual(lake.before);
 });
 
 test('where nobody can be asked, what was kept is had all the same', async () => {
@@ -66,4 +74,18 @@ test('what neither has stays lost, and is told once', async () => {
     restored: { raw: { windows: 0, ticks: 0 }, asked: { windows: 0, ticks: 0 } },
   });
   expect(await repaired(lake, at(1) + 2 * hourMs, keeping)).toMatchObject({ exit_code: 0, failures: [] });
+});
+
+test('a repair that finds the state damaged says what it mended, and asks for nothing', async () => {
+  const lake = await damaged(keeping);
+  const { nights, symbols } = lake;
+  await withArchive(nights, at(1), ({ state }) => state.db.script('update segments set t_to = t_to - 8192'));
+  writeFileSync(`${nights.output}/views.sql`, 'mine');
+  const show = vi.fn();
+  const context = await nights.contextAt(at(1) + hourMs, ...only(symbols), keeping);
+  const summary = await repair.run(context, { fromUrl: null, show });
+  expect(summary).toMatchObject({ exit_code: 6, requests: 0, pages: 0 });
+  expect(show).toHaveBeenCalledExactlyOnceWith(
+    expect.objectContaining({ mended: [expect.objectContaining({ path: 'views.sql', outcome: 'put back' })] }),
+  );
 });

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
@@ -95,4 +95,22 @@ test('a publish into a link whose disk is gone says so, and is finished once it 
   mkdirSync(join(root, 'later'));
   await publishNow(archive);
   expect(filesOf(root, ['ticks'])).toEqual(ticksOf(await expected()));
+});
+
+test.each(['ticks', dayFolder])('a repair gives up nothing of %s, a link whose disk is gone', async (folder) => {
+  const [place, away] = [join(scratchFolder(), 'moved'), join(scratchFolder(), 'away')];
+  const root = await movedApart(place, folder);
+  const before = filesOf(root);
+  const archive = start(root, systemDisk);
+  renameSync(place, away);
+  await expect(repairNow(archive)).rejects.toMatchObject({
+    exitCode: 6,
+    message: expect.stringContaining(`${join(root, folder)} is a link to a place that is not there.`),
+  });
+  renameSync(away, place);
+  expect(await repairNow(archive)).toMatchObject({ mended: [], lost: [] });
+  expect(filesOf(root)).toEqual(before);
+  // Whoever removes the link means to give it up.
+  rmSync(join(root, folder));
+  expect((await repairNow(archive)).lost.length).toBeGreaterThan(0);
 });

@@ -51,6 +51,15 @@ test.each([
   expect(await stateOf(opened({ root, parts: 1 }))).toBeNull();
 });
 
+test('a verification that is stopped while it looks at the state tells nothing', async () => {
+  const archive = await filled(scratchFolder());
+  const stop = new AbortController();
+  const onProgress = (done: number, total: number): void => {
+    if (done === total) stop.abort(new Error('stopped'));
+  };
+  await expect(verify(archive, null, onProgress, stop.signal)).rejects.toThrow('stopped');
+});
+
 test('verify notices what is broken in the file of the state itself', async () => {
   const root = scratchFolder();
   const archive = await filled(root);
@@ -76,9 +85,9 @@ test('a damaged file of coverage is no fault of the state, and a repair mends wh
 
   archive.state.db.script("update segments set t_to = t_to - 8192 where symbol = 'AAA'");
   writeFileSync(join(root, 'views.sql'), 'mine');
-  await expect(repairNow(archive)).rejects.toMatchObject({
-    exitCode: 6,
-    message: expect.stringContaining('does not know the coverage of AAA'),
+  expect(await repairNow(archive)).toMatchObject({
+    mended: [{ path: 'views.sql', outcome: 'put back' }],
+    state: expect.stringContaining('does not know the coverage of AAA'),
   });
   expect(readFileSync(join(root, 'views.sql'), 'utf8')).not.toBe('mine');
 });

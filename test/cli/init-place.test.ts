@@ -77,6 +77,17 @@ test('a file that is there stays as it is, and where the archive cannot be made 
   expect([readFileSync(file, 'utf8'), readdirSync(at)]).toEqual(['mine', ['oddslake.yaml']]);
 });
 
+test('a full disk is told as that, and nothing is left on it', () => {
+  const at = folder();
+  const write = (): never => {
+    throw Object.assign(new Error('no space'), { code: 'ENOSPC' });
+  };
+  expect(() => placeConfig(diskOver({ ...systemCalls, write }), join(at, 'a.yaml'), text, () => null)).toThrow(
+    expect.objectContaining({ exitCode: 1, message: expect.stringContaining('The disk is full') }),
+  );
+  expect(readdirSync(at)).toEqual([]);
+});
+
 test('a file system without hard links takes it too', () => {
   const at = folder();
   const link = (): never => {

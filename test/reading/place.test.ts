@@ -1,9 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { diskOver } from '../../src/archive/disk/disk.ts';
 import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
+import { apartDisk } from '../archive/apart.ts';
 import { opened } from '../archive/scratch.ts';
 import { powerModel } from '../faults/power-loss.ts';
 
@@ -34,4 +35,14 @@ test('the word of an archive that its maker died over is durable once it was rea
   const after = opened({ root: `${root}.kept`, parts: 1 });
   expect(placeOf(after, () => 0.5)).toBe(word);
   after.close();
+});
+
+test('an archive whose exports are on another file system has a word, and keeps it', () => {
+  const archive = opened({ parts: 1 });
+  const { root } = archive.layout;
+  const apart = { ...archive, disk: apartDisk([join(root, '.oddslake/exports')]) };
+  const word = placeOf(apart, () => 0.25);
+  expect(placeOf(apart, () => 0.75)).toBe(word);
+  expect(readdirSync(join(root, '.oddslake/exports'))).toEqual(['place']);
+  expect(readdirSync(join(root, '.oddslake')).filter((name) => name.startsWith('next-'))).toEqual([]);
 });

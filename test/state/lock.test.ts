@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { takeWriteLock } from '../../src/state/lock.ts';
@@ -38,6 +38,27 @@ describe('the write lock', () => {
     await expect(takeWriteLock(path, 0, systemClock)).rejects.toMatchObject({ exitCode: 6, message });
     rmSync(path);
     (await takeWriteLock(path, 0, systemClock)).release();
+  });
+
+  test('is no lock where its file may only be read: SQLite would give it to any number at once', async () => {
+    const folder = scratchFolder();
+    const path = join(folder, 'lock.sqlite');
+    writeFileSync(path, '');
+    chmodSync(path, 0o444);
+    chmodSync(folder, 0o555);
+    onTestFinished(() => chmodSync(folder, 0o755));
+    const lock = new URL('../../src/state/lock.ts', import.meta.url).href;
+    // Root may write whatever the file says.
+    const program = `
+      const { tryLock } = await import('${lock}');
+      if (process.getuid() === 0) process.setuid(65534);
+      for (const path of ${JSON.stringify([path, join(folder, 'new.sqlite')])})
+        try { console.log(tryLock(path)); } catch (error) { console.log(error.name, error.message); }`;
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' });
+    expect(stdout.trim().split('\n')).toEqual([
+      `LockRefused Not allowed to take the lock ${path}. Check its owner and permissions.`,
+      `LockRefused Not allowed to take the lock ${folder}/new.sqlite. Check its owner and permissions.`,
+    ]);
   });
 
   test('is held by one at a time: the second waits, then fails with exit code 5', async () => {

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { tryLock, type WriteLock } from '../../state/lock.ts';
+import { LockRefused, tryLock, type WriteLock } from '../../state/lock.ts';
 import type { Archive } from '../archive.ts';
 
 /** A folder of this process's own, which others leave alone as long as it is held: the system frees it with the process. */
@@ -37,7 +37,12 @@ export function takeScratch(archive: Archive, id: string): Scratch {
       lock.release();
       continue;
     }
-    disk.makeScratch(folder);
+    try {
+      disk.makeScratch(folder);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
     return {
       folder,
       release() {
@@ -64,15 +69,25 @@ export function clearAbandoned(archive: Archive): void {
   const home = scratchesOf(archive);
   const names = disk.list(home);
   if (names.length === 0) return;
-  const clearing = tryLock(join(layout.private, 'pins.lock'));
+  const clearing = lockOf(join(layout.private, 'pins.lock'));
   if (clearing === null) return;
   try {
     for (const name of new Set(names.map((name) => name.replace(/\.held$/, '')))) {
       const folder = join(home, name);
-      const lock = tryLock(folder + lockEnd);
+      const lock = lockOf(folder + lockEnd);
       if (lock !== null) remove(archive, folder, lock);
     }
   } finally {
     clearing.release();
+  }
+}
+
+/** What another user left, root perhaps, is for that user to clear: it is in nobody's way. */
+function lockOf(path: string): WriteLock | null {
+  try {
+    return tryLock(path);
+  } catch (error) {
+    if (error instanceof LockRefused) return null;
+    throw error;
   }
 }

@@ -42,4 +42,6 @@ export interface Repaired {
   readonly gone: readonly GoneRows[];
   /** Files that were written anew, as they are published now. */
   readonly written: readonly PublishedFile[];
+  /** A sentence on a state that is damaged, or knows another coverage than is published: no repair mends it. */
+  readonly state: string | null;
 }

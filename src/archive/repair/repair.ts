@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
 import { takeWriteLock } from '../../state/lock.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
@@ -22,7 +22,7 @@ export interface RepairOptions extends MendOptions {
  * Makes the archive as it was published, as far as what is there proves it: damaged files are set aside, each row group
  * that is intact is kept, and the coverage of the rest is taken back, so that it counts as missing and is asked for
  * again. What is lost is one new generation, all or nothing; where nothing is, the generation stays.
- * @throws DamageError where the manifest cannot be put back
+ * @throws DamageError where the manifest cannot be put back, or files are behind a link whose place is not there
  */
 export async function repair(archive: Archive, options: RepairOptions): Promise<Repaired> {
   const manifest = await locked(archive, options, () => mendManifest(archive));
@@ -38,8 +38,6 @@ export async function repair(archive: Archive, options: RepairOptions): Promise<
     const paths = again.findings.map(({ path }) => path).join(', ');
     throw new DamageError(`${paths} is damaged again right after it was mended: check the disk.`);
   }
-  // Last: what the state knows of the files was needed to mend them.
-  if (found.state !== null) throw new DamageError(found.state);
   return { ...repaired, mended: [...first, ...repaired.mended] };
 }
 
@@ -56,8 +54,8 @@ async function locked<T>(archive: Archive, options: RepairOptions, work: () => T
   }
 }
 
-const nothingToMend = ({ generation, files, bytes }: Verified): Repaired => ({
-  ...{ generation, files, bytes, mended: [], lost: [], gone: [], written: [] },
+const nothingToMend = ({ generation, files, bytes, state }: Verified): Repaired => ({
+  ...{ generation, files, bytes, state, mended: [], lost: [], gone: [], written: [] },
 });
 
 const mendedManifest = ({ what, setAside }: MendedManifest): MendedFile => ({
@@ -67,6 +65,7 @@ const mendedManifest = ({ what, setAside }: MendedManifest): MendedFile => ({
 async function mendFound(archive: Archive, found: Verified, options: RepairOptions): Promise<Repaired> {
   requireOwnManifest(archive);
   requireCurrentFormat(archive);
+  requireFolders(archive, found.findings);
   const base = archive.manifest();
   const examined = examine(archive, base, found.findings);
   const aside = new Map<string, string>();
@@ -83,8 +82,25 @@ async function mendFound(archive: Archive, found: Verified, options: RepairOptio
       ...totals(manifest),
       mended: mendedFiles(examined, aside, base, stage, losses),
     },
-    ...{ lost: losses.windows, gone: losses.gone, written: [...stage.files.values()].map(({ file }) => file) },
+    ...{
+      state: found.state,
+      lost: losses.windows,
+      gone: losses.gone,
+      written: [...stage.files.values()].map(({ file }) => file),
+    },
   };
+}
+
+/** What lies behind a link to a disk that is not there now is not lost: to mend it would be to give it up. */
+function requireFolders({ disk, layout }: Archive, findings: readonly Finding[]): void {
+  const missing = findings.filter(({ what }) => what === 'missing');
+  for (const folder of new Set(missing.flatMap(({ path }) => [dirname(path), dirname(dirname(path))]))) {
+    const at = join(layout.root, folder);
+    if (!disk.isLink(at) || disk.size(at) !== null) continue;
+    throw new DamageError(
+      `${at} is a link to a place that is not there. Put that place back (is its disk mounted?), and run again; or remove the link, to give up what was in it.`,
+    );
+  }
 }
 
 const totals = (manifest: Manifest): { files: number; bytes: number } => {

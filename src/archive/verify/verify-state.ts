@@ -14,7 +14,11 @@ const told = datasets.coverage.filter(({ name }) => ['dataset', 'symbol', 't_fro
  * @param coverage the published files of coverage, all of them intact; null where they are not, so that nothing is compared
  * @throws DamageError where one of them is not so any more
  */
-export async function stateFault(archive: Archive, coverage: readonly PublishedFile[] | null): Promise<string | null> {
+export async function stateFault(
+  archive: Archive,
+  coverage: readonly PublishedFile[] | null,
+  signal?: AbortSignal,
+): Promise<string | null> {
   const { state, layout } = archive;
   const path = stateFile(layout.private);
   const fault = faultOf(state.db);
@@ -22,6 +26,7 @@ export async function stateFault(archive: Archive, coverage: readonly PublishedF
   if (coverage === null) return null;
   const published = new Map<string, Extent>();
   for (const file of coverage) {
+    signal?.throwIfAborted();
     for (const row of decodeRows(told, readPublished(archive, file))) {
       const [dataset, symbol, from, to] = row as [string, string, number, number];
       if (dataset === 'ticks') add(published, symbol, from, to);

@@ -57,7 +57,7 @@ export async function verify(
     }
     if (only === null) findings.push(...tooMany(archive, files), ...rootFindings(archive, manifest));
     const { generation } = manifest;
-    const state = only === null ? await stateNow(archive, manifest, findings) : null;
+    const state = only === null ? await stateNow(archive, manifest, findings, signal) : null;
     if (state === undefined) intact.clear();
     if (state === undefined || archive.manifest().generation !== generation) continue;
     if (only === null) noteKnown(archive, manifest, records, byPath);
@@ -69,10 +69,10 @@ export async function verify(
 }
 
 /** Undefined where a file of coverage is no more what it was a moment ago. */
-async function stateNow(archive: Archive, manifest: Manifest, findings: readonly Finding[]) {
+async function stateNow(archive: Archive, manifest: Manifest, findings: readonly Finding[], signal?: AbortSignal) {
   const comparable = findings.every(({ path }) => path !== 'manifest.json' && !path.startsWith('coverage/'));
   try {
-    return await stateFault(archive, comparable ? manifest.datasets.coverage.files : null);
+    return await stateFault(archive, comparable ? manifest.datasets.coverage.files : null, signal);
   } catch (error) {
     if (error instanceof DamageError) return undefined;
     throw error;

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
+import { linked, moveInto } from '../../archive/disk/apart.ts';
 import type { Random } from '../../core/clock.ts';
 import { tryLock, type WriteLock } from '../../state/lock.ts';
 import type { ExportJobs } from '../../workspace/export-jobs.ts';
@@ -24,7 +25,8 @@ export function placeOf({ disk, layout }: Archive, random: Random): string {
     const draft = join(layout.private, `next-${placeName}-${process.pid}-${randomWord(random)}`);
     disk.write(draft, Buffer.from(randomWord(random) + randomWord(random)));
     try {
-      disk.link(draft, file);
+      // The folder may be a link to another file system.
+      if (!linked(disk, draft, file)) moveInto(disk, draft, file);
     } catch (error) {
       // Another process was quicker: its word holds.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
