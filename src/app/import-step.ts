@@ -133,7 +133,7 @@ async function coverRows(run: Run, { flags, files, plans }: ImportInput, writer:
     return;
   }
   const told = files.filter((file) => !isAnswer(file) && (plans.get(file) as RowPlan)?.dataset !== 'markets');
-  const writtenAt = Math.max(...told.map((file) => file.writtenAt));
+  const writtenAt = told.reduce((latest, file) => Math.max(latest, file.writtenAt), Number.NEGATIVE_INFINITY);
   const window = intersection(flags.covers, { from: timeMin, to: Math.min(writtenAt, timeEnd) });
   if (window.to < flags.covers.to) {
     run.warnings.push(

@@ -25,7 +25,7 @@ export function renderTable(table: ResultTable, style: TableStyle, below: Below 
   const [bold, faint] = style.colour ? [sgr(1), sgr(2)] : [asIs, asIs];
   const names = table.columns.map(({ name }) => visible(name));
   const rows = table.rows.map((row) => row.map((cell) => (cell === null ? null : visible(cell))));
-  const natural = names.map((name, c) => Math.max(...[name, ...rows.map((row) => row[c]!)].map(widthOf)));
+  const natural = names.map((name, c) => rows.reduce((most, row) => Math.max(most, widthOf(row[c]!)), widthOf(name)));
   const widths = style.width === null ? natural : fitted(table, natural, style.width);
   const line = (cell: (c: number, width: number) => string): string =>
     widths

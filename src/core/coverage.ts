@@ -17,17 +17,32 @@ const speaksOver = (a: Covered, b: Covered): boolean =>
 
 /**
  * Lays answers over each other: the result is sorted and disjoint, and each moment belongs to the latest answer.
- * Neighbours of one answer are joined. Of n stretches in any order; O(n²) at worst, n being few for a symbol.
+ * Neighbours of one answer are joined. Of stretches in any order; an upstream that names many holes may make many.
  */
 export function overlay(stretches: readonly Covered[]): Covered[] {
   const latestFirst = answersOf(stretches).sort((a, b) => (speaksOver(a, b) ? -1 : 1));
-  let out: Covered[] = [];
+  const out: Covered[] = [];
   for (const next of latestFirst) {
-    let free: Covered[] = [next];
-    for (const taken of out) free = free.flatMap((piece) => without(piece, taken));
-    out = out.concat(free);
+    // What later answers leave of it goes between them.
+    let { from } = next;
+    for (let at = firstBehind(out, from); from < next.to; at++) {
+      const to = Math.min(next.to, out[at]?.from ?? next.to);
+      if (from < to) out.splice(at++, 0, { ...next, from, to });
+      from = out[at]?.to ?? next.to;
+    }
   }
-  return out.sort((a, b) => a.from - b.from);
+  return out;
+}
+
+/** Of sorted, disjoint stretches the index of the first that ends after a moment; by bisection. */
+function firstBehind(sorted: readonly Window[], t: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle]!.to <= t) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 /** Lays new answers over what is sorted and disjoint already; looks only at what they touch. */

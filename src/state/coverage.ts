@@ -76,8 +76,8 @@ const apartMs = 2 * dayMs;
 /** Lays what a publish took in over a symbol's segments. Inside the publish's transaction. */
 export function addSegments(db: Database, symbol: string, added: readonly Covered[], settleMs: number): void {
   if (added.length === 0) return;
-  const from = Math.min(...added.map((w) => w.from));
-  const to = Math.max(...added.map((w) => w.to));
+  const from = added.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY);
+  const to = added.reduce((most, w) => Math.max(most, w.to), Number.NEGATIVE_INFINITY);
   // The neighbours too, and those old enough by now to be joined with theirs.
   const near = db
     .all<SegmentRow & Record<string, number>>(

@@ -38,6 +38,11 @@ NULL         2026-07-01T12:04:00Z   NULL
 `);
 });
 
+test('stands in columns however many rows there are', () => {
+  const rows = Array.from({ length: 150_000 }, () => ['A', '2026-07-01T12:00:00Z', '0.5']);
+  expect(renderTable({ ...ticks, rows }, away)).toMatch(/^symbol {2}t .*\n150,?000 rows\n$/s);
+});
+
 test('the last line says how much there is', () => {
   const lastLine = (table: ResultTable): string => renderTable(table, away).trimEnd().split('\n').at(-1)!;
   expect(lastLine({ ...ticks, rows: [] })).toBe('no rows');

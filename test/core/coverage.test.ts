@@ -103,6 +103,14 @@ describe('coverage', () => {
     );
   });
 
+  test('of a service that names many holes is told hole by hole, under an older answer without any', () => {
+    const pieces = Array.from({ length: 20_000 }, (_, i) => at(2 * i, 2 * i + 1, { fetchedAt: 2 }));
+    const laid = overlay([...pieces, at(0, 40_000, { fetchedAt: 1 })]);
+    expect(laid.length).toBe(40_000);
+    expect(laid.every((w, i) => w.fetchedAt === 2 - (i % 2) && w.to - w.from === pieces[0]!.to)).toBe(true);
+    expect(overlayOnto(laid, [])).toEqual(laid);
+  });
+
   test('laid onto what is laid already is as if all had been laid together', () => {
     fc.assert(
       fc.property(anyAnswers, anyAnswers, (before, added) => {
