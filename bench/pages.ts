@@ -1,0 +1,100 @@
+/**
+ * Saved answers of GET /api/v1/ticks to measure with, one a file: made up from a seed, or cut from a recording.
+ * Run: node bench/pages.ts generated FOLDER [--pages 1000] [--seed 1]
+ *      node bench/pages.ts recorded FOLDER --recording FOLDER
+ * A recording is `*-ticks.parquet` (symbol, t, p) and `*-markets.parquet` in one folder.
+ */
+import { globSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { dayFloor, dayMs, type Window } from '../src/core/window.ts';
+import { readRecording } from '../src/query/recording.ts';
+import { recordedFeed } from '../src/sandbox/recorded-feed.ts';
+import { pageText, type SandboxPage } from '../src/sandbox/tick-page.ts';
+import { generatedPages, ticksPerPage } from './generated-pages.ts';
+
+export interface WrittenPages {
+  readonly pages: number;
+  /** Rows of all pages, repeated keys included. */
+  readonly ticks: number;
+  readonly bytes: number;
+}
+
+/** Writes one page after the other, named in their order; `folder` is made. */
+export async function writePages(
+  folder: string,
+  pages: Iterable<SandboxPage> | AsyncIterable<SandboxPage>,
+): Promise<WrittenPages> {
+  mkdirSync(folder, { recursive: true });
+  let [count, ticks, bytes] = [0, 0, 0];
+  for await (const page of pages) {
+    const text = pageText(page, 'compact');
+    writeFileSync(join(folder, `page-${String(count).padStart(6, '0')}.json`), text, { flag: 'wx' });
+    count++;
+    ticks += page.t.length;
+    bytes += Buffer.byteLength(text);
+  }
+  return { pages: count, ticks, bytes };
+}
+
+/** How much of the day before a night reads again. */
+const overlapMs = 3_600_000;
+
+/** The two files of a recording in a folder; undefined where they are not there. */
+export function recordingIn(folder: string): { readonly ticks: string; readonly markets: string } | undefined {
+  const [ticks] = globSync('*-ticks.parquet', { cwd: folder });
+  const [markets] = globSync('*-markets.parquet', { cwd: folder });
+  return ticks === undefined || markets === undefined
+    ? undefined
+    : { ticks: join(folder, ticks), markets: join(folder, markets) };
+}
+
+/** What a nightly at each UTC midnight would have got, every symbol in turn. Holds the recording's columns. */
+export async function* recordedPages(folder: string): AsyncGenerator<SandboxPage, void, undefined> {
+  const files = recordingIn(folder);
+  if (files === undefined) throw new Error(`${folder} holds no recording`);
+  const recording = await readRecording(files.ticks, files.markets);
+  const feed = recordedFeed(recording, { shift: 'own', nowMs: 0 });
+  const first = recording.t.reduce((a, b) => Math.min(a, b));
+  const last = recording.t.reduce((a, b) => Math.max(a, b));
+  for (let day = dayFloor(first); day <= last; day += dayMs) {
+    for (const symbol of recording.symbols) {
+      const window = { from: day - overlapMs, to: day + dayMs };
+      yield* cut(symbol, feed.ticks(symbol, window), window);
+    }
+  }
+}
+
+function* cut(symbol: string, { t, p }: Pick<SandboxPage, 't' | 'p'>, window: Window): Generator<SandboxPage> {
+  for (let row = 0; row < t.length; row += ticksPerPage) {
+    const end = Math.min(row + ticksPerPage, t.length);
+    const span = { from: row === 0 ? window.from : t[row]!, to: t[end] ?? window.to };
+    const columns = { t: t.subarray(row, end), p: p.subarray(row, end) };
+    yield { symbol, ...columns, count: end - row, ...span, generatedAt: window.to + 1 };
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      pages: { type: 'string', default: '1000' },
+      seed: { type: 'string', default: '1' },
+      recording: { type: 'string', default: '' },
+    },
+  });
+  const [mode, folder] = positionals;
+  if (folder === undefined || (mode !== 'generated' && mode !== 'recorded')) {
+    console.error('usage: node bench/pages.ts generated|recorded FOLDER [--pages N] [--seed N] [--recording FOLDER]');
+    process.exit(2);
+  }
+  const pages =
+    mode === 'generated'
+      ? generatedPages({ pages: Number(values.pages), seed: Number(values.seed) })
+      : recordedPages(values.recording);
+  const written = await writePages(folder, pages);
+  console.log(
+    `${written.pages} pages, ${written.ticks.toLocaleString('en-US')} ticks, ${(written.bytes / 1e6).toFixed(1)} MB`,
+  );
+}

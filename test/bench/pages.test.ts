@@ -1,0 +1,57 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { generatedPages, ticksPerPage } from '../../bench/generated-pages.ts';
+import { writePages } from '../../bench/pages.ts';
+import { decodeTickPage } from '../../src/upstream/decode.ts';
+import { scratchRoot } from '../scratch-root.ts';
+
+const made = (pages: number, seed: number) => [...generatedPages({ pages, seed })];
+
+test('generated pages are as many and as long as asked for, and the same for the same seed', () => {
+  const pages = made(12, 7);
+  expect(pages.map(({ count }) => count)).toEqual(Array(12).fill(ticksPerPage));
+  expect(made(12, 7)).toEqual(pages);
+  expect(made(12, 8)).not.toEqual(pages);
+});
+
+test('a page rises strictly, has prices inside 0 and 1, and was generated after its window', () => {
+  for (const { t, p, from, to, generatedAt } of made(12, 7)) {
+    expect(t.every((at, i) => i === 0 || at > t[i - 1]!)).toBe(true);
+    expect(p.every((price) => price > 0 && price < 1)).toBe(true);
+    expect([from, to]).toEqual([t[0], t.at(-1)! + 1]);
+    expect(generatedAt).toBeGreaterThanOrEqual(to!);
+  }
+});
+
+test('pages of a symbol overlap: keys repeated, a few of another price, a few late', () => {
+  const bySymbol = Map.groupBy(made(40, 7), ({ symbol }) => symbol);
+  let [repeated, corrected] = [0, 0];
+  for (const pages of bySymbol.values()) {
+    const seen = new Map<number, number>();
+    for (const { t, p } of pages) {
+      t.forEach((at, i) => {
+        if (seen.has(at)) repeated++;
+        if (seen.has(at) && seen.get(at) !== p[i]) corrected++;
+        seen.set(at, p[i]!);
+      });
+    }
+    const times = pages.map(({ generatedAt }) => generatedAt);
+    expect(times).toEqual([...new Set(times)].sort((a, b) => a - b));
+  }
+  const overlaps = 40 - bySymbol.size;
+  expect(repeated).toBe(overlaps * 250);
+  expect(corrected).toBeGreaterThan(overlaps);
+});
+
+test('a written page is read back to the tick by the decoder', async () => {
+  const folder = mkdtempSync(join(scratchRoot, 'oddslake-pages-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const written = await writePages(folder, generatedPages({ pages: 2, seed: 1 }));
+  const names = readdirSync(folder).sort();
+  expect(names).toEqual(['page-000000.json', 'page-000001.json']);
+  const files = names.map((name) => readFileSync(join(folder, name)));
+  expect(written).toEqual({ pages: 2, ticks: 2 * ticksPerPage, bytes: files[0]!.length + files[1]!.length });
+  const [first] = made(2, 1);
+  expect(decodeTickPage(files[0]!)).toMatchObject({ symbol: first!.symbol, t: first!.t, p: first!.p });
+});
