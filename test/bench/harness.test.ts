@@ -1,0 +1,94 @@
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { alternate, type Contender, type Outcome, summarise, timesAsFast } from '../../bench/harness.ts';
+import { findAccounting } from '../../bench/measure.ts';
+import { scratchRoot } from '../scratch-root.ts';
+
+const accounting = findAccounting();
+
+function workplace() {
+  const cwd = mkdtempSync(join(scratchRoot, 'oddslake-harness-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true }));
+  const told: string[] = [];
+  return {
+    cwd,
+    told,
+    /** A shell script as a contender; OUT is the folder that it may make. */
+    shell: (name: string, script: string): Contender => {
+      const out = join(cwd, `${name}-out`);
+      const env = { PATH: process.env.PATH, OUT: out, LOG: join(cwd, 'log') };
+      return { name, command: { argv: ['/bin/sh', '-c', script], cwd, env }, out };
+    },
+    log: () => readFileSync(join(cwd, 'log'), 'utf8').trim().split('\n').join(' '),
+    options: (runs: number) => ({ accounting, runs, tell: (line: string) => told.push(line) }),
+  };
+}
+
+test('runs in turn, once uncounted, and finds no output of an earlier run', async () => {
+  const { shell, log, options } = workplace();
+  const script = (name: string) => `mkdir "$OUT" && echo ${name} >> "$LOG"`;
+  const both = [shell('a', script('a')), shell('b', script('b'))];
+  const outcomes = await alternate(both, options(3));
+  expect(log()).toBe('a b a b a b a b');
+  expect(outcomes.map((outcome) => 'runs' in outcome && outcome.runs.length)).toEqual([3, 3]);
+  expect(both.some(({ out }) => existsSync(out!))).toBe(false);
+});
+
+test('one that fails says why, loses its earlier runs, and holds up nobody', async () => {
+  const { shell, log, told, options } = workplace();
+  const late = 'echo b >> "$LOG"; [ "$(grep -c b "$LOG")" -lt 3 ] || { echo "no room" >&2; exit 9; }';
+  const outcomes = await alternate([shell('a', 'echo a >> "$LOG"'), shell('b', late)], options(3));
+  expect(outcomes[0]).toMatchObject({ name: 'a', runs: { length: 3 } });
+  expect(outcomes[1]).toEqual({ name: 'b', failed: 'ended with 9' });
+  expect(log()).toBe('a b a b a b a');
+  expect(told).toContain('b ended with 9:\nno room');
+});
+
+test('a program that is not there fails too', async () => {
+  const { cwd, told, options } = workplace();
+  const command = { argv: [join(cwd, 'missing')] as const, cwd, env: {} };
+  const [outcome] = await alternate([{ name: 'a', command, out: null }], options(1));
+  expect(outcome).toHaveProperty('failed');
+  expect(told.join()).toContain('missing');
+});
+
+test('the check sees what the uncounted runs wrote, and whom it names takes no part', async () => {
+  const { shell, log, options } = workplace();
+  const script = (name: string) => `mkdir "$OUT" && echo ${name} > "$OUT/said" && echo ${name} >> "$LOG"`;
+  const said: string[] = [];
+  const outcomes = await alternate([shell('a', script('a')), shell('b', script('b'))], {
+    ...options(1),
+    async check(standing) {
+      for (const { out } of standing) said.push(readFileSync(`${out}/said`, 'utf8').trim());
+      return new Map([['b', 'wrote other rows']]);
+    },
+  });
+  expect(said).toEqual(['a', 'b']);
+  expect(outcomes[1]).toEqual({ name: 'b', failed: 'wrote other rows' });
+  expect(log()).toBe('a b a');
+});
+
+test.runIf(accounting.name === 'GNU time' || accounting.name.startsWith('wait4'))(
+  'CPU time and memory are those of the process and its children',
+  async () => {
+    const { cwd, options } = workplace();
+    appendFileSync(
+      join(cwd, 'busy.mjs'),
+      'const held = Buffer.alloc(2 ** 27, 1); while (process.cpuUsage().user < 3e5); held.fill(2);',
+    );
+    const argv = ['/bin/sh', '-c', `"${process.execPath}" busy.mjs; true`] as const;
+    const [outcome] = await alternate([{ name: 'a', command: { argv, cwd, env: {} }, out: null }], options(1));
+    const { cpuMs, peakMiB, wallMs } = (outcome as Extract<Outcome, { runs: unknown }>).runs[0]!;
+    expect(cpuMs).toBeGreaterThan(290);
+    expect(wallMs).toBeGreaterThan(290);
+    expect(peakMiB).toBeGreaterThan(128);
+    expect(peakMiB).toBeLessThan(512);
+  },
+);
+
+test('medians leave out what the machine does not tell, and ratios say how much faster ours is', () => {
+  const run = (wallMs: number) => ({ wallMs, cpuMs: wallMs * 2, peakMiB: null });
+  expect(summarise([run(10), run(30), run(20)])).toEqual({ wallMs: 20, cpuMs: 40, peakMiB: null });
+  expect(timesAsFast([run(10), run(20)], [run(30), run(40)])).toEqual({ median: 2.5, min: 2, max: 3 });
+});
