@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { dayFloor, dayMs, type Window } from '../src/core/window.ts';
 import { readRecording } from '../src/query/recording.ts';
-import { recordedFeed } from '../src/sandbox/recorded-feed.ts';
+import { type Recording, recordedFeed } from '../src/sandbox/recorded-feed.ts';
 import { pageText, type SandboxPage } from '../src/sandbox/tick-page.ts';
 import { generatedPages, ticksPerPage } from './generated-pages.ts';
 
@@ -50,14 +50,18 @@ export function recordingIn(folder: string): { readonly ticks: string; readonly 
     : { ticks: join(folder, ticks), markets: join(folder, markets) };
 }
 
-/** What a nightly at each UTC midnight would have got, every symbol in turn. Holds the recording's columns. */
+/** Pages of the recording in a folder, which is held in memory. */
 export async function* recordedPages(folder: string): AsyncGenerator<SandboxPage, void, undefined> {
   const files = recordingIn(folder);
   if (files === undefined) throw new Error(`${folder} holds no recording`);
-  const recording = await readRecording(files.ticks, files.markets);
+  yield* nightlyPages(await readRecording(files.ticks, files.markets));
+}
+
+/** What a nightly at each UTC midnight would have got, every symbol in turn; a symbol without ticks gives no page. */
+export function* nightlyPages(recording: Recording): Generator<SandboxPage, void, undefined> {
   const feed = recordedFeed(recording, { shift: 'own', nowMs: 0 });
-  const first = recording.t.reduce((a, b) => Math.min(a, b));
-  const last = recording.t.reduce((a, b) => Math.max(a, b));
+  const first = recording.t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY);
+  const last = recording.t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY);
   for (let day = dayFloor(first); day <= last; day += dayMs) {
     for (const symbol of recording.symbols) {
       const window = { from: day - overlapMs, to: day + dayMs };
@@ -85,7 +89,8 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     },
   });
   const [mode, folder] = positionals;
-  if (folder === undefined || (mode !== 'generated' && mode !== 'recorded')) {
+  const numbers = [values.pages, values.seed].every((text) => /^[1-9]\d{0,8}$/.test(text));
+  if (folder === undefined || !numbers || (mode !== 'generated' && mode !== 'recorded')) {
     console.error('usage: node bench/pages.ts generated|recorded FOLDER [--pages N] [--seed N] [--recording FOLDER]');
     process.exit(2);
   }

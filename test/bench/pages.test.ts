@@ -2,7 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { generatedPages, ticksPerPage } from '../../bench/generated-pages.ts';
-import { writePages } from '../../bench/pages.ts';
+import { nightlyPages, writePages } from '../../bench/pages.ts';
+import { dayMs } from '../../src/core/window.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
 import { scratchRoot } from '../scratch-root.ts';
 
@@ -54,4 +55,36 @@ test('a written page is read back to the tick by the decoder', async () => {
   expect(written).toEqual({ pages: 2, ticks: 2 * ticksPerPage, bytes: files[0]!.length + files[1]!.length });
   const [first] = made(2, 1);
   expect(decodeTickPage(files[0]!)).toMatchObject({ symbol: first!.symbol, t: first!.t, p: first!.p });
+});
+
+test('a recording becomes the pages of a nightly: a day each, an hour before it again, none of a silent symbol', () => {
+  const day = Date.UTC(2026, 6, 12);
+  const hour = 3_600_000;
+  const recording = {
+    symbols: ['early', 'silent', 'through'],
+    offsets: [0, 1, 1, 4],
+    t: Float64Array.of(day - 5 * hour, day - 2 * hour, day - hour, day + hour),
+    p: Float64Array.of(0.1, 0.2, 0.3, 0.4),
+    markets: [],
+  };
+  const pages = [...nightlyPages(recording)];
+  expect(pages.map(({ symbol, p }) => [symbol, ...p])).toEqual([
+    ['early', 0.1],
+    ['through', 0.2, 0.3],
+    ['through', 0.3, 0.4],
+  ]);
+  expect(pages.map(({ from, to }) => [from! - day, to! - day])).toEqual([
+    [-dayMs - hour, 0],
+    [-dayMs - hour, 0],
+    [-hour, dayMs],
+  ]);
+});
+
+test('no page of a recording is longer than others, and their windows adjoin', () => {
+  const ticks = ticksPerPage + 1;
+  const t = Float64Array.from({ length: ticks }, (_, i) => 2 * dayMs + i * 1000);
+  const recording = { symbols: ['a'], offsets: [0, ticks], t, p: t.map(() => 0.5), markets: [] };
+  const [full, rest, ...others] = [...nightlyPages(recording)];
+  expect([full!.count, rest!.count, others.length]).toEqual([ticksPerPage, 1, 0]);
+  expect([full!.to, rest!.from]).toEqual([t.at(-1), t.at(-1)]);
 });

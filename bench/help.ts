@@ -1,0 +1,44 @@
+import type { Bench } from './bench.ts';
+import { alternate, type Outcome, summarise } from './harness.ts';
+import type { Measured } from './measure.ts';
+import { type Report, timeText } from './results.ts';
+import { pairRatios } from './statistics.ts';
+
+/** `oddslake --help` against Node that does nothing, which is as fast as a program on Node can be. */
+
+const goalMs = 150;
+const input = '–';
+
+export async function benchHelp(bench: Bench): Promise<Report> {
+  const { folder: cwd, env } = bench;
+  const contenders = [
+    { name: 'oddslake --help', out: null, command: { argv: [bench.launcher, '--help'] as const, cwd, env } },
+    { name: 'empty Node', out: null, command: { argv: [process.execPath, '--eval', '0'] as const, cwd, env } },
+  ];
+  const [ours, bare] = (await alternate(contenders, bench)) as [Outcome, Outcome];
+  const wall = (outcome: Outcome): number[] | null =>
+    'runs' in outcome ? outcome.runs.map(({ wallMs }) => wallMs) : null;
+  const medians = (outcome: Outcome): Measured | null => ('runs' in outcome ? summarise(outcome.runs) : null);
+  const told = (outcome: Outcome): string => {
+    const of = medians(outcome);
+    return of === null ? '–' : timeText(of.wallMs);
+  };
+  const [ourWall, bareWall] = [wall(ours), wall(bare)];
+  return {
+    failed: [ours, bare].filter((outcome) => 'failed' in outcome).map(({ name }) => name),
+    comparisons: [
+      {
+        ...{ what: 'start-up, --help', input, ours: told(ours), peer: { name: bare.name, figure: told(bare) } },
+        ratio: ourWall === null || bareWall === null ? null : pairRatios(ourWall, bareWall),
+        goal: { text: `under ${goalMs} ms`, met: (ms) => ms < goalMs },
+        value: medians(ours)?.wallMs ?? null,
+        missing: 'failed' in ours ? `oddslake ${ours.failed}` : null,
+      },
+    ],
+    timings: [ours, bare].flatMap((outcome) =>
+      'runs' in outcome
+        ? [{ what: 'start-up', input, name: outcome.name, medians: medians(outcome)!, runs: outcome.runs.length }]
+        : [],
+    ),
+  };
+}

@@ -1,0 +1,154 @@
+/**
+ * Every benchmark against its peers, written to bench/RESULTS.md.
+ * Run: node bench/run.ts [--only NAME]… [--pages N]… [--runs N] [--seed N] [--recording FOLDER]
+ * Peers are Python scripts (bench/peers), run by bench/peers/.venv/bin/python or the Python that PEERS_PYTHON names.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, release, tmpdir, totalmem, type } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { Bench } from './bench.ts';
+import { generatedPages } from './generated-pages.ts';
+import { benchHelp } from './help.ts';
+import { benchImport, type PagesInput } from './import.ts';
+import { findAccounting } from './measure.ts';
+import { recordedPages, recordingIn, writePages } from './pages.ts';
+import { findPeers, type PeerName } from './peers.ts';
+import { comparisonLine, type Report, resultsText } from './results.ts';
+
+interface Benchmark {
+  readonly name: string;
+  run(): Promise<readonly Report[]>;
+}
+
+const root = join(import.meta.dirname, '..');
+/** Fewer of either make figures that say little. */
+const full = { runs: 5, pages: 1000 };
+/** dlt takes minutes where the others take seconds: it has rounds of its own, on no more than these. */
+const dltPagesMax = 1000;
+const quick: readonly PeerName[] = ['duckdb', 'polars', 'pandas'];
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true, default: [] },
+    pages: { type: 'string', multiple: true, default: ['1000', '10000'] },
+    runs: { type: 'string', default: String(full.runs) },
+    seed: { type: 'string', default: '1' },
+    recording: { type: 'string', default: join(root, '..', 'shared', 'data') },
+  },
+});
+const whole = (name: string, text: string): number => (/^[1-9]\d{0,8}$/.test(text) ? Number(text) : refuse(name, text));
+const [runs, seed] = [whole('runs', values.runs), whole('seed', values.seed)];
+const pages = values.pages.map((text) => whole('pages', text));
+
+function refuse(name: string, text: string): never {
+  console.error(`--${name}: ${text} is not what it takes`);
+  process.exit(2);
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'oddslake-bench-'));
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+process.once('SIGINT', () => process.exit(130));
+process.once('SIGTERM', () => process.exit(143));
+
+const clean = Object.entries(process.env).filter(([name]) => !name.startsWith('ODDSLAKE_'));
+const bench: Bench = {
+  launcher: join(root, 'bin', 'oddslake'),
+  folder,
+  env: { ...Object.fromEntries(clean), PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH ?? ''}` },
+  accounting: findAccounting(),
+  ...{ runs, seed },
+  peers: findPeers(process.env.PEERS_PYTHON),
+  tell: (line) => console.error(line),
+};
+
+const benchmarks: readonly Benchmark[] = [
+  { name: 'import', run: () => importGenerated(pages, quick) },
+  { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
+  { name: 'import-recorded', run: importRecorded },
+  { name: 'help', run: async () => [await benchHelp(bench)] },
+];
+
+async function importGenerated(counts: readonly number[], peers: readonly PeerName[]): Promise<Report[]> {
+  const reports: Report[] = [];
+  for (const count of counts) {
+    const name = `${count.toLocaleString('en-US')} generated pages`;
+    reports.push(
+      await withPages(
+        name,
+        () => generatedPages({ pages: count, seed }),
+        (input) => benchImport(bench, input, peers),
+      ),
+    );
+  }
+  return reports;
+}
+
+async function importRecorded(): Promise<Report[]> {
+  const files = recordingIn(values.recording);
+  if (files !== undefined) {
+    const pagesOf = () => recordedPages(values.recording);
+    return [await withPages('recording', pagesOf, (input) => benchImport(bench, input, quick))];
+  }
+  bench.tell('import-recorded is skipped: there is no recording; name its folder with --recording');
+  const nothing = { ours: '–', peer: null, ratio: null, value: null, missing: 'no recording here' };
+  return [
+    {
+      comparisons: [{ what: 'import', input: 'recording', goal: { text: '–', met: () => false }, ...nothing }],
+      timings: [],
+      failed: [],
+    },
+  ];
+}
+
+/** Pages are written for one benchmark and removed after it: 10,000 of them are 1.5 GB. */
+async function withPages(
+  name: string,
+  pagesOf: () => Parameters<typeof writePages>[1],
+  measure: (input: PagesInput) => Promise<Report>,
+): Promise<Report> {
+  const at = join(folder, 'pages');
+  try {
+    bench.tell(`writing ${name}`);
+    const { ticks } = await writePages(at, pagesOf());
+    return await measure({ name, folder: at, ticks });
+  } finally {
+    rmSync(at, { recursive: true, force: true });
+  }
+}
+
+function versions(): string[] {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+  const found = [...quick, 'dlt' as const].map((name) => bench.peers.find(name));
+  const ofPeers = found.flatMap((peer) => ('missing' in peer ? [] : [peer.version]));
+  return [`oddslake ${version}`, `Node ${process.versions.node}`, ...ofPeers];
+}
+
+const unknown = values.only.find((name) => !benchmarks.some((benchmark) => benchmark.name === name));
+if (unknown !== undefined) refuse(`only (${benchmarks.map(({ name }) => name).join(', ')})`, unknown);
+const asked = benchmarks.filter(({ name }) => values.only.length === 0 || values.only.includes(name));
+const circumstances = {
+  date: new Date().toISOString().slice(0, 10),
+  machine: `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, ${type()} ${/^\d+\.\d+/.exec(release())?.[0] ?? ''}`,
+  versions: versions(),
+  accounting: bench.accounting.name,
+  ...{ seed, pages, runs },
+  short: [
+    ...(runs < full.runs ? [`${runs} runs in place of ${full.runs}`] : []),
+    ...pages.filter((count) => count < full.pages).map((count) => `${count} pages`),
+  ],
+};
+const reports: Report[] = [];
+const done = new Set<Benchmark>();
+for (const benchmark of asked) {
+  bench.tell(`${benchmark.name}:`);
+  const found = await benchmark.run();
+  for (const comparison of found.flatMap(({ comparisons }) => comparisons)) console.log(comparisonLine(comparison));
+  reports.push(...found);
+  done.add(benchmark);
+  // After each, so that an interrupted run leaves what it has.
+  const left = benchmarks.filter((one) => !done.has(one)).map(({ name }) => name);
+  writeFileSync(join(root, 'bench', 'RESULTS.md'), resultsText({ ...circumstances, left }, reports));
+}
+// A goal that is missed is a result; a program that fails is not.
+if (reports.some(({ failed }) => failed.length > 0)) process.exitCode = 1;
