@@ -3,7 +3,7 @@
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test torture mutants lint typecheck format setup clean
+.PHONY: help run test torture mutants bench lint typecheck format setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -21,6 +21,9 @@ mutants: setup ## whether the tests see what is changed in src: LINES=300 SEED=1
 	@npm --prefix test/mutation ci --silent
 	@node test/mutation/removals.ts
 	@for room in core archive ingest; do ROOM=$$room test/mutation/node_modules/.bin/stryker run test/mutation/stryker.config.mjs || exit; done
+
+bench: setup ## every benchmark against its peers into bench/RESULTS.md; BENCH_ARGS='--only help' for some of them
+	@node bench/run.ts $(BENCH_ARGS)
 
 lint: setup ## format and lint rules
 	@biome check --error-on-warnings
