@@ -99,7 +99,7 @@ function speed(
   const [ours, theirs] = [runs.get('oddslake'), runs.get(name)];
   const ratio = ours !== undefined && theirs !== undefined ? timesAsFast(ours, theirs) : null;
   const figure = (of: readonly Measured[] | undefined): string =>
-    of === undefined ? '–' : `${(input.ticks / 1000 / summarise(of).wallMs).toFixed(2)} M ticks/s`;
+    of === undefined ? '–' : `${(input.ticks / 1000 / summarise(of).wallMs).toPrecision(3)} M ticks/s`;
   return {
     ...{ what: 'import, speed', input: input.name, ours: figure(ours), peer: { name, figure: figure(theirs) } },
     ...{ ratio, goal: atLeast(speedGoals[name]), value: ratio?.median ?? null },
