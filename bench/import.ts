@@ -120,7 +120,10 @@ function bytes(
   const ratio = ours !== undefined && theirs !== undefined ? spread([ours / theirs]) : null;
   return {
     ...{ what: 'import, bytes per tick', input: input.name, ours: figure(ours) },
-    peer: { name: smallest === undefined ? 'the smallest' : `${smallest}, the smallest`, figure: figure(theirs) },
+    peer: {
+      name: smallest === undefined ? 'the smallest' : `${smallest}, the smallest of ${peers.length}`,
+      figure: figure(theirs),
+    },
     ...{ ratio, goal: atMost(bytesGoal), value: ratio?.median ?? null },
     missing: missing.get('oddslake') ?? 'no peer to compare with',
   };
