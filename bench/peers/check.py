@@ -1,0 +1,45 @@
+"""Compares the ticks of two folders: python check.py A B. Exit code 1 when a key or a price differs."""
+
+import sys
+from pathlib import Path
+
+import duckdb
+
+
+def main(a: str, b: str) -> int:
+    db = duckdb.connect()
+    db.execute("SET TimeZone = 'UTC'")
+    for name, folder in (("a", a), ("b", b)):
+        # By the folder's name a row is in the day it is in: a tick in another day's folder differs.
+        files = f"{Path(folder).resolve()}/ticks/date=*/*.parquet".replace("'", "''")
+        db.execute(f"""
+            CREATE TABLE {name} AS
+            SELECT symbol::VARCHAR AS symbol, epoch_ms(t) AS t, p, date::DATE AS date
+            FROM read_parquet('{files}', hive_partitioning = true, hive_types_autocast = false)
+        """)
+    rows_a, keys_a = counts(db, "a")
+    rows_b, keys_b = counts(db, "b")
+    only_a, only_b, prices = db.execute("""
+        SELECT count(*) FILTER (b.symbol IS NULL), count(*) FILTER (a.symbol IS NULL),
+               count(*) FILTER (a.symbol IS NOT NULL AND b.symbol IS NOT NULL AND a.p IS DISTINCT FROM b.p)
+        FROM a FULL JOIN b ON a.symbol = b.symbol AND a.t = b.t AND a.date = b.date
+    """).fetchone()
+    astray = db.execute("""
+        SELECT count(*) FROM (FROM a UNION ALL FROM b) WHERE make_timestamp_ms(t)::DATE IS DISTINCT FROM date
+    """).fetchone()[0]
+    same = rows_a == keys_a == rows_b == keys_b and rows_a > 0 and only_a == only_b == prices == astray == 0
+    print(
+        f"{'same' if same else 'DIFFERENT'}: A {rows_a} rows of {keys_a} keys, B {rows_b} rows of {keys_b} keys, "
+        f"only in A {only_a}, only in B {only_b}, other price {prices}, in another day's folder {astray}"
+    )
+    return 0 if same else 1
+
+
+def counts(db: duckdb.DuckDBPyConnection, table: str) -> tuple[int, int]:
+    return db.execute(f"SELECT count(*), count(DISTINCT (symbol, t)) FROM {table}").fetchone()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit("usage: python check.py A B")
+    sys.exit(main(sys.argv[1], sys.argv[2]))
