@@ -1,9 +1,12 @@
 """Saved tick pages to day partitions with DuckDB: python duckdb_pages.py PAGES_FOLDER OUT_FOLDER"""
 
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
+
+DAY_MS = 86_400_000
 
 
 def main(pages: Path, out: Path) -> None:
@@ -13,33 +16,27 @@ def main(pages: Path, out: Path) -> None:
     db.execute(
         """
         CREATE TABLE ticks AS
-        SELECT symbol, t, max_by(p, page) AS p
-        FROM (
-            SELECT symbol, page, unnest(ticks, recursive := true)
-            FROM read_json($glob, filename = 'file', format = 'unstructured', maximum_object_size = 67108864,
-                           columns = {symbol: 'VARCHAR', ticks: 'STRUCT(t BIGINT, p DOUBLE)[]'})
-            JOIN (SELECT file, row_number() OVER (ORDER BY file) AS page FROM glob($glob)) USING (file)
-        )
-        GROUP BY symbol, t
+        SELECT symbol, page, unnest(ticks, recursive := true)
+        FROM read_json($files, filename = 'file', format = 'unstructured', maximum_object_size = 67108864,
+                       columns = {symbol: 'VARCHAR', ticks: 'STRUCT(t BIGINT, p DOUBLE)[]'})
+        JOIN (SELECT file, row_number() OVER (ORDER BY file) AS page FROM glob($files)) USING (file)
         """,
-        {"glob": f"{pages}/**/*.json"},
+        {"files": f"{pages}/**/*.json"},
     )
-    days = db.execute("SELECT DISTINCT t // 86400000 AS day FROM ticks ORDER BY day").fetchall()
-    for (day,) in days:
-        date = db.execute("SELECT (DATE '1970-01-01' + ?::INTEGER)::VARCHAR", [day]).fetchone()[0]
-        folder = out / "ticks" / f"date={date}"
+    for (day,) in db.execute("SELECT DISTINCT t // $1 AS day FROM ticks ORDER BY day", [DAY_MS]).fetchall():
+        folder = out / f"ticks/date={date(1970, 1, 1) + timedelta(days=day)}"
         folder.mkdir(parents=True, exist_ok=True)
         # One COPY a day: with PARTITION_BY the order would be lost.
-        db.execute(
-            f"""
+        db.execute(f"""
             COPY (
-                SELECT symbol, make_timestamp_ms(t)::TIMESTAMP_MS AS t, p FROM ticks
-                WHERE t >= {day * 86400000} AND t < {(day + 1) * 86400000}
-                ORDER BY symbol, t
-            ) TO '{folder / 'part-00.parquet'}'
+                SELECT symbol, make_timestamp_ms(t)::TIMESTAMP_MS AS t, max_by(p, page) AS p
+                FROM ticks
+                WHERE ticks.t >= {day * DAY_MS} AND ticks.t < {(day + 1) * DAY_MS}
+                GROUP BY symbol, ticks.t
+                ORDER BY symbol, ticks.t
+            ) TO '{folder}/part-00.parquet'
             (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 122880, PARQUET_VERSION v2)
-            """
-        )
+        """)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""Saved tick pages to day partitions with pandas: python pandas_pages.py PAGES_FOLDER OUT_FOLDER"""
+
+import sys
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pandas as pd
+import pyarrow as pa
+
+SCHEMA = pa.schema({"symbol": pa.string(), "t": pa.timestamp("ms", "UTC"), "p": pa.float64()})
+
+
+def read(file: Path) -> tuple[str, np.ndarray, np.ndarray]:
+    page = orjson.loads(file.read_bytes())
+    ticks = page["ticks"]
+    t = np.fromiter(map(itemgetter("t"), ticks), np.int64, len(ticks))
+    p = np.fromiter(map(itemgetter("p"), ticks), np.float64, len(ticks))
+    return page["symbol"], t, p
+
+
+def main(pages: Path, out: Path) -> None:
+    # Parsing holds the interpreter's lock: processes for it, threads for the writing.
+    with ProcessPoolExecutor() as pool:
+        symbol, t, p = zip(*pool.map(read, sorted(pages.rglob("*.json")), chunksize=8))
+    names, codes = np.unique(symbol, return_inverse=True)
+    ticks = pd.DataFrame(
+        {
+            "symbol": pd.Categorical.from_codes(np.repeat(codes, [len(page) for page in t]), names, ordered=True),
+            "t": pd.to_datetime(np.concatenate(t), unit="ms", utc=True).as_unit("ms"),
+            "p": np.concatenate(p),
+        }
+    )
+    # Rows are in the order of files: the last of a key is the later file's.
+    ticks = ticks.drop_duplicates(["symbol", "t"], keep="last").sort_values(["symbol", "t"])
+
+    def write(day: pd.Timestamp, rows: pd.DataFrame) -> None:
+        folder = out / f"ticks/date={day:%Y-%m-%d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        rows.to_parquet(
+            folder / "part-00.parquet", index=False, schema=SCHEMA, compression="zstd", row_group_size=122_880
+        )
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write, *zip(*ticks.groupby(ticks["t"].dt.floor("D")))))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
