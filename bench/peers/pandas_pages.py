@@ -24,7 +24,7 @@ def read(file: Path) -> tuple[str, np.ndarray, np.ndarray]:
 def main(pages: Path, out: Path) -> None:
     # Parsing holds the interpreter's lock: processes for it, threads for the writing.
     with ProcessPoolExecutor() as pool:
-        symbol, t, p = zip(*pool.map(read, sorted(pages.rglob("*.json")), chunksize=8))
+        symbol, t, p = zip(*pool.map(read, sorted(pages.rglob("*.json"), key=str), chunksize=8))
     names, codes = np.unique(symbol, return_inverse=True)
     ticks = pd.DataFrame(
         {

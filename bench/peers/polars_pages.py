@@ -23,7 +23,7 @@ def tidy(ticks: pl.DataFrame) -> pl.DataFrame:
 def main(pages: Path, out: Path) -> None:
     # Polars leaves the interpreter's lock, so threads are enough for all cores.
     with ThreadPoolExecutor() as pool:
-        ticks = pl.concat(pool.map(read, sorted(pages.rglob("*.json"))))
+        ticks = pl.concat(pool.map(read, sorted(pages.rglob("*.json"), key=str)))
         symbols = sorted(ticks.partition_by("symbol", as_dict=True).items())
         ticks = pl.concat(pool.map(tidy, (rows for _, rows in symbols)))
     ticks = ticks.with_columns(pl.col("t").cast(pl.Datetime("ms", "UTC")))
