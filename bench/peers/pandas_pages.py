@@ -33,14 +33,22 @@ def main(pages: Path, out: Path) -> None:
             "p": np.concatenate(p),
         }
     )
-    # Rows are in the order of files: the last of a key is the later file's.
-    ticks = ticks.drop_duplicates(["symbol", "t"], keep="last").sort_values(["symbol", "t"])
+    # The sort is stable, so of equal keys the last is the later file's; drop_duplicates and sort_values take longer.
+    ticks = ticks.iloc[np.lexsort((ticks["t"], ticks["symbol"].cat.codes))]
+    ticks = ticks[(ticks["symbol"] != ticks["symbol"].shift(-1)) | (ticks["t"] != ticks["t"].shift(-1))]
 
     def write(day: pd.Timestamp, rows: pd.DataFrame) -> None:
         folder = out / f"ticks/date={day:%Y-%m-%d}"
         folder.mkdir(parents=True, exist_ok=True)
         rows.to_parquet(
-            folder / "part-00.parquet", index=False, schema=SCHEMA, compression="zstd", row_group_size=122_880
+            folder / "part-00.parquet",
+            index=False,
+            schema=SCHEMA,
+            compression="zstd",
+            row_group_size=122_880,
+            # PyArrow's defaults, without a delta, take nearly twice the bytes.
+            use_dictionary=["symbol", "p"],
+            column_encoding={"t": "DELTA_BINARY_PACKED"},
         )
 
     with ThreadPoolExecutor() as pool:
