@@ -3,7 +3,7 @@ import { systemDisk } from '../src/archive/disk/disk.ts';
 import { commit } from '../src/archive/generation/commit.ts';
 import { encodeDay } from '../src/archive/generation/day-files.ts';
 import { nextFiles, type Stage, startStage } from '../src/archive/generation/stage.ts';
-import { stageTicks } from '../src/archive/generation/stage-parts.ts';
+import { encodedTicks } from '../src/archive/generation/encoded-parts.ts';
 import { dayPath } from '../src/archive/layout.ts';
 import type { PartColumns } from '../src/core/merge.ts';
 import { compareUtf8 } from '../src/core/order.ts';

@@ -7,6 +7,7 @@ import type { Rejected, TickColumns } from '../core/tick.ts';
 import { dayFloor, dayMs, splitByDay, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 import type { State } from './state.ts';
+import { ensureSeen } from './symbols.ts';
 
 /** One answer of the upstream, judged: what becomes durable in one transaction. */
 export interface TickRecord {
@@ -60,8 +61,7 @@ function appendTickRecord({ db, identity }: State, record: TickRecord): void {
     }
   }
   if (record.ticks.t.length + record.covered.length > 0) {
-    const known = 'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing';
-    db.run(known, symbol, record.observedAt);
+    ensureSeen(db, symbol, record.observedAt);
   }
   appendRejected(db, id, runId, symbol, record.observedAt, record.rejected);
   db.run(

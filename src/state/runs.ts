@@ -71,6 +71,11 @@ export function addTally(db: Database, runId: string, tally: Tally): void {
   );
 }
 
+/** Counts ticks that a publish takes in without their having been journaled; in its transaction. */
+export function addFetched(db: Database, runId: string, ticks: number): void {
+  db.run('update runs set fetched = fetched + ? where run_id = ?', ticks, runId);
+}
+
 export function addRecovered(db: Database, runId: string, ticks: number): void {
   db.run('update runs set recovered = recovered + ? where run_id = ?', ticks, runId);
 }

@@ -13,31 +13,76 @@ interface StandingRow {
  * and keeps it until another is asked for: a merge goes through them one by one.
  */
 export function dayStandings(db: Database, day: number): KnownStandings {
-  const bounds = [day, day + dayMs] as const;
   const none = db.one('select 1 from imported limit 1') === undefined;
-  const contested = ofLatest((symbol) => {
-    const sql = 'select t, rank, observed_at from contested where symbol = ? and t >= ? and t < ?';
-    const rows = db.all<StandingRow & { t: number }>(sql, symbol, ...bounds);
-    return new Map(rows.map((row): [number, Standing] => [row.t, standingOf(row)]));
+  const window = { from: day, to: day + dayMs };
+  return known({
+    contested: ofLatest((symbol) => contestedIn(db, symbol, window)),
+    stretches: ofLatest((symbol) => (none ? [] : stretchesIn(db, symbol, window))),
+    answers: ofLatest((symbol) => answersIn(db, symbol, window)),
   });
-  const stretches = ofLatest((symbol) => (none ? [] : stretchesIn(db, symbol, { from: bounds[0], to: bounds[1] })));
-  const answers = ofLatest((symbol) =>
-    db.all<{ t_from: number; t_to: number; fetched_at: number }>(
-      `select t_from, t_to, fetched_at from segments
-       where symbol = ?1 and t_to > ?2 and t_from < ?3 and origin <> 'import'`,
-      ...[symbol, ...bounds],
-    ),
-  );
-  return {
-    contested: (symbol, t) => contested(symbol).get(t),
-    stretches,
-    // Imported ticks are noted, so what is not noted is a poll's: when a file was written says nothing of it.
-    standIn(symbol, t) {
-      const answer = answers(symbol).find((row) => row.t_from <= t && t < row.t_to);
-      return { rank: ranks.poll, observedAt: answer?.fetched_at ?? Number.NEGATIVE_INFINITY };
-    },
-  };
 }
+
+/** The same of some symbols as plain values, which a thread can be given. */
+export interface StandingsOf {
+  readonly contested: ReadonlyMap<string, ReadonlyMap<number, Standing>>;
+  readonly stretches: ReadonlyMap<string, readonly Stretch[]>;
+  readonly answers: ReadonlyMap<string, readonly Answer[]>;
+}
+
+/** What is known of the published ticks of these symbols on one UTC day. */
+export function standingsOf(db: Database, day: number, symbols: Iterable<string>): StandingsOf {
+  const window = { from: day, to: day + dayMs };
+  const out = { contested: new Map(), stretches: new Map(), answers: new Map() };
+  const enter = <T extends { readonly size: number } | readonly unknown[]>(to: Map<string, T>, symbol: string, its: T) => {
+    if (('size' in its ? its.size : its.length) > 0) to.set(symbol, its);
+  };
+  for (const symbol of symbols) {
+    enter(out.contested, symbol, contestedIn(db, symbol, window));
+    enter(out.stretches, symbol, stretchesIn(db, symbol, window));
+    enter(out.answers, symbol, answersIn(db, symbol, window));
+  }
+  return out;
+}
+
+/** Answers from the values. */
+export const knownStandings = ({ contested, stretches, answers }: StandingsOf): KnownStandings =>
+  known({
+    contested: (symbol) => contested.get(symbol),
+    stretches: (symbol) => stretches.get(symbol) ?? [],
+    answers: (symbol) => answers.get(symbol) ?? [],
+  });
+
+/** What an answer of the service covered, and when it was generated. */
+interface Answer extends Window {
+  readonly fetchedAt: number;
+}
+
+const known = (of: {
+  contested(symbol: string): ReadonlyMap<number, Standing> | undefined;
+  stretches(symbol: string): readonly Stretch[];
+  answers(symbol: string): readonly Answer[];
+}): KnownStandings => ({
+  contested: (symbol, t) => of.contested(symbol)?.get(t),
+  stretches: of.stretches,
+  // Imported ticks are noted, so what is not noted is a poll's: when a file was written says nothing of it.
+  standIn(symbol, t) {
+    const answer = of.answers(symbol).find(({ from, to }) => from <= t && t < to);
+    return { rank: ranks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
+  },
+});
+
+function contestedIn(db: Database, symbol: string, { from, to }: Window): Map<number, Standing> {
+  const sql = 'select t, rank, observed_at from contested where symbol = ? and t >= ? and t < ?';
+  const rows = db.all<StandingRow & { t: number }>(sql, symbol, from, to);
+  return new Map(rows.map((row): [number, Standing] => [row.t, standingOf(row)]));
+}
+
+const answersIn = (db: Database, symbol: string, { from, to }: Window): Answer[] =>
+  db.all<Answer & Record<string, number>>(
+    `select t_from as "from", t_to as "to", fetched_at as fetchedAt from segments
+     where symbol = ?1 and t_to > ?2 and t_from < ?3 and origin <> 'import'`,
+    ...[symbol, from, to],
+  );
 
 /** Notes what a merge found out. Inside the publish's transaction. */
 export function noteStandings(

@@ -62,14 +62,14 @@ export const oneSymbol = (db: Database, symbol: string): SymbolFacts | undefined
 /** Makes sure that symbols named by hand are known. */
 export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: number): void {
   db.transaction(() => {
-    for (const symbol of symbols) {
-      db.run(
-        'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing',
-        symbol,
-        nowMs,
-      );
-    }
+    for (const symbol of symbols) ensureSeen(db, symbol, nowMs);
   });
+}
+
+/** Makes sure that a symbol is known, if only from now on that ticks of it were seen; joins the caller's transaction. */
+export function ensureSeen(db: Database, symbol: string, atMs: number): void {
+  const known = 'insert into symbols (symbol, first_seen, last_seen) values (?1, ?2, ?2) on conflict do nothing';
+  db.run(known, symbol, atMs);
 }
 
 /** A market that is told to be active, and of no resolution any more, was reopened: that it had one is past. */

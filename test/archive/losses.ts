@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { type Archive, readPublished } from '../../src/archive/archive.ts';
 import { commit } from '../../src/archive/generation/commit.ts';
 import { coverageRows, encodeDay, readCoverage } from '../../src/archive/generation/day-files.ts';
-import { nextFiles, startStage } from '../../src/archive/generation/stage.ts';
-import { stageTicks } from '../../src/archive/generation/stage-parts.ts';
+import { nextFiles, stageFile, startStage } from '../../src/archive/generation/stage.ts';
+import { encodedTicks } from '../../src/archive/generation/encoded-parts.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { fileAt, lostInManifest } from '../../src/archive/manifest.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
@@ -92,7 +92,7 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
       t: Float64Array.from(rows, ([t]) => t),
       p: Float64Array.from(rows, ([, p]) => p),
     };
-    stageTicks(archive, stage, path, dayFloor(ofPart[0]!.from), columns);
+    stageFile(archive, stage, encodedTicks(path, dayFloor(ofPart[0]!.from), columns, archive.groupRows));
   }
   for (const day of new Set(gone.map((w) => dayFloor(w.from)))) {
     const coverage = readCoverage(archive, base, day);

@@ -11,7 +11,8 @@ import { fileAt, type Manifest } from '../manifest.ts';
 import { type Column, datasets } from '../parquet/datasets.ts';
 import { decodeRows, encodeRows, type Value } from '../parquet/parquet.ts';
 import { keysOfRows } from '../parquet/row-groups.ts';
-import { type FileFacts, type Stage, stageFile } from './stage.ts';
+import { encodedFile, type FileFacts } from './encoded-file.ts';
+import { type Stage, stageFile } from './stage.ts';
 
 type DayDataset = 'coverage' | 'conflicts' | 'markets';
 
@@ -52,7 +53,8 @@ export function encodeDay(
     symbols: new Set(rows.map((row) => row[symbol])).size,
   };
   const bytes = encodeRows(columns, rows, archive.groupRows);
-  stageFile(archive, stage, dataset, dayPath(dataset, day, 0), bytes, facts, keysOfRows(dataset, rows));
+  const keyAt = keysOfRows(dataset, rows);
+  stageFile(archive, stage, encodedFile(dataset, dayPath(dataset, day, 0), bytes, facts, keyAt));
 }
 
 /** The coverage of one UTC day by dataset, then by symbol. One file holds all of them. */

@@ -13,7 +13,8 @@ import { formatVersion, lostInManifest, type Manifest } from '../manifest.ts';
 import { datasets } from '../parquet/datasets.ts';
 import { encodeRows, type Value } from '../parquet/parquet.ts';
 import { keysOfRows } from '../parquet/row-groups.ts';
-import { type FileFacts, nextFiles, nextRemoved, type Stage, stageFile } from './stage.ts';
+import { encodedFile, type FileFacts } from './encoded-file.ts';
+import { nextFiles, nextRemoved, type Stage, stageFile } from './stage.ts';
 
 // What each new generation has, whether it takes in what is journaled or lacks what is lost.
 
@@ -32,7 +33,7 @@ export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly S
     symbols: rows.length,
   };
   const bytes = encodeRows(datasets.symbols, rows, archive.groupRows);
-  stageFile(archive, stage, 'symbols', symbolsPath, bytes, facts, keysOfRows('symbols', rows));
+  stageFile(archive, stage, encodedFile('symbols', symbolsPath, bytes, facts, keysOfRows('symbols', rows)));
 }
 
 /** By what days and watermark are judged. */

@@ -1,12 +1,11 @@
 import { join } from 'node:path';
-import { dayOf } from '../../core/time.ts';
 import type { Move } from '../../state/intent.ts';
 import type { FileRecord } from '../../state/row-groups.ts';
 import { type Archive, readNow } from '../archive.ts';
 import { sha256 } from '../disk/disk.ts';
 import { fileAt, type Manifest, type PublishedFile } from '../manifest.ts';
 import type { DatasetName } from '../parquet/datasets.ts';
-import { type KeyAt, recordOf } from '../parquet/row-groups.ts';
+import type { EncodedFile } from './encoded-file.ts';
 
 /** What a publish has written under .oddslake/staging and where it shall go. Nothing of it counts before the commit. */
 export interface Stage {
@@ -21,49 +20,18 @@ export interface Stage {
   readonly records: FileRecord[];
 }
 
-export interface FileFacts {
-  readonly date: string | null;
-  readonly rows: number;
-  readonly t_min: number | null;
-  readonly t_max: number | null;
-  readonly symbols: number;
-}
-
-/** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
-export const factsOfPart = (
-  day: number,
-  { t, symbols }: { readonly t: Float64Array; readonly symbols: readonly string[] },
-): FileFacts => ({
-  date: dayOf(day),
-  rows: t.length,
-  t_min: t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
-  t_max: t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
-  symbols: symbols.length,
-});
-
 /** Starts a stage; what a broken publish left staged goes, since it never counted. Holder of the write lock only. */
 export function startStage(archive: Archive, base: Manifest): Stage {
   archive.disk.remove(archive.layout.staging);
   return { generation: base.generation + 1, base, moves: [], files: new Map(), gone: new Set(), records: [] };
 }
 
-/**
- * Stages a file of a dataset; one whose bytes are published already, and still intact, is left as it is. `keyAt`: the sort
- * keys of its rows.
- */
-export function stageFile(
-  archive: Archive,
-  stage: Stage,
-  dataset: DatasetName,
-  path: string,
-  bytes: Uint8Array,
-  facts: FileFacts,
-  keyAt: KeyAt,
-): void {
-  const hash = sha256(bytes);
+/** Stages a file of a dataset; one whose bytes are published already, and still intact, is left as it is. */
+export function stageFile(archive: Archive, stage: Stage, { dataset, bytes, facts, record }: EncodedFile): void {
+  const { path, sha256: hash } = record;
   if (fileAt(stage.base, dataset, path)?.sha256 === hash && isThere(archive, path, hash)) return;
   stagePrivate(archive, stage, path, bytes);
-  stage.records.push(recordOf(path, bytes, hash, keyAt));
+  stage.records.push(record);
   const file = { path, ...facts, bytes: bytes.length, sha256: hash, generation: stage.generation };
   stage.files.set(path, { dataset, file: orderFields(file) });
 }

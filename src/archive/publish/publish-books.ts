@@ -4,8 +4,8 @@ import { dayFloor } from '../../core/window.ts';
 import type { Bin } from '../../state/journal.ts';
 import { type BookAnswer, bookBins, readBookAnswers, readBookBin } from '../../state/journal-books.ts';
 import { type Archive, readPublished } from '../archive.ts';
-import type { Stage } from '../generation/stage.ts';
-import { stageBookPart } from '../generation/stage-parts.ts';
+import { encodedBooks } from '../generation/encoded-parts.ts';
+import { type Stage, stageFile } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
@@ -51,5 +51,5 @@ function stageBin(archive: Archive, stage: Stage, bin: Bin, end: number): void {
   const old = file === undefined ? noBooks : decodeBooks(readPublished(archive, file));
   const { columns, changed } = mergeBooks(old, readBookBin(archive.state.db, bin, end));
   if (!changed) return;
-  stageBookPart(archive, stage, path, bin.day, columns);
+  stageFile(archive, stage, encodedBooks(path, bin.day, columns, archive.groupRows));
 }

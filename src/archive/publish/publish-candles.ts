@@ -1,13 +1,12 @@
-import { type CandleInterval, candleIntervals, candlesOf } from '../../core/candles.ts';
+import { type CandleInterval, candleIntervals } from '../../core/candles.ts';
 import { DamageError } from '../../core/errors.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import { dayStart } from '../../core/time.ts';
 import type { Window } from '../../core/window.ts';
 import { type Archive, readPublished } from '../archive.ts';
 import { type DayCoverage, readCoverage } from '../generation/day-files.ts';
-import type { Stage } from '../generation/stage.ts';
-import { stageCandlePart } from '../generation/stage-parts.ts';
-import { dayPath } from '../layout.ts';
+import { encodedCandles } from '../generation/encoded-parts.ts';
+import { type Stage, stageFile } from '../generation/stage.ts';
 import type { Manifest, PublishedFile } from '../manifest.ts';
 import { candleDatasets } from '../parquet/datasets.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
@@ -30,13 +29,8 @@ export function stageCandles(
   columns: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
 ): void {
-  if (columns.t.length === 0) return;
-  for (const interval of intervals) {
-    const dataset = candleDatasets[interval];
-    const candles = candlesOf(columns, coverage, candleIntervals[interval]);
-    const path = dayPath(dataset, bin.day, bin.part);
-    stageCandlePart(archive, stage, dataset, path, bin.day, candles);
-  }
+  for (const file of encodedCandles(bin, columns, coverage, intervals, archive.groupRows))
+    stageFile(archive, stage, file);
 }
 
 export interface MissingCandles {

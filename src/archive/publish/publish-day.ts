@@ -1,15 +1,13 @@
 import type { CandleInterval } from '../../core/candles.ts';
-import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
 import { DamageError } from '../../core/errors.ts';
 import type { LostWindow } from '../../core/lost.ts';
-import { type Conflict, type Merged, mergePart, noPart, type PartColumns } from '../../core/merge.ts';
-import { compareUtf8 } from '../../core/order.ts';
+import type { Conflict } from '../../core/merge.ts';
+import { partOf } from '../../core/part.ts';
 import { dayMs } from '../../core/window.ts';
-import { type Bin, binTicksByRun, readBin, readBinCoverage } from '../../state/journal.ts';
+import { type Bin, binTicksByRun } from '../../state/journal.ts';
 import type { BookAnswer } from '../../state/journal-books.ts';
 import { lostTicksIn } from '../../state/lost.ts';
-import { dayStandings } from '../../state/standings.ts';
-import type { TickDelta } from '../../state/symbols.ts';
+import { dayStandings, standingsOf } from '../../state/standings.ts';
 import { type Archive, readPublished } from '../archive.ts';
 import {
   conflictRows,
@@ -21,36 +19,20 @@ import {
   readConflicts,
   readCoverage,
 } from '../generation/day-files.ts';
-import type { Stage } from '../generation/stage.ts';
-import { stageTicks } from '../generation/stage-parts.ts';
+import { type Stage, stageFile } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
-import { countIn, judgeBin, timesIn } from '../lost-ticks.ts';
 import { fileAt } from '../manifest.ts';
-import { decodeTicks } from '../parquet/ticks-file.ts';
-import { stageCandles } from './publish-candles.ts';
+import type { PartDone, PartTask } from './part-task.ts';
+import type { PartWorkers, Standings } from './part-workers.ts';
+import type { TickSource } from './sources.ts';
 
 /** What one part of one day took in. */
-export interface BinOutcome {
+export interface BinOutcome extends Omit<PartDone, 'coverage' | 'files'> {
   readonly bin: Bin;
-  readonly merged: Omit<Merged, 'columns'>;
-  readonly deltas: readonly TickDelta[];
-  /** What is covered from now on by what answers said. */
-  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
-  /** Lost windows that are whole again, and those that were answered with fewer ticks than were once had. */
-  readonly restored: readonly LostWindow[];
-  readonly lacking: readonly LostWindow[];
   readonly ticksByRun: readonly { readonly run_id: string; readonly n: number }[];
 }
 
-export interface DayOutcome {
-  readonly bins: readonly BinOutcome[];
-  /** The answers of the order-book route that are covered now. */
-  readonly answers: readonly BookAnswer[];
-  /** Why parts were refused: what is published there is damaged. Their journal is kept. */
-  readonly refused: readonly string[];
-}
-
-/** What the journal holds of one UTC day. */
+/** What is to be taken in of one UTC day. */
 export interface DayInput {
   readonly day: number;
   readonly bins: readonly Bin[];
@@ -58,106 +40,140 @@ export interface DayInput {
   readonly answers: readonly BookAnswer[];
 }
 
+export interface DaysInput {
+  readonly days: readonly DayInput[];
+  readonly source: TickSource;
+  /** The last record of the journal that counts. */
+  readonly end: number;
+  readonly intervals: readonly CandleInterval[];
+  readonly workers: PartWorkers;
+  readonly signal: AbortSignal | undefined;
+  /** Told of each part that is done. */
+  onPart(): void;
+}
+
+export interface DaysOutcome {
+  readonly bins: readonly BinOutcome[];
+  /** The answers of the order-book route that are covered now. */
+  readonly answers: readonly BookAnswer[];
+  /** Why parts were refused: what is published there is damaged. What was for them is kept. */
+  readonly refused: readonly string[];
+}
+
+/** What is published of a day beside its parts, as it will be. */
+interface Day {
+  readonly input: DayInput;
+  readonly coverage: DayCoverage;
+  readonly conflicts: Conflict[];
+  /** The coverage that was published, by part. */
+  readonly byPart: ReadonlyMap<number, readonly (readonly [string, readonly PublishedCoverage[]])[]>;
+  readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
+  taken: number;
+}
+
+/** A part under way, or the end of a day, in the order in which they are staged. */
+type Pending = { readonly day: Day; readonly bin: Bin; readonly done: Promise<Settled> } | { readonly day: Day };
+type Settled = { readonly done: PartDone } | { readonly error: unknown };
+
 /**
- * Merges the journal's bins of one day with what is published and stages what changed, and the candles of these
- * intervals. Holds one part in memory.
+ * Merges what comes to each day with what is published, part by part, and stages what changed in the order of parts.
+ * Holds as many parts as the workers take at once.
  */
-export async function stageDay(
-  archive: Archive,
-  stage: Stage,
-  input: DayInput,
-  end: number,
-  intervals: readonly CandleInterval[],
-): Promise<DayOutcome> {
-  const { day, bins, answers } = input;
-  const refused: string[] = [];
-  const outcomes: BinOutcome[] = [];
-  let coverage: DayCoverage;
-  let conflicts: Conflict[];
-  try {
-    coverage = readCoverage(archive, stage.base, day);
-    conflicts = readConflicts(archive, stage.base, day);
-  } catch (error) {
-    if (error instanceof DamageError) return { bins: [], answers: [], refused: [error.message] };
-    throw error;
-  }
-  const lost = lostTicksIn(archive.state.db, { from: day, to: day + dayMs });
-  for (const bin of bins) {
-    try {
-      const { columns, ...outcome } = stageBin(archive, stage, bin, end, coverage.ticks, conflicts, lost);
-      stageCandles(archive, stage, intervals, bin, columns, coverage.ticks);
-      outcomes.push(outcome);
-    } catch (error) {
-      if (!(error instanceof DamageError)) throw error;
-      refused.push(error.message);
+export async function stageDays(archive: Archive, stage: Stage, input: DaysInput): Promise<DaysOutcome> {
+  const { workers, signal } = input;
+  const outcome = { bins: [] as BinOutcome[], answers: [] as BookAnswer[], refused: [] as string[] };
+  const pending: Pending[] = [];
+  let under = 0;
+
+  async function next(): Promise<void> {
+    const first = pending.shift()!;
+    if (!('bin' in first)) {
+      stageRest(archive, stage, first.day);
+      outcome.answers.push(...first.day.input.answers);
+      return;
     }
+    const { day, bin } = first;
+    const settled = await first.done;
+    under--;
+    if ('done' in settled) {
+      day.taken++;
+      outcome.bins.push(take(archive, stage, day, bin, settled.done, input.end));
+    } else if (settled.error instanceof DamageError) outcome.refused.push(settled.error.message);
+    else throw settled.error;
+    input.onPart();
     // Signals and other work get their turn between parts.
     await new Promise((resolve) => setImmediate(resolve));
+    signal?.throwIfAborted();
   }
-  coverBooks(coverage, answers);
-  if (outcomes.length + answers.length > 0) {
-    encodeDay(archive, stage, 'coverage', day, coverageRows(coverage));
-    encodeDay(archive, stage, 'conflicts', day, conflictRows(conflicts));
+
+  for (const ofDay of input.days) {
+    signal?.throwIfAborted();
+    const day = openDay(archive, stage, ofDay);
+    if (day instanceof DamageError) {
+      outcome.refused.push(day.message);
+      continue;
+    }
+    for (const bin of ofDay.bins) {
+      while (under >= workers.width) await next();
+      const done = begin(archive, stage, day, bin, input).then(
+        (result) => ({ done: result }),
+        (error: unknown) => ({ error }),
+      );
+      pending.push({ day, bin, done });
+      under++;
+    }
+    pending.push({ day });
   }
-  return { bins: outcomes, answers, refused };
+  while (pending.length > 0) await next();
+  return outcome;
 }
 
-function stageBin(
-  archive: Archive,
-  stage: Stage,
-  bin: Bin,
-  end: number,
-  coverage: Map<string, PublishedCoverage[]>,
-  conflicts: Conflict[],
-  lostOfDay: ReadonlyMap<string, readonly LostWindow[]>,
-): BinOutcome & { readonly columns: PartColumns } {
+/** What is published of a day; the error where that is damaged. */
+function openDay(archive: Archive, stage: Stage, input: DayInput): Day | DamageError {
+  const { day } = input;
+  try {
+    const coverage = readCoverage(archive, stage.base, day);
+    const conflicts = readConflicts(archive, stage.base, day);
+    const { db, identity } = archive.state;
+    const byPart = Map.groupBy(coverage.ticks, ([symbol]) => partOf(symbol, identity.parts));
+    const lost = lostTicksIn(db, { from: day, to: day + dayMs });
+    return { input, coverage, conflicts, byPart, lost, taken: 0 };
+  } catch (error) {
+    if (error instanceof DamageError) return error;
+    throw error;
+  }
+}
+
+async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: DaysInput): Promise<PartDone> {
   const { db } = archive.state;
-  const path = dayPath('ticks', bin.day, bin.part);
-  const file = fileAt(stage.base, 'ticks', path);
-  const old = file === undefined ? noPart : decodeTicks(readPublished(archive, file));
-  const { columns, ...merged } = mergePart(old, readBin(db, bin, end), dayStandings(db, bin.day));
-  if (merged.changed) {
-    stageTicks(archive, stage, path, bin.day, columns);
-  }
-  for (const conflict of merged.conflicts) conflicts.push(conflict);
-  const { covered, ...found } = judgeBin(readBinCoverage(db, bin, end), lostOfDay, columns);
-  updateCoverage(coverage, covered, [...merged.added.keys()], columns);
-  const deltas = deltasOf(merged.added, columns);
-  return { bin, merged, columns, deltas, coverage: covered, ...found, ticksByRun: binTicksByRun(db, bin, end) };
+  const { day, part } = bin;
+  const file = fileAt(stage.base, 'ticks', dayPath('ticks', day, part));
+  const old = file === undefined ? null : readPublished(archive, file);
+  const chunks = input.source.chunks(bin);
+  const coverage = new Map<string, readonly PublishedCoverage[]>(of.byPart.get(part) ?? []);
+  const task: PartTask = {
+    ...{ day, part, old, chunks, coverage, answers: input.source.coverage(bin) },
+    ...{ lost: of.lost, intervals: input.intervals, groupRows: archive.groupRows },
+  };
+  const standings: Standings = {
+    live: dayStandings(db, day),
+    values: () => standingsOf(db, day, new Set(chunks.map(({ symbol }) => symbol))),
+  };
+  return input.workers.work(task, standings);
 }
 
-/** Lays new answers over the day's coverage and counts the ticks anew wherever answers or ticks came. */
-function updateCoverage(
-  coverage: Map<string, PublishedCoverage[]>,
-  covered: ReadonlyMap<string, readonly Covered[]>,
-  ticked: readonly string[],
-  columns: PartColumns,
-): void {
-  const timesOf = timesIn(columns);
-  for (const symbol of new Set([...covered.keys(), ...ticked])) {
-    const stretches = joinForPublishing(overlay([...(coverage.get(symbol) ?? []), ...(covered.get(symbol) ?? [])]));
-    if (stretches.length === 0) continue;
-    const t = timesOf(symbol);
-    coverage.set(
-      symbol,
-      stretches.map(({ from, to, fetchedAt, origin }) => {
-        return { from, to, fetchedAt, origin, ticks: countIn(t, { from, to }) };
-      }),
-    );
-  }
+function take(archive: Archive, stage: Stage, of: Day, bin: Bin, done: PartDone, end: number): BinOutcome {
+  const { coverage, files, ...rest } = done;
+  for (const file of files) stageFile(archive, stage, file);
+  for (const conflict of rest.merged.conflicts) of.conflicts.push(conflict);
+  for (const [symbol, stretches] of coverage) of.coverage.ticks.set(symbol, [...stretches]);
+  return { bin, ...rest, ticksByRun: binTicksByRun(archive.state.db, bin, end) };
 }
 
-function deltasOf(added: ReadonlyMap<string, number>, columns: PartColumns): TickDelta[] {
-  const out: TickDelta[] = [];
-  columns.symbols.forEach((symbol, i) => {
-    const count = added.get(symbol) ?? 0;
-    if (count === 0) return;
-    out.push({
-      symbol,
-      added: count,
-      first: columns.t[columns.offsets[i]!]!,
-      last: columns.t[columns.offsets[i + 1]! - 1]!,
-    });
-  });
-  return out.sort((a, b) => compareUtf8(a.symbol, b.symbol));
+/** Stages what a day has one file of. */
+function stageRest(archive: Archive, stage: Stage, { input, coverage, conflicts, taken }: Day): void {
+  coverBooks(coverage, input.answers);
+  if (taken + input.answers.length === 0) return;
+  encodeDay(archive, stage, 'coverage', input.day, coverageRows(coverage));
+  encodeDay(archive, stage, 'conflicts', input.day, conflictRows(conflicts));
 }

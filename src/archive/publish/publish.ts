@@ -12,7 +12,6 @@ import {
   type Bin,
   consume,
   hasRejected,
-  journalBins,
   journalEnd,
   readMarkets,
   readRejected,
@@ -33,7 +32,10 @@ import { quarantinePath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
-import { type BinOutcome, type DayInput, stageDay } from './publish-day.ts';
+import type { Intake } from './intake.ts';
+import { ownThread, type PartWorkers } from './part-workers.ts';
+import { type BinOutcome, type DayInput, stageDays } from './publish-day.ts';
+import { joinSources, journalSource } from './sources.ts';
 
 export interface PublishOptions extends JudgedBy {
   readonly runId: string;
@@ -43,6 +45,10 @@ export interface PublishOptions extends JudgedBy {
   readonly candles: readonly CandleInterval[];
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
+  /** What an import has read, besides what is journaled. */
+  readonly intake?: Intake | undefined;
+  /** Who works on the parts; the caller's own thread where it is not given. */
+  readonly workers?: PartWorkers | undefined;
   /** Bring an older format up, taking in nothing that is journaled. Any other publish refuses an older format. */
   readonly upgrades?: boolean;
 }
@@ -97,22 +103,19 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
     return { before: base, manifest: base, files: [], lacking: [], refused: [] };
   const end = upgrades ? 0 : journalEnd(db);
   const stage = startStage(archive, base);
-  const bins = journalBins(db, end);
+  const { intake } = options;
+  const source = joinSources([journalSource(db, end), ...(intake === undefined ? [] : [intake])]);
+  const bins = source.bins();
   const books = await stageBooks(archive, stage, end, options.signal);
   const intervals = keptIntervals(base, options.candles);
-  const refused: string[] = [...books.refused];
-  const taken: BinOutcome[] = [];
-  const answered: BookAnswer[] = [];
   let done = 0;
-  for (const input of daysOf(bins, books.answers)) {
-    options.signal?.throwIfAborted();
-    const outcome = await stageDay(archive, stage, input, end, intervals);
-    taken.push(...outcome.bins);
-    for (const answer of outcome.answers) answered.push(answer);
-    refused.push(...outcome.refused);
-    done += input.bins.length;
-    options.onProgress?.(done, bins.length);
-  }
+  const ofDays = await stageDays(archive, stage, {
+    ...{ days: daysOf(bins, books.answers), source, end, intervals, signal: options.signal },
+    workers: options.workers ?? ownThread,
+    onPart: () => options.onProgress?.(++done, bins.length),
+  });
+  const { bins: taken, answers: answered } = ofDays;
+  const refused = [...books.refused, ...ofDays.refused];
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
     onProgress: (made, total) => options.onProgress?.(bins.length + made, bins.length + total),
@@ -122,8 +125,11 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const rejected = stageQuarantine(archive, stage, end);
   const anyBooks = books.bins.length + answered.length > 0;
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
-  if (!anything && !upgrades) return { before: base, manifest: base, files: [], lacking: [], refused };
-  const symbols = symbolsAfter(allSymbols(db), taken, options.clock.nowMs());
+  if (!anything && !upgrades) {
+    if (intake !== undefined) db.transaction(() => intake.settle(archive.state, []));
+    return { before: base, manifest: base, files: [], lacking: [], refused };
+  }
+  const symbols = symbolsAfter(allSymbols(db), intake?.seen ?? new Map(), taken, options.clock.nowMs());
   if (!upgrades) stageSymbols(archive, stage, symbols);
   const after = { symbols, coverage: coverageAfter(db, taken), lost: lostAfter(lostWindows(db), taken) };
   const manifest = nextManifest(archive, stage, after, options);
@@ -181,8 +187,14 @@ function* linesOf(rows: Iterable<object>): Generator<Uint8Array> {
 }
 
 /** The symbols as they will be once this publish is committed; the state does the same sum in `addTickDeltas`. */
-function symbolsAfter(symbols: readonly SymbolFacts[], taken: readonly BinOutcome[], nowMs: number): SymbolFacts[] {
+function symbolsAfter(
+  symbols: readonly SymbolFacts[],
+  seen: ReadonlyMap<string, number>,
+  taken: readonly BinOutcome[],
+  nowMs: number,
+): SymbolFacts[] {
   const bySymbol = new Map(symbols.map((facts) => [facts.symbol, facts]));
+  for (const [symbol, at] of seen) if (!bySymbol.has(symbol)) bySymbol.set(symbol, unknownSymbol(symbol, at));
   for (const { symbol, added, first, last } of taken.flatMap((bin) => bin.deltas)) {
     const facts = bySymbol.get(symbol) ?? unknownSymbol(symbol, nowMs);
     bySymbol.set(symbol, {
@@ -220,9 +232,9 @@ function record(
   polls: readonly number[],
 ): void {
   const { db } = archive.state;
-  const bins: Bin[] = [];
-  for (const { bin, merged, deltas, ticksByRun } of taken) {
-    bins.push(bin);
+  const bins = taken.map(({ bin }) => bin);
+  options.intake?.settle(archive.state, bins);
+  for (const { merged, deltas, ticksByRun } of taken) {
     addTickDeltas(db, deltas, options.clock.nowMs());
     noteStandings(db, merged);
     for (const [runId, tally] of merged.tallies) addTally(db, runId, tally);
@@ -238,8 +250,8 @@ function record(
 /** What was taken in of each symbol, over all days. */
 function coverageTaken(taken: readonly BinOutcome[]): Map<string, Covered[]> {
   const out = new Map<string, Covered[]>();
-  for (const { coverage } of taken) {
-    for (const [symbol, covered] of coverage) {
+  for (const { covered: ofBin } of taken) {
+    for (const [symbol, covered] of ofBin) {
       const list = out.get(symbol);
       if (list === undefined) out.set(symbol, [...covered]);
       else for (const one of covered) list.push(one);

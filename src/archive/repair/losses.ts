@@ -1,9 +1,9 @@
+import { countIn, timesIn } from '../../core/part-times.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import { compareUtf8 } from '../../core/order.ts';
 import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
-import { countIn, timesIn } from '../lost-ticks.ts';
 import type { LostRange } from './salvage.ts';
 
 /** What a part of a day lost, as far as coverage can tell. */

@@ -1,12 +1,12 @@
+import { timesIn } from '../../core/part-times.ts';
 import type { BookCoverage } from '../../core/book-coverage.ts';
 import { type BookColumns, noBooks } from '../../core/merge-books.ts';
 import { partOf } from '../../core/part.ts';
 import { dayMs, subtract, type Window } from '../../core/window.ts';
 import type { Archive } from '../archive.ts';
-import { type Stage, stageRemoval } from '../generation/stage.ts';
-import { stageBookPart } from '../generation/stage-parts.ts';
+import { encodedBooks } from '../generation/encoded-parts.ts';
+import { type Stage, stageFile, stageRemoval } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
-import { timesIn } from '../lost-ticks.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 import { spanOf } from './losses.ts';
 import { type Broken, hullOf, type Losses } from './mending.ts';
@@ -27,7 +27,7 @@ export function mendBooks(
 ): void {
   const { readable, kept, lost } = salvaged();
   const left = readable === null ? noBooks : withoutCut(decodeBooks(readable, kept), lost);
-  if (left.t.length > 0) stageBookPart(archive, stage, file.path, day, left);
+  if (left.t.length > 0) stageFile(archive, stage, encodedBooks(file.path, day, left, archive.groupRows));
   else stageRemoval(stage, file.path);
   const rows = file.rows - left.t.length;
   losses.rowsLost.set(file.path, rows);

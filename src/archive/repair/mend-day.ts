@@ -1,3 +1,4 @@
+import { timesIn } from '../../core/part-times.ts';
 import type { CandleInterval } from '../../core/candles.ts';
 import { noPart, type PartColumns } from '../../core/merge.ts';
 import { partOf } from '../../core/part.ts';
@@ -5,10 +6,9 @@ import { dayMs, intersection, isEmpty } from '../../core/window.ts';
 import { lostTicksIn } from '../../state/lost.ts';
 import { type Archive, readPublished } from '../archive.ts';
 import { coverageRows, type DayCoverage, encodeDay, readCoverage } from '../generation/day-files.ts';
-import { type Stage, stageRemoval } from '../generation/stage.ts';
-import { stageTicks } from '../generation/stage-parts.ts';
+import { type Stage, stageFile, stageRemoval } from '../generation/stage.ts';
+import { encodedTicks } from '../generation/encoded-parts.ts';
 import { dayPath } from '../layout.ts';
-import { timesIn } from '../lost-ticks.ts';
 import { fileAt, type PublishedFile } from '../manifest.ts';
 import { candleDatasets, datasets } from '../parquet/datasets.ts';
 import { decodeRows } from '../parquet/parquet.ts';
@@ -127,7 +127,7 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
   const gone = uncovered - awaited(of, part, lost);
   if (gone > 0) losses.gone.push({ dataset: 'ticks', path, rows: gone, ...hullOf(lost) });
   losses.rowsLost.set(path, broken.file.rows - left.t.length);
-  if (left.t.length > 0) stageTicks(archive, stage, path, day, left);
+  if (left.t.length > 0) stageFile(archive, stage, encodedTicks(path, day, left, archive.groupRows));
   else stageRemoval(stage, path);
   return left;
 }

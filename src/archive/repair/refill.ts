@@ -1,9 +1,9 @@
+import { countIn } from '../../core/part-times.ts';
 import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
 import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
 import { segmentsIn } from '../../state/coverage.ts';
 import type { Archive } from '../archive.ts';
 import { coverageOfRows, type DayCoverage, type PublishedCoverage } from '../generation/day-files.ts';
-import { countIn } from '../lost-ticks.ts';
 import { datasets } from '../parquet/datasets.ts';
 import { decodeRows } from '../parquet/parquet.ts';
 import type { Broken } from './mending.ts';

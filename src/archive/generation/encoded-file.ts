@@ -1,0 +1,43 @@
+import { dayOf } from '../../core/time.ts';
+import type { FileRecord } from '../../state/row-groups.ts';
+import { sha256 } from '../disk/disk.ts';
+import type { DatasetName } from '../parquet/datasets.ts';
+import { type KeyAt, recordOf } from '../parquet/row-groups.ts';
+
+/** A file as it will be published, what the manifest says of it, and what it is made of. */
+export interface EncodedFile {
+  readonly dataset: DatasetName;
+  readonly bytes: Uint8Array;
+  readonly facts: FileFacts;
+  /** With its path and the sha256 of its bytes. */
+  readonly record: FileRecord;
+}
+
+export interface FileFacts {
+  readonly date: string | null;
+  readonly rows: number;
+  readonly t_min: number | null;
+  readonly t_max: number | null;
+  readonly symbols: number;
+}
+
+/** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
+export const factsOfPart = (
+  day: number,
+  { t, symbols }: { readonly t: Float64Array; readonly symbols: readonly string[] },
+): FileFacts => ({
+  date: dayOf(day),
+  rows: t.length,
+  t_min: t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
+  t_max: t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
+  symbols: symbols.length,
+});
+
+/** `keyAt`: the sort keys of the file's rows. */
+export const encodedFile = (
+  dataset: DatasetName,
+  path: string,
+  bytes: Uint8Array,
+  facts: FileFacts,
+  keyAt: KeyAt,
+): EncodedFile => ({ dataset, bytes, facts, record: recordOf(path, bytes, sha256(bytes), keyAt) });
