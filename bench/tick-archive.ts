@@ -2,8 +2,8 @@ import { type Archive, openArchive } from '../src/archive/archive.ts';
 import { systemDisk } from '../src/archive/disk/disk.ts';
 import { commit } from '../src/archive/generation/commit.ts';
 import { encodeDay } from '../src/archive/generation/day-files.ts';
-import { nextFiles, type Stage, startStage } from '../src/archive/generation/stage.ts';
 import { encodedTicks } from '../src/archive/generation/encoded-parts.ts';
+import { nextFiles, type Stage, stageFile, startStage } from '../src/archive/generation/stage.ts';
 import { dayPath } from '../src/archive/layout.ts';
 import type { PartColumns } from '../src/core/merge.ts';
 import { compareUtf8 } from '../src/core/order.ts';
@@ -40,7 +40,7 @@ export async function makeArchive(root: string, ticks: number): Promise<BenchArc
   for (const day of midnights) {
     for (const [part, ofPart] of byPart) {
       const columns = dayColumns(ofPart, day);
-      stageTicks(archive, stage, dayPath('ticks', day, part), day, columns);
+      stageFile(archive, stage, encodedTicks(dayPath('ticks', day, part), day, columns, archive.groupRows));
     }
     const covered = symbols.map((symbol) => ['ticks', symbol, day, day + dayMs, ticksPerDay, day + dayMs, 'poll']);
     encodeDay(archive, stage, 'coverage', day, covered);

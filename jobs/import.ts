@@ -2,7 +2,7 @@ import { type ImportFlags, importStep, prepareImport } from '../src/app/import-s
 import type { Job } from '../src/app/job.ts';
 import { lostStep } from '../src/app/lost-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { publishStep, verifyStep } from '../src/app/steps.ts';
+import { verifyStep } from '../src/app/steps.ts';
 
 /** Takes recordings from files through the same checks, dedupe and publish as what is polled. */
 export const job: Job<ImportFlags> = {
@@ -11,7 +11,6 @@ export const job: Job<ImportFlags> = {
     const input = await prepareImport(context, flags);
     return runJob(context, 'import', { upstream: false, collects: true }, async (run) => {
       await importStep(run, input);
-      await publishStep(run);
       await verifyStep(run);
       lostStep(run);
     });

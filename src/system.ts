@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { availableParallelism } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock, Random } from './core/clock.ts';
 
@@ -25,6 +26,9 @@ export const systemClock: Clock = {
 };
 
 export const systemRandom: Random = () => Math.random();
+
+/** Processors that this process may use. */
+export const processors = (): number => availableParallelism();
 
 /** Bytes that nobody can guess, for secrets. */
 export const systemRandomBytes = (count: number): Uint8Array => randomBytes(count);

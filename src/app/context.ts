@@ -26,6 +26,8 @@ export interface Context {
   /** Aborted by SIGINT and SIGTERM, with `Interrupted` as the reason. */
   readonly signal: AbortSignal;
   readonly version: string;
+  /** Threads that work may be shared among; 1 for all in one. */
+  readonly threads: number;
   /** How long to wait for another writer, in ms. */
   readonly waitMs: number;
   /** Warnings count as failures. */

@@ -1,9 +1,9 @@
 import { isUtf8 } from 'node:buffer';
-import { createReadStream, createWriteStream } from 'node:fs';
+import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { createGunzip, createZstdDecompress, gunzip, zstdDecompress } from 'node:zlib';
+import { createGunzip, createZstdDecompress, gunzip, gunzipSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import type { Compression } from './import-files.ts';
 
 type Source = { readonly path: string; readonly compression: Compression };
@@ -53,6 +53,15 @@ export async function wholeOf({ path, compression }: Source, bytesMax: number): 
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE' ? tooLong(error) : error;
   }
+}
+
+/** The same, holding up whoever asks: several times as fast for small files. For threads that have nothing else to do. */
+export function wholeNow({ path, compression }: Source, bytesMax: number): Buffer {
+  const bytes = readFileSync(path);
+  if (bytes.length > bytesMax) throw new TooLong(`it is longer than ${bytesMax} bytes`);
+  if (compression === 'none') return bytes;
+  const run = compression === 'gzip' ? gunzipSync : zstdDecompressSync;
+  return run(bytes, { maxOutputLength: bytesMax });
 }
 
 /** Decompresses a file into another. */

@@ -15,6 +15,7 @@ export interface ImportFile {
   readonly compression: Compression;
   /** When it was written, at most now; epoch ms. */
   readonly writtenAt: number;
+  readonly bytes: number;
 }
 
 export interface ImportList {
@@ -46,7 +47,8 @@ export function listImport(paths: readonly string[], given: ImportFormat | null,
     const compression = compressionOf(head);
     const format = formatOf(path, head, given, named);
     if (format !== null) {
-      files.set(at, { path, named, format, compression, writtenAt: Math.min(Math.floor(stats.mtimeMs), nowMs) });
+      const writtenAt = Math.min(Math.floor(stats.mtimeMs), nowMs);
+      files.set(at, { path, named, format, compression, writtenAt, bytes: stats.size });
     } else if (named) {
       throw new UsageError(
         `${path}: its name does not say what it is (.json, .csv, .ndjson, .jsonl, .parquet, then .gz or .zst). Say --format.`,

@@ -7,6 +7,7 @@ import type { ImportDataset } from '../ingest/import-columns.ts';
 import type { Context } from './context.ts';
 import { type CheckRules, checkRows, type Fault, type RowPlan } from './import-check.ts';
 import { type ImportFile, type ImportFormat, listImport } from './import-files.ts';
+import { inThreads, takePage, threadsFor } from './import-in-threads.ts';
 import { openReplay } from './import-raw.ts';
 import { lazyReader, planOfPacked, type Reading, readFileIn } from './import-read.ts';
 import { type ImportWriter, openImportWriter } from './import-write.ts';
@@ -65,13 +66,18 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
   return { flags, files, ignored, plans };
 }
 
-/** Takes all files in, one after the other; one that cannot be read is a failure of the run, and the others go on. */
+/**
+ * Takes all files in, one after the other, and publishes them; one that cannot be read is a failure of the run, and the
+ * others go on.
+ */
 export async function importStep(run: Run, input: ImportInput): Promise<void> {
   const { context, archive } = run;
   const { flags, files, plans } = input;
   const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
-  const writer = openImportWriter(run, flags.preferred, futureMs);
+  const threads = await threadsFor(context, files);
   const { folder: scratch, release } = takeScratch(archive, `import-${run.id}`);
+  const { journalTicksMax } = context.settings.publish;
+  const writer = openImportWriter(run, { preferred: flags.preferred, futureMs, scratch, journalTicksMax, threads });
   const lazy = lazyReader(scratch);
   const aside = new Map<string, Aside>();
   const display = await context.startDisplay('import', files.length, 'files');
@@ -91,12 +97,13 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
     for (const file of files) if (file.named && isPacked(file)) await planOfPacked(reading, file).catch(badUsage(file));
     // What cannot be read is told of below, where it is taken in.
     for (const file of files) if (file.format === 'raw') await reading.replay.learn(file).catch(passUnreadable);
-    for (const file of files) {
+    for await (const { file, page } of inThreads(reading, files, threads)) {
       context.signal.throwIfAborted();
       const plan = plans.get(file);
       try {
         if (plan !== undefined && 'fault' in plan) throw new UnreadableFile(plan.fault);
-        await readFileIn(reading, file, plan);
+        if (page === null) await readFileIn(reading, file, plan);
+        else await takePage(reading, page);
       } catch (error) {
         if (!(error instanceof UnreadableFile)) throw error;
         run.failures.push({ symbol: null, from: null, to: null, reason: `${file.path}: ${error.message}` });
@@ -105,11 +112,15 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
       reading.onProgress();
     }
     await reading.replay.finish();
-    await writer.finish();
     await coverRows(run, input, writer);
+    await writer.finish();
+    display.stop();
+    await writer.publish();
   } finally {
     display.stop();
+    await threads?.close();
     await lazy.close();
+    writer.close();
     release();
   }
   run.symbols.planned += writer.symbols.size;

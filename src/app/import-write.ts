@@ -1,3 +1,6 @@
+import { join } from 'node:path';
+import { daysIn, openIntake, type Read } from '../archive/publish/intake.ts';
+import { openSpill, type Spill } from '../archive/publish/spill.ts';
 import type { MarketFacts } from '../core/market.ts';
 import { ranks } from '../core/merge.ts';
 import type { Rejected } from '../core/tick.ts';
@@ -5,12 +8,13 @@ import type { Window } from '../core/window.ts';
 import { type RowSink, startHeap, type TickHeap } from '../ingest/import-rows.ts';
 import { judge } from '../ingest/judge.ts';
 import type { MarketsPoll } from '../ingest/markets.ts';
-import { appendSetAside, observeImported } from '../state/imported-symbols.ts';
-import { appendMarkets, appendTicks, loadOf, type TickRecord } from '../state/journal.ts';
+import { appendSetAside, observeImported, type SetAside } from '../state/imported-symbols.ts';
+import { appendMarkets, appendTicks, inOrder, loadOf, type TickRecord } from '../state/journal.ts';
 import { appendBooks, type BookRecord, bookLoadOf } from '../state/journal-books.ts';
 import { journalLoad } from '../state/journal-load.ts';
 import type { Run } from './run.ts';
 import { keepPoll, publishStep } from './steps.ts';
+import type { Threads } from './threads.ts';
 
 /** What was read of a page, or gathered of rows. */
 export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
@@ -18,8 +22,9 @@ export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' |
 };
 
 /**
- * Takes what files hold into the journal, bounded in memory and journal: what is gathered is written when there is
- * enough of it, and published when the journal weighs more than `publish.journal_ticks_max`.
+ * Takes what files hold, bounded in memory. Ticks of saved pages and of rows are put aside in a scratch file until they
+ * are published: their files can be read again. Answers as they came, markets and what is set aside are journaled, and
+ * published when the journal weighs more than `publish.journal_ticks_max`.
  */
 export interface ImportWriter {
   /** Ticks taken so far, usable or not. */
@@ -34,6 +39,8 @@ export interface ImportWriter {
   /** Writes all rows that were taken. */
   finishRows(observedAt: number): Promise<void>;
   page(page: ImportedTicks): Promise<void>;
+  /** A page that somebody else has put aside. */
+  read(read: Read, rejected: readonly Rejected[]): Promise<void>;
   /** An answer of the service as the collector journals it; so with `book` and `poll`. */
   answer(record: Omit<TickRecord, 'runId'>): Promise<void>;
   book(record: Omit<BookRecord, 'runId'>): Promise<void>;
@@ -41,14 +48,19 @@ export interface ImportWriter {
   markets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
   /** Enters a window as covered for symbols. */
   cover(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
-  /** Makes everything durable. */
+  /** Makes durable what is journaled. */
   finish(): Promise<void>;
+  /** Publishes all that was taken. */
+  publish(): Promise<void>;
+  close(): void;
 }
 
 /** Rows gathered before they are sorted out by symbol. */
 const heapTicksMax = 1 << 20;
 /** Rows that may be taken between two calls of `settle`. */
 const rowsAtOnceMax = 1 << 17;
+/** Entries of an intake, of some hundred bytes each, that are held before it is published. */
+const entriesMax = 1_000_000;
 /** Records that share a transaction. */
 const batchMax = 256;
 const setAsideMax = 1000;
@@ -59,14 +71,20 @@ const ticksPerSetAside = 8;
 
 const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
-/** @param journalTicksMax ticks the journal may hold; infinite where what is taken has to be published together */
-export function openImportWriter(
-  run: Run,
-  preferred: boolean,
-  futureMs: number,
-  journalTicksMax = run.context.settings.publish.journalTicksMax,
-): ImportWriter {
+export interface WriterOptions {
+  /** Whether imported prices win over polled ones. */
+  readonly preferred: boolean;
+  readonly futureMs: number;
+  /** A folder for what is put aside. */
+  readonly scratch: string;
+  /** Ticks the journal may hold; infinite where what is taken has to be published together. */
+  readonly journalTicksMax: number;
+  readonly threads?: Threads | undefined;
+}
+
+export function openImportWriter(run: Run, options: WriterOptions): ImportWriter {
   const { archive, context, id: runId } = run;
+  const { preferred, futureMs, scratch, journalTicksMax, threads } = options;
   const { state } = archive;
   const rank = preferred ? ranks.preferred : ranks.import;
   const symbols = new Set<string>();
@@ -74,7 +92,10 @@ export function openImportWriter(
   let heap: TickHeap | undefined;
   let records: TickRecord[] = [];
   let books: BookRecord[] = [];
-  let setAside: (Rejected & { symbol: string | null })[] = [];
+  let intake = openIntake(runId, rank, state.identity.parts);
+  let spill: Spill | undefined;
+  let setAside: SetAside[] = [];
+  let ofRows: Omit<SetAside, 'at'>[] = [];
   let seen: { facts: readonly MarketFacts[]; firstSeen: number; lastSeen: number }[] = [];
   let ticks = 0;
   let load = journalLoad(state.db);
@@ -83,7 +104,13 @@ export function openImportWriter(
     context.signal.throwIfAborted();
     load += more;
     if (load <= journalTicksMax) return;
-    await publishStep(run);
+    await publish();
+  }
+
+  async function publish(): Promise<void> {
+    const taken = intake;
+    intake = openIntake(runId, rank, state.identity.parts);
+    await publishStep(run, { intake: taken, threads });
     load = journalLoad(state.db);
   }
 
@@ -103,20 +130,35 @@ export function openImportWriter(
     await weigh(batch.reduce((sum, record) => sum + bookLoadOf(record), 0));
   }
 
-  async function writeSetAside(observedAt: number): Promise<void> {
+  async function writeSetAside(): Promise<void> {
     if (setAside.length === 0) return;
     const items = setAside;
     setAside = [];
-    appendSetAside(state, runId, observedAt, items);
+    appendSetAside(state, runId, items);
     await weigh(ticksPerSetAside * items.length);
   }
 
-  async function add({ covered, ...page }: ImportedTicks): Promise<void> {
-    symbols.add(page.symbol);
-    const asked = covered.at(0) ?? { from: page.observedAt, to: page.observedAt };
-    const answers = covered.map(({ from, to }) => ({ from, to, fetchedAt: page.observedAt }));
-    records.push({ ...page, runId, origin: 'import', rank, asked, covered: answers });
-    if (records.length >= batchMax) await writeRecords();
+  async function rejectRows(at: number, least: number): Promise<void> {
+    if (ofRows.length < least) return;
+    for (const item of ofRows) setAside.push({ at, ...item });
+    ofRows = [];
+    await writeSetAside();
+  }
+
+  async function take(read: Read, rejected: readonly Rejected[]): Promise<void> {
+    context.signal.throwIfAborted();
+    const { symbol, observedAt } = read;
+    symbols.add(symbol);
+    intake.add(read);
+    for (const item of rejected) setAside.push({ symbol, at: observedAt, ...item });
+    if (setAside.length >= setAsideMax) await writeSetAside();
+    if (intake.entries >= entriesMax) await publish();
+  }
+
+  async function add({ symbol, observedAt, ticks, rejected, covered }: ImportedTicks): Promise<void> {
+    const sorted = inOrder(ticks);
+    spill ??= openSpill(join(scratch, 'ticks'));
+    await take({ symbol, observedAt, ticks: spill.put(sorted), days: daysIn(sorted), covered }, rejected);
   }
 
   async function drain(observedAt: number): Promise<void> {
@@ -125,7 +167,6 @@ export function openImportWriter(
       const judged = judge({ t, p, rejected: [] }, all, futureMs);
       await add({ symbol, observedAt, ticks: judged.ticks, rejected: judged.rejected, covered: [] });
     }
-    await writeRecords();
   }
 
   async function writeMarkets(): Promise<void> {
@@ -160,23 +201,26 @@ export function openImportWriter(
         ticks++;
       },
       reject(symbol, rejected) {
-        setAside.push({ symbol, ...rejected });
+        ofRows.push({ symbol, ...rejected });
         ticks++;
       },
     },
     async settle(observedAt) {
       context.signal.throwIfAborted();
-      if (heap !== undefined && heap.length >= Math.min(heapTicksMax - rowsAtOnceMax, journalTicksMax))
-        await drain(observedAt);
-      if (setAside.length >= setAsideMax) await writeSetAside(observedAt);
+      if (heap !== undefined && heap.length >= heapTicksMax - rowsAtOnceMax) await drain(observedAt);
+      await rejectRows(observedAt, setAsideMax);
     },
     async finishRows(observedAt) {
       await drain(observedAt);
-      await writeSetAside(observedAt);
+      await rejectRows(observedAt, 0);
     },
     async page(page) {
       ticks += page.ticks.t.length + page.rejected.length;
       await add(page);
+    },
+    async read(read, rejected) {
+      ticks += read.ticks.ticks + rejected.length;
+      await take(read, rejected);
     },
     async answer(record) {
       ticks += record.ticks.t.length + record.rejected.length;
@@ -200,12 +244,14 @@ export function openImportWriter(
     async cover(covered, window, fetchedAt) {
       const none = { ticks: { t: new Float64Array(0), p: new Float64Array(0) }, rejected: [] };
       for (const symbol of covered) await add({ symbol, observedAt: fetchedAt, ...none, covered: [window] });
-      await writeRecords();
     },
     async finish() {
+      await writeSetAside();
       await writeRecords();
       await writeBooks();
       await writeMarkets();
     },
+    publish,
+    close: () => spill?.close(),
   };
 }

@@ -57,7 +57,9 @@ async function replayInto(
   const { context } = run;
   const { source, poll } = context.settings;
   const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
-  const writer = openImportWriter(run, false, futureMs, Number.POSITIVE_INFINITY);
+  // Answers are journaled as they were when they came: nothing is put aside.
+  const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
+  const writer = openImportWriter(run, options);
   const display = await context.startDisplay('kept answers', files.length, 'files');
   let done = 0;
   const replay = openReplay({
@@ -90,7 +92,7 @@ function reachesInto({ asked }: RawPage, lostOf: (symbol: string) => readonly Wi
 }
 
 const fileOf = (path: string): ImportFile => ({
-  ...{ path, named: false, format: 'raw', compression: 'none', writtenAt: 0 },
+  ...{ path, named: false, format: 'raw', compression: 'none', writtenAt: 0, bytes: 0 },
 });
 
 const passUnreadable = (error: unknown): void => {

@@ -1,3 +1,4 @@
+import type { Intake } from '../archive/publish/intake.ts';
 import { publish } from '../archive/publish/publish.ts';
 import { verify } from '../archive/verify/verify.ts';
 import type { Origin } from '../core/coverage.ts';
@@ -12,7 +13,7 @@ import { type MarketsPoll, pollMarkets } from '../ingest/markets.ts';
 import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
-import { appendMarkets } from '../state/journal.ts';
+import { appendMarkets, journaledTicks } from '../state/journal.ts';
 import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
 import {
@@ -27,6 +28,7 @@ import type { Context } from './context.ts';
 import { noteAnswered, noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
 import { lingerRules, namedSymbols, type Run, skewMs } from './run.ts';
+import type { Threads } from './threads.ts';
 
 const minuteMs = 60_000;
 
@@ -228,16 +230,28 @@ function account(run: Run, collected: Collected): void {
 export const count = (symbols: readonly string[], noun: string, namedMax = 3): string =>
   `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
 
-/** Publishes what is journaled. Damaged parts are refused: exit code 6, and what was for them stays journaled. */
-export async function publishStep(run: Run): Promise<void> {
+/** Ticks that are worth the start of threads. */
+const threadedTicks = 1_000_000;
+
+/**
+ * Publishes what is journaled, and what an import has read. Damaged parts are refused: exit code 6, and what was for them
+ * stays journaled.
+ */
+export async function publishStep(
+  run: Run,
+  from: { intake?: Intake; threads?: Threads | undefined } = {},
+): Promise<void> {
   const { context, archive } = run;
   const display = await context.startDisplay('publish', 1, 'parts');
+  const worth = context.threads > 1 && journaledTicks(archive.state.db) >= threadedTicks;
+  const own = from.threads === undefined && worth ? await startThreads(context.threads) : undefined;
   try {
     const published = await publish(archive, {
       ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
       named: namedSymbols(context),
       rules: lingerRules(context),
       candles: context.settings.archive.candles,
+      ...{ intake: from.intake, workers: (from.threads ?? own)?.parts },
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);
@@ -252,9 +266,14 @@ export async function publishStep(run: Run): Promise<void> {
       context.log.info({ generation, files: published.files.length }, 'published');
     }
   } finally {
+    await own?.close();
     display.stop();
   }
 }
+
+/** Threads are loaded where they are wanted. */
+export const startThreads = async (count: number): Promise<Threads> =>
+  (await import('./threads.ts')).openThreads(count);
 
 /** Re-reads what this run published. */
 export async function verifyStep(run: Run): Promise<void> {

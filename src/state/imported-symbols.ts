@@ -33,21 +33,24 @@ export function observeImported(
   }
 }
 
-/** Journals input that is no tick of a known symbol: it is counted, and kept as received. `at`: epoch ms. */
-export function appendSetAside(
-  { db }: State,
-  runId: string,
-  at: number,
-  items: readonly (Rejected & { readonly symbol: string | null })[],
-): void {
+/** Input that cannot be used, as received. */
+export interface SetAside extends Rejected {
+  /** Null where it names none. */
+  readonly symbol: string | null;
+  /** When it was observed, epoch ms. */
+  readonly at: number;
+}
+
+/** Journals input that is no tick of a known symbol: it is counted, and kept as received. */
+export function appendSetAside({ db }: State, runId: string, items: readonly SetAside[]): void {
   if (items.length === 0) return;
   db.transaction(() => {
     const { id } = db.run(
       "insert into journal (run_id, kind, observed_at, origin, rank) values (?, 'ticks', ?, 'import', 0)",
       runId,
-      at,
+      items[0]!.at,
     );
-    for (const { symbol, reason, raw } of items) {
+    for (const { symbol, at, reason, raw } of items) {
       db.run(
         'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw) values (?, ?, ?, ?, ?, ?)',
         ...[id, runId, symbol, at, reason, raw],

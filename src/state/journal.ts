@@ -101,7 +101,7 @@ export function appendMarkets({ db }: State, record: MarketsRecord, rejected: re
 }
 
 function* cutByDay(ticks: TickColumns): Generator<TickColumns & { day: number }> {
-  const { t, p } = ordered(ticks);
+  const { t, p } = inOrder(ticks);
   for (let from = 0; from < t.length; ) {
     const day = dayFloor(t[from]!);
     let to = from + 1;
@@ -111,7 +111,8 @@ function* cutByDay(ticks: TickColumns): Generator<TickColumns & { day: number }>
   }
 }
 
-function ordered(ticks: TickColumns): TickColumns {
+/** The same ticks by time; those of one time keep their order. */
+export function inOrder(ticks: TickColumns): TickColumns {
   const { t, p } = ticks;
   let sorted = true;
   for (let i = 1; i < t.length && sorted; i++) sorted = t[i - 1]! <= t[i]!;

@@ -33,7 +33,11 @@ export interface StandingsOf {
 export function standingsOf(db: Database, day: number, symbols: Iterable<string>): StandingsOf {
   const window = { from: day, to: day + dayMs };
   const out = { contested: new Map(), stretches: new Map(), answers: new Map() };
-  const enter = <T extends { readonly size: number } | readonly unknown[]>(to: Map<string, T>, symbol: string, its: T) => {
+  const enter = <T extends { readonly size: number } | readonly unknown[]>(
+    to: Map<string, T>,
+    symbol: string,
+    its: T,
+  ) => {
     if (('size' in its ? its.size : its.length) > 0) to.set(symbol, its);
   };
   for (const symbol of symbols) {

@@ -41,7 +41,7 @@ export async function contextOf(
   });
   return {
     ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-    ...{ strict: false, mayCreate: false, disk: systemDisk, random: () => (++runs % 1e6) / 1e6 },
+    ...{ strict: false, threads: 1, mayCreate: false, disk: systemDisk, random: () => (++runs % 1e6) / 1e6 },
     startDisplay: (label, total, unit) =>
       startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
   };

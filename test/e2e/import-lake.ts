@@ -49,7 +49,16 @@ export async function importInto(
 ): Promise<Summary> {
   const settings = await loadSettings({ env: {}, cwd: output, set: [...set], output });
   const context: Context = {
-    ...{ settings, clock: systemClock, random: systemRandom, version: '0', waitMs: 0, strict: false, mayCreate: false },
+    ...{
+      settings,
+      clock: systemClock,
+      random: systemRandom,
+      version: '0',
+      waitMs: 0,
+      strict: false,
+      threads: 1,
+      mayCreate: false,
+    },
     disk: systemDisk,
     log: await createLog({ level: 'silent', stream: process.stderr }),
     signal: new AbortController().signal,

@@ -25,7 +25,7 @@ async function publishOf(archive: Archive) {
   const clock = clockAt(now + 10);
   const context: Context = {
     ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-    ...{ strict: false, mayCreate: false, disk: systemDisk, random: Math.random },
+    ...{ strict: false, threads: 1, mayCreate: false, disk: systemDisk, random: Math.random },
     startDisplay: (label, total, unit) =>
       startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
   };

@@ -142,7 +142,7 @@ export async function contextIn({
       raw: { ...settings.raw, keepDays },
     },
     ...{ clock: standingClock(nowMs), log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-    ...{ strict: false, mayCreate: true, disk, openDatabase, openWire, random: () => (turn % 1000) / 1000 },
+    ...{ strict: false, threads: 1, mayCreate: true, disk, openDatabase, openWire, random: () => (turn % 1000) / 1000 },
     startDisplay: async () => ({ update: () => {}, stop: () => {} }),
   };
 }

@@ -1,10 +1,10 @@
 import { type CandleColumns, type CandleInterval, candleIntervals, candlesOf } from '../../core/candles.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import { askSide, type BookColumns } from '../../core/merge-books.ts';
-import { encodeBooks } from '../parquet/books-file.ts';
-import { encodeCandles } from '../parquet/candles-file.ts';
 import type { Window } from '../../core/window.ts';
 import { dayPath } from '../layout.ts';
+import { encodeBooks } from '../parquet/books-file.ts';
+import { encodeCandles } from '../parquet/candles-file.ts';
 import { candleDatasets, type DatasetName } from '../parquet/datasets.ts';
 import { keysBySymbol } from '../parquet/row-groups.ts';
 import { encodeTicks } from '../parquet/ticks-file.ts';

@@ -56,7 +56,13 @@ export function workPart(task: PartTask, known: KnownStandings): PartDone {
   const changed = coverageChanged(task.coverage, judged.covered, [...merged.added.keys()], columns);
   const coverage = new Map([...task.coverage, ...changed]);
   const candles = encodedCandles(task, columns, coverage, task.intervals, groupRows);
-  return { merged, deltas: deltasOf(merged.added, columns), ...judged, coverage: changed, files: [...ticks, ...candles] };
+  return {
+    merged,
+    deltas: deltasOf(merged.added, columns),
+    ...judged,
+    coverage: changed,
+    files: [...ticks, ...candles],
+  };
 }
 
 /** What was put aside is read back. */

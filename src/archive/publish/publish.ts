@@ -8,14 +8,7 @@ import { compareUtf8 } from '../../core/order.ts';
 import { dayFloor } from '../../core/window.ts';
 import { addSegments, allSegments } from '../../state/coverage.ts';
 import type { Database } from '../../state/database.ts';
-import {
-  type Bin,
-  consume,
-  hasRejected,
-  journalEnd,
-  readMarkets,
-  readRejected,
-} from '../../state/journal.ts';
+import { type Bin, consume, hasRejected, journalEnd, readMarkets, readRejected } from '../../state/journal.ts';
 import { type BookAnswer, consumeBooks } from '../../state/journal-books.ts';
 import { takeWriteLock } from '../../state/lock.ts';
 import { dropLost, lostWindows } from '../../state/lost.ts';
@@ -30,10 +23,10 @@ import { type JudgedBy, movesOf, nextManifest, stageSymbols } from '../generatio
 import { type Stage, stagePrivate, startStage } from '../generation/stage.ts';
 import { quarantinePath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
-import { stageBooks } from './publish-books.ts';
-import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import type { Intake } from './intake.ts';
 import { ownThread, type PartWorkers } from './part-workers.ts';
+import { stageBooks } from './publish-books.ts';
+import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import { type BinOutcome, type DayInput, stageDays } from './publish-day.ts';
 import { joinSources, journalSource } from './sources.ts';
 

@@ -1,7 +1,7 @@
-import { countIn, timesIn } from '../../core/part-times.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import { compareUtf8 } from '../../core/order.ts';
+import { countIn, timesIn } from '../../core/part-times.ts';
 import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
 import type { LostRange } from './salvage.ts';

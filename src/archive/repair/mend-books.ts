@@ -1,7 +1,7 @@
-import { timesIn } from '../../core/part-times.ts';
 import type { BookCoverage } from '../../core/book-coverage.ts';
 import { type BookColumns, noBooks } from '../../core/merge-books.ts';
 import { partOf } from '../../core/part.ts';
+import { timesIn } from '../../core/part-times.ts';
 import { dayMs, subtract, type Window } from '../../core/window.ts';
 import type { Archive } from '../archive.ts';
 import { encodedBooks } from '../generation/encoded-parts.ts';

@@ -1,13 +1,13 @@
-import { timesIn } from '../../core/part-times.ts';
 import type { CandleInterval } from '../../core/candles.ts';
 import { noPart, type PartColumns } from '../../core/merge.ts';
 import { partOf } from '../../core/part.ts';
+import { timesIn } from '../../core/part-times.ts';
 import { dayMs, intersection, isEmpty } from '../../core/window.ts';
 import { lostTicksIn } from '../../state/lost.ts';
 import { type Archive, readPublished } from '../archive.ts';
 import { coverageRows, type DayCoverage, encodeDay, readCoverage } from '../generation/day-files.ts';
-import { type Stage, stageFile, stageRemoval } from '../generation/stage.ts';
 import { encodedTicks } from '../generation/encoded-parts.ts';
+import { type Stage, stageFile, stageRemoval } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt, type PublishedFile } from '../manifest.ts';
 import { candleDatasets, datasets } from '../parquet/datasets.ts';

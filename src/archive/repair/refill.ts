@@ -1,5 +1,5 @@
-import { countIn } from '../../core/part-times.ts';
 import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
+import { countIn } from '../../core/part-times.ts';
 import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
 import { segmentsIn } from '../../state/coverage.ts';
 import type { Archive } from '../archive.ts';

@@ -108,7 +108,7 @@ export async function openLake(seed: number, nights: number, tell: (line: string
     start(name, run, flags) {
       const process = machine.startProcess(`${name}${++processes}`);
       const context: Context = {
-        ...{ settings, log: silent, version: 'simulated', waitMs: 600_000, strict: false, mayCreate: true },
+        ...{ settings, log: silent, version: 'simulated', waitMs: 600_000, strict: false, threads: 1, mayCreate: true },
         ...{ disk: process.disk, openDatabase: process.openDatabase, signal: process.signal },
         openWire: network.openWire(process.isDead),
         clock: timeline.clock(process.isDead),
