@@ -1,9 +1,9 @@
 import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { encodings } from '../../src/archive/parquet/format.ts';
 import {
   dictionaryBytesMax,
-  encodings,
   type Page,
   plainBytes,
   readValues,

@@ -5,7 +5,7 @@ import { type Disk, sha256 } from '../disk/disk.ts';
 import type { PublishedFile } from '../manifest.ts';
 import type { Column, DatasetName } from '../parquet/datasets.ts';
 import { arrowPieces, parquetPieces, type RowChunk } from '../parquet/stream-file.ts';
-import { storageOf } from '../parquet/ticks-file.ts';
+import { storageOf } from '../parquet/ticks-plain.ts';
 import { clearAbandoned, draftOf, endDraft, isInside } from './draft.ts';
 import type { Pin } from './pin.ts';
 

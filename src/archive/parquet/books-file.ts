@@ -3,7 +3,7 @@ import { askSide, type BookColumns, bidSide } from '../../core/merge-books.ts';
 import { batchesOf, doubleData, int32Data, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
 import { decode, encodeBatches, type Groups, rowGroupRows } from './parquet.ts';
-import { readSymbols, readTimes, storageOf } from './ticks-file.ts';
+import { readSymbols, readTimes, storageOf } from './ticks-plain.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
 export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {

@@ -1,11 +1,10 @@
 import { zstdDecompressSync } from 'node:zlib';
+import { encodings } from './format.ts';
 
 /*
  * Values of Parquet's data pages, of the encodings that our writer uses, without going through Arrow:
  * https://parquet.apache.org/docs/file-format/data-pages/encodings/
  */
-
-export const encodings = { plain: 0, plainDictionary: 2, deltaBinaryPacked: 5, rleDictionary: 8 } as const;
 
 /** A page's body in its file: `size` bytes from `at`, `plainSize` once they are decompressed. */
 export interface PageBody {

@@ -1,6 +1,7 @@
 import type { FileRecord, Key, RowGroup } from '../../state/row-groups.ts';
 import { sha256 } from '../disk/disk.ts';
 import { type DatasetName, datasets } from './datasets.ts';
+import { magic } from './format.ts';
 import { decode } from './parquet.ts';
 import { type Field, readStruct, type Struct } from './thrift.ts';
 
@@ -15,9 +16,6 @@ export const sortKeys: Readonly<Record<DatasetName, readonly string[]>> = {
   coverage: ['dataset', 'symbol', 't_from'],
   conflicts: ['symbol', 't', 'seen_at', 'dropped'],
 };
-
-/** A Parquet file begins with these four bytes, and ends with them. */
-export const magic: Uint8Array = Buffer.from('PAR1');
 
 /** The key of a row of a file, counted from 0. */
 export type KeyAt = (row: number) => Key;

@@ -1,13 +1,6 @@
 import type { TickColumns } from '../../core/tick.ts';
-import {
-  dictionaryBytesMax,
-  encodings,
-  type Page,
-  type PageBody,
-  plainBytes,
-  readValues,
-  visitIndexes,
-} from './page-values.ts';
+import { codecs, encodings, pageTypes, repetitions, types } from './format.ts';
+import { dictionaryBytesMax, type Page, type PageBody, plainBytes, readValues, visitIndexes } from './page-values.ts';
 import { type Field, readStruct, type Struct } from './thrift.ts';
 import { decodeTicks } from './ticks-file.ts';
 
@@ -20,12 +13,6 @@ export interface TicksIndex {
   /** Bytes that it holds in memory, about. */
   readonly bytes: number;
 }
-
-/** Numbers of Parquet's format: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift */
-const types = { int64: 2, double: 5, text: 6 };
-const required = 0;
-const zstd = 6;
-const pageTypes = { data: 0, dictionary: 2 };
 
 /**
  * Reads the footer, the page headers and the symbols of a part, not its times and prices.
@@ -41,7 +28,7 @@ export function indexTicks(file: Uint8Array): TicksIndex {
     for (const chunk of list((group as Struct)[1])) {
       const meta = struct((chunk as Struct)[3]);
       const name = textOf(list(meta[3])[0]) as keyof typeof columns;
-      if (meta[4] !== zstd) throw new Error('a column is not stored with zstd');
+      if (meta[4] !== codecs.zstd) throw new Error('a column is not stored with zstd');
       for (const page of pagesOf(file, meta, row, rows)) columns[name].push(page);
     }
     row += rows;
@@ -84,7 +71,7 @@ function requireColumns(schema: readonly Field[]): void {
   ];
   const found = schema.slice(1).map((element) => {
     const { 1: type, 3: repetition, 4: name } = element as Struct;
-    if (repetition !== required) throw new Error('a column may be null');
+    if (repetition !== repetitions.required) throw new Error('a column may be null');
     return [textOf(name), type];
   });
   if (JSON.stringify(found) !== JSON.stringify(wanted)) throw new Error('a file has other columns than ticks have');

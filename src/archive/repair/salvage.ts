@@ -1,6 +1,6 @@
 import type { FileRecord, Key } from '../../state/row-groups.ts';
 import { sha256 } from '../disk/disk.ts';
-import { magic } from '../parquet/row-groups.ts';
+import { magic } from '../parquet/format.ts';
 
 /** Rows that are gone: all that were published from `first` to `last`, both included, in the order of the sort key. */
 export interface LostRange {

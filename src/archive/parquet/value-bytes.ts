@@ -1,0 +1,190 @@
+/*
+ * Values as Parquet's pages hold them before they are compressed, of the encodings that our writer uses:
+ * https://github.com/apache/parquet-format/blob/master/Encodings.md
+ */
+
+/** Bytes that are filled from their start, and kept from page to page. */
+export interface Scratch {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+}
+
+let scratch: Scratch = scratchOf(0);
+
+function scratchOf(size: number): Scratch {
+  const bytes = new Uint8Array(size);
+  return { bytes, view: new DataView(bytes.buffer) };
+}
+
+/** A scratch of at least `size` bytes; what was in the last one is gone. */
+function room(size: number): Scratch {
+  if (scratch.bytes.length < size) scratch = scratchOf(2 * size);
+  return scratch;
+}
+
+/** What a varint of a number up to 2^53 takes at most. */
+const varintMax = 8;
+
+function putVarint(bytes: Uint8Array, at: number, value: number): number {
+  let place = at;
+  let rest = value;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes[place++] = (rest % 128) | 128;
+  bytes[place++] = rest;
+  return place;
+}
+
+const zigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
+
+/** How a column's values are stored where they are stored plainly. */
+export type Physical = 'int32' | 'int64' | 'double';
+
+/** PLAIN: values one after another, little endian. Integers are whole numbers below 2^53. */
+export function plainPage(values: Float64Array, physical: Physical): Uint8Array {
+  const size = values.length * (physical === 'int32' ? 4 : 8);
+  const { bytes, view } = room(size);
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i]!;
+    if (physical === 'double') view.setFloat64(8 * i, value, true);
+    else if (physical === 'int32') view.setInt32(4 * i, value, true);
+    else {
+      const high = Math.floor(value / 4_294_967_296);
+      view.setInt32(8 * i, value - high * 4_294_967_296, true);
+      view.setInt32(8 * i + 4, high, true);
+    }
+  }
+  return bytes.subarray(0, size);
+}
+
+/** PLAIN of byte arrays: each after its length of four bytes. */
+export function textsPage(texts: readonly Uint8Array[]): Uint8Array {
+  const size = texts.reduce((sum, text) => sum + 4 + text.length, 0);
+  const { bytes, view } = room(size);
+  let at = 0;
+  for (const text of texts) {
+    view.setInt32(at, text.length, true);
+    bytes.set(text, at + 4);
+    at += 4 + text.length;
+  }
+  return bytes.subarray(0, size);
+}
+
+/**
+ * RLE_DICTIONARY as one bit-packed run whose width is 8 or 16 bits, more than the dictionary mostly asks for: that makes
+ * indexes whole bytes, in which zstd finds what comes again. With nine or ten bits it finds little of it.
+ */
+export function indexPage(indexes: Uint16Array, values: number): Uint8Array {
+  const groups = Math.ceil(indexes.length / 8);
+  const wide = values > 256;
+  const { bytes, view } = room(1 + varintMax + groups * 16);
+  bytes[0] = wide ? 16 : 8;
+  const at = putVarint(bytes, 1, groups * 2 + 1);
+  const end = at + groups * (wide ? 16 : 8);
+  if (wide) for (let i = 0; i < indexes.length; i++) view.setUint16(at + 2 * i, indexes[i]!, true);
+  else for (let i = 0; i < indexes.length; i++) bytes[at + i] = indexes[i]!;
+  bytes.fill(0, at + indexes.length * (wide ? 2 : 1), end);
+  return bytes.subarray(0, end);
+}
+
+/** RLE_DICTIONARY as runs of equal indexes, each below `values`; run i has counts[i] rows. */
+export function runsPage(indexes: readonly number[], counts: readonly number[], values: number): Uint8Array {
+  const width = 32 - Math.clz32(values - 1);
+  const { bytes } = room(1 + indexes.length * (varintMax + 4));
+  bytes[0] = width;
+  let at = 1;
+  indexes.forEach((index, i) => {
+    at = putVarint(bytes, at, counts[i]! * 2);
+    for (let bit = 0; bit < width; bit += 8) bytes[at++] = index >>> bit;
+  });
+  return bytes.subarray(0, at);
+}
+
+/** Blocks of differences, the least that the format allows: a jump from one symbol to the next makes one of them wide. */
+const blockValues = 128;
+const miniblocks = 4;
+const miniValues = blockValues / miniblocks;
+
+/** Differences above this may not be exact. */
+export const spanMax = 2 ** 49;
+
+const deltas = new Float64Array(blockValues);
+
+/** DELTA_BINARY_PACKED: whole numbers by their differences; the greatest and the least are at most `spanMax` apart. */
+export function deltaPage(values: Float64Array): Uint8Array {
+  const length = values.length;
+  const blocks = Math.ceil(length / blockValues);
+  const { bytes, view } = room(4 * varintMax + blocks * (varintMax + miniblocks + 8 * blockValues));
+  let at = putVarint(bytes, 0, blockValues);
+  at = putVarint(bytes, at, miniblocks);
+  at = putVarint(bytes, at, length);
+  at = putVarint(bytes, at, zigzag(values[0]!));
+  for (let row = 1; row < length; row += blockValues) {
+    const count = Math.min(blockValues, length - row);
+    let least = Number.POSITIVE_INFINITY;
+    for (let i = 0; i < count; i++) {
+      const delta = values[row + i]! - values[row + i - 1]!;
+      deltas[i] = delta;
+      if (delta < least) least = delta;
+    }
+    at = putVarint(bytes, at, zigzag(least));
+    const widths = at;
+    at += miniblocks;
+    for (let mini = 0; mini < miniblocks; mini++) {
+      const from = mini * miniValues;
+      let most = 0;
+      for (let i = from; i < from + miniValues; i++) {
+        const over = i < count ? deltas[i]! - least : 0;
+        deltas[i] = over;
+        if (over > most) most = over;
+      }
+      const width = widthOf(most);
+      bytes[widths + mini] = width;
+      // Blocks that hold no value are left out.
+      if (from < count && width > 0) at = width < 32 ? pack(view, at, from, width) : packWide(view, at, from, width);
+    }
+  }
+  return bytes.subarray(0, at);
+}
+
+const widthOf = (value: number): number =>
+  value < 4_294_967_296 ? 32 - Math.clz32(value) : 64 - Math.clz32(Math.floor(value / 4_294_967_296));
+
+/** Packs a miniblock's differences of `width` bits, 1 to 31, lowest first; gives the place after them. */
+function pack(view: DataView, start: number, from: number, width: number): number {
+  let at = start;
+  let word = 0;
+  let filled = 0;
+  for (let i = from; i < from + miniValues; i++) {
+    const value = deltas[i]! | 0;
+    word |= value << filled;
+    filled += width;
+    if (filled >= 32) {
+      view.setInt32(at, word, true);
+      at += 4;
+      filled -= 32;
+      word = filled === 0 ? 0 : value >>> (width - filled);
+    }
+  }
+  return at;
+}
+
+/** The same for 32 bits and more. */
+function packWide(view: DataView, start: number, from: number, width: number): number {
+  let at = start;
+  let word = 0;
+  let filled = 0;
+  for (let i = from; i < from + miniValues; i++) {
+    let rest = deltas[i]!;
+    for (let left = width; left > 0; ) {
+      const bits = Math.min(left, 8 - filled);
+      word |= (rest % 2 ** bits) << filled;
+      rest = Math.floor(rest / 2 ** bits);
+      left -= bits;
+      filled += bits;
+      if (filled < 8) continue;
+      view.setUint8(at++, word);
+      word = 0;
+      filled = 0;
+    }
+  }
+  return at;
+}
