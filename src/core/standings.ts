@@ -1,5 +1,8 @@
 import type { Window } from './window.ts';
 
+/** How far an observation is trusted: a filled-in import, what was polled, an import that was preferred. */
+export const ranks = { import: 0, poll: 1, preferred: 2 } as const;
+
 /** The standing of one observation of a price. The greater (rank, observedAt, price) wins a key. */
 export interface Standing {
   readonly rank: number;
@@ -39,6 +42,8 @@ export interface StandingNotes {
   readonly stretches: Stretch[];
   /** The standing of the next key; `isNews`: whether what was known before says otherwise. */
   note(t: number, standing: Standing, isNews: boolean): void;
+  /** As `note` for each of these many keys, the first and last of which are given. */
+  noteRun(first: number, last: number, count: number, standing: Standing, isNews: boolean): void;
   /** A key comes by that needs no note, or the symbol ends: no stretch reaches over it. */
   pause(): void;
   /** Begins with another symbol, the one before having ended. */
@@ -61,21 +66,23 @@ export function startNotes(): StandingNotes {
     keys = 0;
     news = false;
   };
+  const noteRun = (first: number, end: number, count: number, standing: Standing, isNews: boolean): void => {
+    if (standing.rank !== rank || standing.observedAt !== observedAt) pause();
+    if (keys === 0) {
+      from = first;
+      rank = standing.rank;
+      observedAt = standing.observedAt;
+    }
+    keys += count;
+    last = end;
+    news ||= isNews;
+  };
   return {
     contested,
     stretches,
     pause,
-    note(t, standing, isNews) {
-      if (standing.rank !== rank || standing.observedAt !== observedAt) pause();
-      if (keys === 0) {
-        from = t;
-        rank = standing.rank;
-        observedAt = standing.observedAt;
-      }
-      keys++;
-      last = t;
-      news ||= isNews;
-    },
+    note: (t, standing, isNews) => noteRun(t, t, 1, standing, isNews),
+    noteRun,
     begin(next) {
       symbol = next;
     },

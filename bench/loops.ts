@@ -1,0 +1,113 @@
+/**
+ * The loops that every tick passes on its way from a page to its part, each by itself: nanoseconds of CPU time a tick.
+ * Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
+ */
+import { parseArgs } from 'node:util';
+import { factsOfPart } from '../src/archive/generation/stage.ts';
+import { candleIntervals, candlesOf } from '../src/core/candles.ts';
+import { type Chunk, type KnownStandings, type Merged, mergePart, noPart, ranks } from '../src/core/merge.ts';
+import { partOf } from '../src/core/part.ts';
+import { dayFloor, dayMs, union, type Window } from '../src/core/window.ts';
+import { judge } from '../src/ingest/judge.ts';
+import { pageText } from '../src/sandbox/tick-page.ts';
+import { decodeTickPage } from '../src/upstream/decode.ts';
+import type { DecodedTickPage } from '../src/upstream/upstream.ts';
+import { generatedPages } from './generated-pages.ts';
+import { spread } from './statistics.ts';
+
+const { values } = parseArgs({
+  options: {
+    pages: { type: 'string', default: '200' },
+    seed: { type: 'string', default: '1' },
+    rounds: { type: 'string', default: '15' },
+  },
+});
+if (![values.pages, values.seed, values.rounds].every((text) => /^[1-9]\d{0,8}$/.test(text))) {
+  console.error('usage: node bench/loops.ts [--pages N] [--seed N] [--rounds N]');
+  process.exit(2);
+}
+const rounds = Number(values.rounds);
+const parts = 4;
+const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
+const futureMs = Date.UTC(2100, 0, 1);
+
+/** Nothing is known of what is published, as of an archive whose keys nobody contested. */
+const unknown: KnownStandings = {
+  contested: () => undefined,
+  stretches: () => [],
+  standIn: () => ({ rank: ranks.poll, observedAt: Number.NEGATIVE_INFINITY }),
+};
+
+const bodies = Array.from(generatedPages({ pages: Number(values.pages), seed: Number(values.seed) }), (page) =>
+  Buffer.from(pageText(page, 'compact')),
+);
+const pages = bodies.map((body) => decodeTickPage(body));
+const ticks = pages.reduce((sum, { received }) => sum + received, 0);
+const coverage = coverageOf(pages);
+
+/** What the journal would hand over, by day and part. */
+const bins = (rank: number): readonly Chunk[][] => [
+  ...Map.groupBy(
+    pages.flatMap((page) => chunksOf(page, rank)),
+    ({ symbol, t }) => `${dayFloor(t[0]!)} ${partOf(symbol, parts)}`,
+  ).values(),
+];
+const polled = bins(ranks.poll);
+const imported = bins(ranks.import);
+const published = polled.map((chunks) => mergePart(noPart, chunks, unknown).columns);
+const rows = published.reduce((sum, { t }) => sum + t.length, 0);
+const newestFirst = polled.map((chunks) => chunks.toReversed());
+
+const merges = (input: readonly Chunk[][]): Merged[] => input.map((chunks) => mergePart(noPart, chunks, unknown));
+
+/** A loop over all of the input, and how many ticks that is. */
+const loops: readonly (readonly [name: string, count: number, run: () => unknown])[] = [
+  ['decode', ticks, () => bodies.map((body) => decodeTickPage(body))],
+  ['judge', ticks, () => pages.map((page) => judge(page, all, futureMs))],
+  ['merge polled pages', ticks, () => merges(polled)],
+  ['merge imported pages', ticks, () => merges(imported)],
+  ['merge, newest page first', ticks, () => merges(newestFirst)],
+  ['merge into the same ticks', ticks, () => polled.map((chunks, i) => mergePart(published[i]!, chunks, unknown))],
+  [
+    'candles of both intervals',
+    rows,
+    () => published.map((columns) => Object.values(candleIntervals).map((ms) => candlesOf(columns, coverage, ms))),
+  ],
+  ['facts', rows, () => published.map((columns) => factsOfPart(0, columns))],
+];
+
+const spent = loops.map((): number[] => []);
+for (let round = -1; round < rounds; round++) {
+  for (const [i, [, count, run]] of loops.entries()) {
+    const before = process.cpuUsage();
+    run();
+    const { user, system } = process.cpuUsage(before);
+    // The first round compiles.
+    if (round >= 0) spent[i]!.push(((user + system) * 1000) / count);
+  }
+}
+console.log(`${pages.length} pages, ${ticks.toLocaleString('en-US')} ticks, seed ${values.seed}, ${rounds} rounds`);
+for (const [i, [name]] of loops.entries()) {
+  const { median, min, max } = spread(spent[i]!);
+  console.log(`${name.padEnd(28)}${median.toFixed(1).padStart(7)} ns (${min.toFixed(1)} to ${max.toFixed(1)})`);
+}
+
+function chunksOf({ symbol, t, p, generatedAt }: DecodedTickPage, rank: number): Chunk[] {
+  const chunks: Chunk[] = [];
+  for (let from = 0; from < t.length; ) {
+    const end = dayFloor(t[from]!) + dayMs;
+    let to = from;
+    while (to < t.length && t[to]! < end) to++;
+    const columns = { t: t.slice(from, to), p: p.slice(from, to) };
+    chunks.push({ symbol: symbol!, ...columns, rank, observedAt: generatedAt!, runId: 'run' });
+    from = to;
+  }
+  return chunks;
+}
+
+function coverageOf(answers: readonly DecodedTickPage[]): ReadonlyMap<string, readonly Window[]> {
+  const bySymbol = Map.groupBy(answers, ({ symbol }) => symbol!);
+  return new Map(
+    [...bySymbol].map(([symbol, list]) => [symbol, union(list.map(({ from, to }) => ({ from: from!, to: to! })))]),
+  );
+}
