@@ -3,7 +3,7 @@
  * Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
  */
 import { parseArgs } from 'node:util';
-import { factsOfPart } from '../src/archive/generation/stage.ts';
+import { factsOfPart } from '../src/archive/generation/encoded-file.ts';
 import { candleIntervals, candlesOf } from '../src/core/candles.ts';
 import { type Chunk, type KnownStandings, type Merged, mergePart, noPart, ranks } from '../src/core/merge.ts';
 import { partOf } from '../src/core/part.ts';
