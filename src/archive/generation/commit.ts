@@ -19,12 +19,19 @@ export function commit(archive: Archive, manifest: Manifest, moves: Intent['move
 /** The same for a manifest's text, which may be that of the generation that is published already. */
 export function commitIntent(archive: Archive, intent: Intent, record: () => void): void {
   const { db } = archive.state;
+  syncStaged(archive, intent.moves);
   db.transaction(() => {
     declareIntent(db, intent);
     noteManifest(db, intent.manifest);
     record();
   });
   carryOut(archive, intent);
+}
+
+/** Makes the names of staged files durable; their bytes are already. */
+function syncStaged({ disk, layout }: Archive, moves: Intent['moves']): void {
+  const staged = moves.flatMap(({ from }) => (from === null ? [] : [dirname(join(layout.root, from))]));
+  for (const folder of new Set(staged)) disk.syncFolder(folder);
 }
 
 /** Carries out what a publish committed and did not finish. Holder of the write lock only; any number of times. */

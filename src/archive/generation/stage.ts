@@ -59,7 +59,6 @@ export function stagePrivate(
   const target = join(archive.layout.root, from);
   archive.disk.makeFolder(join(target, '..'));
   archive.disk.write(target, bytes);
-  archive.disk.syncFolder(join(target, '..'));
   stage.moves.push({ from, to: path });
 }
 
