@@ -1,5 +1,6 @@
 import { threadId } from 'node:worker_threads';
-import { type PartDone, type PartTask, workPart } from '../archive/publish/part-task.ts';
+import type { PartDone } from '../archive/publish/part-done.ts';
+import { type PartTask, workPart } from '../archive/publish/part-task.ts';
 import { knownStandings, type StandingsOf } from '../state/standings.ts';
 import { type PageRead, type PagesTask, readPages } from './import-pages.ts';
 

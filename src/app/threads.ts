@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 import { Tinypool } from 'tinypool';
-import type { PartDone } from '../archive/publish/part-task.ts';
+import type { PartDone } from '../archive/publish/part-done.ts';
 import type { PartWorkers } from '../archive/publish/part-workers.ts';
 import type { PageRead, PagesTask } from './import-pages.ts';
 

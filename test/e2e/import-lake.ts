@@ -46,6 +46,7 @@ export async function importInto(
   paths: readonly string[],
   rest: Partial<ImportFlags> = {},
   set: readonly string[] = ['source.name=box'],
+  threads = 1,
 ): Promise<Summary> {
   const settings = await loadSettings({ env: {}, cwd: output, set: [...set], output });
   const context: Context = {
@@ -56,7 +57,7 @@ export async function importInto(
       version: '0',
       waitMs: 0,
       strict: false,
-      threads: 1,
+      threads,
       mayCreate: false,
     },
     disk: systemDisk,

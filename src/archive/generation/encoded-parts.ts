@@ -5,7 +5,7 @@ import type { Window } from '../../core/window.ts';
 import { dayPath } from '../layout.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
 import { encodeCandles } from '../parquet/candles-file.ts';
-import { candleDatasets, type DatasetName } from '../parquet/datasets.ts';
+import { candleDatasets } from '../parquet/datasets.ts';
 import { keysBySymbol } from '../parquet/row-groups.ts';
 import { encodeTicks } from '../parquet/ticks-file.ts';
 import { type EncodedFile, encodedFile, factsOfPart } from './encoded-file.ts';
@@ -28,28 +28,26 @@ export function encodedBooks(path: string, day: number, columns: BookColumns, gr
 
 /** The candles of one part's ticks, a file for each interval; none where there are no ticks. */
 export function encodedCandles(
-  { day, part }: { readonly day: number; readonly part: number },
+  bin: { readonly day: number; readonly part: number },
   columns: PartColumns,
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervals: readonly CandleInterval[],
   groupRows: number,
 ): EncodedFile[] {
   if (columns.t.length === 0) return [];
-  return intervals.map((interval) => {
-    const dataset = candleDatasets[interval];
-    const candles = candlesOf(columns, coverage, candleIntervals[interval]);
-    return encodedCandlePart(dataset, dayPath(dataset, day, part), day, candles, groupRows);
-  });
+  return intervals.map((interval) =>
+    encodedCandlePart(interval, bin, candlesOf(columns, coverage, candleIntervals[interval]), groupRows),
+  );
 }
 
-function encodedCandlePart(
-  dataset: DatasetName,
-  path: string,
-  day: number,
+export function encodedCandlePart(
+  interval: CandleInterval,
+  { day, part }: { readonly day: number; readonly part: number },
   columns: CandleColumns,
   groupRows: number,
 ): EncodedFile {
+  const dataset = candleDatasets[interval];
   const bytes = encodeCandles(columns, groupRows);
   const keyAt = keysBySymbol(columns, (row) => [columns.t[row]!]);
-  return encodedFile(dataset, path, bytes, factsOfPart(day, columns), keyAt);
+  return encodedFile(dataset, dayPath(dataset, day, part), bytes, factsOfPart(day, columns), keyAt);
 }

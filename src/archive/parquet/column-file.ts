@@ -1,6 +1,7 @@
 import { type Chunk, numberChunk, type Rows, symbolAt, symbolChunk } from './column-chunk.ts';
 import type { BySymbol } from './column-data.ts';
 import { codecs, convertedTypes, magic, repetitions, types } from './format.ts';
+import { type HeldRows, joinRows, rowsBehind } from './held-rows.ts';
 import { binary, bool, i16, i32, i64, list, struct, text, type Written } from './thrift-write.ts';
 import type { Physical } from './value-bytes.ts';
 
@@ -41,17 +42,34 @@ const kinds: Readonly<
   int32: { physical: 'int32', annotation: {} },
 };
 
-/**
- * A Parquet file of columns of `rows` rows, at least one, kept together by symbol. The same columns give the same bytes.
- * Row groups lie one after another; a column's pages of one symbol's rows are few.
- */
+/** A Parquet file as it is made, of some symbols at a time. */
+export interface ColumnFile {
+  /** Adds the rows of further symbols. What is in a full row group is encoded and held no more. */
+  add(by: BySymbol, columns: readonly FileColumn[]): void;
+  /** The file, which has at least one row. */
+  end(): Uint8Array;
+}
+
+/** A Parquet file of columns kept together by symbol. The same columns give the same bytes. */
 export function encodeColumns(by: BySymbol, columns: readonly FileColumn[], groupRows: number): Uint8Array {
-  const rows = by.offsets.at(-1)!;
+  const file = startColumns(groupRows);
+  file.add(by, columns);
+  return file.end();
+}
+
+/**
+ * Begins a Parquet file. The same rows give the same bytes however they are added. Row groups lie one after another; a
+ * column's pages of one symbol's rows are few.
+ */
+export function startColumns(groupRows: number): ColumnFile {
   const pieces: Uint8Array[] = [magic];
   const groups: Written[] = [];
   let at = magic.length;
-  for (let from = 0; from < rows; from += groupRows) {
-    const to = Math.min(rows, from + groupRows);
+  let rows = 0;
+  let names: readonly FileColumn[] = [];
+  let held: HeldRows | undefined;
+
+  function encodeGroup({ by, columns }: HeldRows, from: number, to: number): void {
     const pages = pagesOf(by.offsets, from, to);
     const start = at;
     const chunks = columns.map((column) => {
@@ -71,19 +89,35 @@ export function encodeColumns(by: BySymbol, columns: readonly FileColumn[], grou
         7: i16(groups.length),
       }),
     );
+    rows += to - from;
   }
-  const footer = Uint8Array.from(footerOf(columns, rows, groups).bytes);
-  // A Uint8Array: slices of a Buffer are no copies.
-  const file = new Uint8Array(at + footer.length + 4 + magic.length);
-  let place = 0;
-  for (const piece of pieces) {
-    file.set(piece, place);
-    place += piece.length;
-  }
-  file.set(footer, at);
-  new DataView(file.buffer).setUint32(at + footer.length, footer.length, true);
-  file.set(magic, at + footer.length + 4);
-  return file;
+
+  return {
+    add(by, columns) {
+      names = columns;
+      const all = held === undefined ? { by, columns } : joinRows(held, { by, columns });
+      const length = all.by.offsets.at(-1)!;
+      let from = 0;
+      // A row group that is just full may be the last: it makes no difference to the bytes.
+      for (; from + groupRows <= length; from += groupRows) encodeGroup(all, from, from + groupRows);
+      held = from === 0 ? all : from < length ? rowsBehind(all, from) : undefined;
+    },
+    end() {
+      if (held !== undefined) encodeGroup(held, 0, held.by.offsets.at(-1)!);
+      const footer = Uint8Array.from(footerOf(names, rows, groups).bytes);
+      // A Uint8Array: slices of a Buffer are no copies.
+      const file = new Uint8Array(at + footer.length + 4 + magic.length);
+      let place = 0;
+      for (const piece of pieces) {
+        file.set(piece, place);
+        place += piece.length;
+      }
+      file.set(footer, at);
+      new DataView(file.buffer).setUint32(at + footer.length, footer.length, true);
+      file.set(magic, at + footer.length + 4);
+      return file;
+    },
+  };
 }
 
 /** Pages of up to `pageRowsMax` rows. Where they can, they end with a symbol, so that its reader decodes little else. */

@@ -1,15 +1,15 @@
 import type { CandleInterval } from '../../core/candles.ts';
 import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
 import { judgeAnswers, type LostWindow } from '../../core/lost.ts';
-import { type Chunk, type KnownStandings, type Merged, mergePart, noPart, type PartColumns } from '../../core/merge.ts';
+import { type Chunk, type KnownStandings, mergePart, noPart, type PartColumns } from '../../core/merge.ts';
 import { compareUtf8 } from '../../core/order.ts';
 import { countIn, timesIn } from '../../core/part-times.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
-import type { EncodedFile } from '../generation/encoded-file.ts';
-import { encodedCandles, encodedTicks } from '../generation/encoded-parts.ts';
-import { dayPath } from '../layout.ts';
+import { startPartFiles } from '../generation/part-files.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import { addDone, type PartDone, startDone } from './part-done.ts';
+import { lotsOf, type PartLot } from './part-lots.ts';
 import type { SpilledChunk } from './sources.ts';
 import { spillReader } from './spill.ts';
 
@@ -31,52 +31,46 @@ export interface PartTask {
   readonly groupRows: number;
 }
 
-/** What became of a part. */
-export interface PartDone {
-  readonly merged: Omit<Merged, 'columns'>;
-  readonly deltas: readonly TickDelta[];
-  /** What is covered from now on by what answers said. */
-  readonly covered: ReadonlyMap<string, readonly Covered[]>;
-  /** Lost windows that are whole again, and those that were answered with fewer ticks than were once had. */
-  readonly restored: readonly LostWindow[];
-  readonly lacking: readonly LostWindow[];
-  /** The coverage to publish of the symbols where it is another now. */
-  readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
-  /** The ticks where they changed, and the candles. */
-  readonly files: readonly EncodedFile[];
-}
+/** Ticks that are merged at a time, old and new together; more where a single symbol has more. */
+const lotTicks = 1_000_000;
 
-/** Merges what comes to a part with what is published of it. @throws Error where the published file cannot be read */
-export function workPart(task: PartTask, known: KnownStandings): PartDone {
-  const { day, part, groupRows } = task;
+/**
+ * Merges what comes to a part with what is published of it, some symbols at a time: of what comes, memory holds no more.
+ * The same whatever the lots are. @throws Error where the published file cannot be read
+ */
+export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTicks): PartDone {
   const old = task.old === null ? noPart : decodeTicks(task.old);
-  const { columns, ...merged } = mergePart(old, chunksOf(task.chunks), known);
-  const ticks = merged.changed ? [encodedTicks(dayPath('ticks', day, part), day, columns, groupRows)] : [];
-  const judged = judgeBin(task.answers, task.lost, columns);
-  const changed = coverageChanged(task.coverage, judged.covered, [...merged.added.keys()], columns);
-  const coverage = new Map([...task.coverage, ...changed]);
-  const candles = encodedCandles(task, columns, coverage, task.intervals, groupRows);
-  return {
-    merged,
-    deltas: deltasOf(merged.added, columns),
-    ...judged,
-    coverage: changed,
-    files: [...ticks, ...candles],
-  };
-}
-
-/** What was put aside is read back. */
-function chunksOf(chunks: PartTask['chunks']): Chunk[] {
+  const lots = lotsOf(old, task.chunks, [...task.answers.keys(), ...task.coverage.keys()], ticksMax);
+  const files = startPartFiles(task, task.intervals, task.groupRows);
   const spills = spillReader();
+  const done = startDone();
   try {
-    return chunks.map((chunk) => {
-      if (!('spilled' in chunk)) return chunk;
-      const { spilled, ...rest } = chunk;
-      return { ...rest, ...spills.read(spilled) };
-    });
+    for (const lot of lots) {
+      const chunks = lot.chunks.map((chunk) => loaded(chunk, spills));
+      const { columns, ...merged } = mergePart(lot.old, chunks, known);
+      const judged = judgeBin(ofLot(task.answers, lot), task.lost, columns);
+      const published = ofLot(task.coverage, lot);
+      const changed = coverageChanged(published, judged.covered, [...merged.added.keys()], columns);
+      // Of a part that is merged at once it is known by now whether its ticks are to be written.
+      files.add(columns, new Map([...published, ...changed]), lots.length > 1 || merged.changed);
+      addDone(done, { merged, deltas: deltasOf(merged.added, columns), ...judged, coverage: changed });
+    }
   } finally {
     spills.close();
   }
+  return { ...done, files: files.end(done.merged.changed) };
+}
+
+/** What of a map is of the symbols of a lot. */
+function ofLot<T>(all: ReadonlyMap<string, T>, { symbols }: PartLot): ReadonlyMap<string, T> {
+  return new Map(symbols.flatMap((symbol) => (all.has(symbol) ? [[symbol, all.get(symbol)!] as const] : [])));
+}
+
+/** What was put aside is read back. */
+function loaded(chunk: Chunk | SpilledChunk, spills: ReturnType<typeof spillReader>): Chunk {
+  if (!('spilled' in chunk)) return chunk;
+  const { spilled, ...rest } = chunk;
+  return { ...rest, ...spills.read(spilled) };
 }
 
 /** What the answers of a bin cover, its lost windows being judged by the ticks that are there once it is merged. */

@@ -1,6 +1,7 @@
 import type { KnownStandings } from '../../core/standings.ts';
 import type { StandingsOf } from '../../state/standings.ts';
-import { type PartDone, type PartTask, workPart } from './part-task.ts';
+import type { PartDone } from './part-done.ts';
+import { type PartTask, workPart } from './part-task.ts';
 
 /** What is known of the standing of a part's published ticks: to be asked where it is known, or as values. */
 export interface Standings {

@@ -22,7 +22,8 @@ import {
 import { type Stage, stageFile } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
-import type { PartDone, PartTask } from './part-task.ts';
+import type { PartDone } from './part-done.ts';
+import type { PartTask } from './part-task.ts';
 import type { PartWorkers, Standings } from './part-workers.ts';
 import type { TickSource } from './sources.ts';
 
