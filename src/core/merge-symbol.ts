@@ -1,5 +1,6 @@
 import type { Chunk, Conflict, PartColumns, Tally } from './merge.ts';
-import { type Aside, orderByTime, type SourcedTicks, seek } from './merge-order.ts';
+import { type Aside, orderByTime, type SourcedTicks } from './merge-order.ts';
+import { seek } from './search.ts';
 import {
   type KnownStandings,
   ranks,
