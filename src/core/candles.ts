@@ -1,4 +1,5 @@
 import type { PartColumns } from './merge.ts';
+import { seek } from './search.ts';
 import { dayMs, intersection, type Window } from './window.ts';
 
 /** The intervals that the archive publishes candles of, in ms. Each divides a UTC day, so none stands in two days. */
@@ -30,49 +31,49 @@ export function candlesOf(
   coverage: ReadonlyMap<string, readonly Window[]>,
   intervalMs: number,
 ): CandleColumns {
-  const startOf = (t: number): number => Math.floor(t / intervalMs) * intervalMs;
-  const offsets = offsetsOf(part, startOf);
-  const length = offsets.at(-1)!;
-  const doubles = (): Float64Array => new Float64Array(length);
+  const { offsets, ends } = intervalsOf(part, intervalMs);
+  const doubles = (): Float64Array => new Float64Array(ends.length);
   const out = { t: doubles(), open: doubles(), high: doubles(), low: doubles(), close: doubles(), covered: doubles() };
-  const ticks = new Int32Array(length);
-  part.symbols.forEach((symbol, s) => {
-    let row = offsets[s]! - 1;
-    let end = Number.NEGATIVE_INFINITY;
-    for (let i = part.offsets[s]!; i < part.offsets[s + 1]!; i++) {
+  const ticks = new Int32Array(ends.length);
+  let from = part.offsets[0]!;
+  for (let row = 0; row < ends.length; row++) {
+    const end = ends[row]!;
+    let high = part.p[from]!;
+    let low = high;
+    for (let i = from + 1; i < end; i++) {
       const price = part.p[i]!;
-      if (part.t[i]! >= end) {
-        row++;
-        out.t[row] = startOf(part.t[i]!);
-        end = out.t[row]! + intervalMs;
-        out.open[row] = price;
-        out.high[row] = price;
-        out.low[row] = price;
-      }
-      if (price > out.high[row]!) out.high[row] = price;
-      if (price < out.low[row]!) out.low[row] = price;
-      out.close[row] = price;
-      ticks[row]!++;
+      if (price > high) high = price;
+      if (price < low) low = price;
     }
+    out.t[row] = startOf(part.t[from]!, intervalMs);
+    out.open[row] = part.p[from]!;
+    out.high[row] = high;
+    out.low[row] = low;
+    out.close[row] = part.p[end - 1]!;
+    ticks[row] = end - from;
+    from = end;
+  }
+  for (const [s, symbol] of part.symbols.entries()) {
     fillCovered(out, offsets[s]!, offsets[s + 1]!, coverage.get(symbol) ?? [], intervalMs);
-  });
+  }
   return { symbols: part.symbols, offsets, ...out, ticks };
 }
 
-/** Where each symbol's candles begin: as many as its ticks fall into intervals. */
-function offsetsOf(part: PartColumns, startOf: (t: number) => number): Float64Array {
+const startOf = (t: number, intervalMs: number): number => Math.floor(t / intervalMs) * intervalMs;
+
+/** Where each symbol's candles begin, and before which row of the part each candle ends. */
+function intervalsOf(part: PartColumns, intervalMs: number): { offsets: Float64Array; ends: readonly number[] } {
   const offsets = new Float64Array(part.symbols.length + 1);
+  const ends: number[] = [];
   for (let s = 0; s < part.symbols.length; s++) {
-    let count = 0;
-    let start = Number.NEGATIVE_INFINITY;
-    for (let i = part.offsets[s]!; i < part.offsets[s + 1]!; i++) {
-      const its = startOf(part.t[i]!);
-      if (its !== start) count++;
-      start = its;
+    const to = part.offsets[s + 1]!;
+    for (let i = part.offsets[s]!; i < to; ) {
+      i = seek(part.t, i + 1, to, startOf(part.t[i]!, intervalMs) + intervalMs);
+      ends.push(i);
     }
-    offsets[s + 1] = offsets[s]! + count;
+    offsets[s + 1] = ends.length;
   }
-  return offsets;
+  return { offsets, ends };
 }
 
 /** One pass over one symbol's candles and windows, both in order of time. Whole milliseconds add up exactly. */

@@ -1,3 +1,4 @@
+import { seek } from './search.ts';
 import type { TickColumns } from './tick.ts';
 
 /** Ticks of one symbol from several sources in one set of columns; `source[i]` says whose tick i is. */
@@ -31,23 +32,6 @@ export function orderByTime(ticks: SourcedTicks, aside: Aside): void {
     for (; i < starts.length; i++) next.push(starts[i]!);
     starts = next;
   }
-}
-
-/** The first index from `from` to `to` of sorted values that is not before `moment`; near ones are found soonest. */
-export function seek(sorted: Float64Array, from: number, to: number, moment: number): number {
-  let step = 1;
-  let low = from;
-  while (low + step <= to && sorted[low + step - 1]! < moment) {
-    low += step;
-    step *= 2;
-  }
-  let high = Math.min(to, low + step - 1);
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle]! < moment) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /** Where each run that does not fall begins, and the end; runs that fall from tick to tick are turned round first. */

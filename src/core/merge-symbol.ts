@@ -1,45 +1,14 @@
-import type { Chunk, Conflict, PartColumns, Tally } from './merge.ts';
-import { type Aside, orderByTime, type SourcedTicks, seek } from './merge-order.ts';
-import {
-  type KnownStandings,
-  ranks,
-  type Standing,
-  type StandingNotes,
-  type Stretch,
-  sameStanding,
-} from './standings.ts';
-
-/** What a merge has made so far, and what it works with. */
-export interface MergeOutput {
-  /** Have room for all old rows and all that came. Rows up to `length` are final. */
-  readonly t: Float64Array;
-  readonly p: Float64Array;
-  length: number;
-  /** Room for whose each of a symbol's ticks are; grows with them. */
-  source: Uint32Array;
-  readonly aside: Aside;
-  changed: boolean;
-  readonly conflicts: Conflict[];
-  readonly notes: StandingNotes;
-  readonly tallies: Map<string, Tally>;
-  readonly known: KnownStandings;
-}
-
-/** What came of one symbol, in order of time. `source` counts in `chunks`. */
-interface Fresh extends SourcedTicks {
-  readonly symbol: string;
-  readonly chunks: readonly Chunk[];
-  /** Of each chunk, its run's. */
-  readonly tallies: readonly Tally[];
-  /** Where its first tick lies in the output. */
-  readonly start: number;
-}
+import type { Chunk, PartColumns, Tally } from './merge.ts';
+import { type Fresh, type MergeOutput, outranks, settleKey } from './merge-key.ts';
+import { orderByTime, type SourcedTicks } from './merge-order.ts';
+import { seek } from './search.ts';
+import { ranks, type Stretch, sameStanding } from './standings.ts';
 
 /**
  * Merges the chunks of one symbol, at least one and each with ticks, with its old rows `from` to `to`.
  *
- * What is new and uncontested is taken in whole runs. Ticks are put in order where they will be, behind room for the old
- * rows: no row is ever written that is yet to be read, and where nothing was there before, none is moved.
+ * What nobody contests is taken in whole runs. Ticks are put in order where they will be, behind room for the old rows:
+ * no row is ever written that is yet to be read, and where nothing was there before, none is moved.
  */
 export function mergeSymbol(
   out: MergeOutput,
@@ -66,15 +35,21 @@ export function mergeSymbol(
     while (s < stretches.length && stretches[s]!.to <= time) s++;
     const next = stretches[s];
     const around = next !== undefined && next.from <= time ? next : undefined;
-    const held = o < to ? old.t[o]! : Number.POSITIVE_INFINITY;
+    /** Up to here `around` holds. */
     const edge = around?.to ?? next?.from ?? Number.POSITIVE_INFINITY;
-    let end = runEnd(fresh, i, Math.min(held, edge));
-    if (end > i) takeRun(out, fresh, i, end, around);
-    else {
-      end = i + 1;
-      while (end < t.length && t[end] === time) end++;
-      settleKey(out, fresh, i, end, old, held === time ? o++ : -1, around);
+    const held = o < to ? old.t[o]! : Number.POSITIVE_INFINITY;
+    const isHeld = held === time;
+    const run = isHeld
+      ? takeSame(out, fresh, i, edge, old, o, to, around)
+      : takeNew(out, fresh, i, Math.min(held, edge), around);
+    if (run > 0) {
+      i += run;
+      if (isHeld) o += run;
+      continue;
     }
+    let end = i + 1;
+    while (end < t.length && t[end] === time) end++;
+    settleKey(out, fresh, i, end, old, isHeld ? o++ : -1, around);
     i = end;
   }
   out.notes.pause();
@@ -118,6 +93,27 @@ function gather(out: MergeOutput, symbol: string, chunks: readonly Chunk[], star
   return { ...ticks, symbol, chunks, tallies: chunks.map(({ runId }) => tallyOf(out.tallies, runId)), start };
 }
 
+/**
+ * Takes the new keys from tick `i` on that are before `limit` and of which one chunk brought one tick each; returns how many.
+ * `around`: the stretch of known standing that holds all of them.
+ */
+function takeNew(out: MergeOutput, fresh: Fresh, i: number, limit: number, around: Stretch | undefined): number {
+  const end = runEnd(fresh, i, limit);
+  if (end === i) return 0;
+  const { t, source, chunks, tallies, start } = fresh;
+  const chunk = chunks[source[i]!]!;
+  tallies[source[i]!]!.accepted += end - i;
+  if (chunk.rank === ranks.poll && around === undefined) out.notes.pause();
+  else out.notes.noteRun(t[i]!, t[end - 1]!, end - i, chunk, !sameStanding(around, chunk));
+  if (out.length < start + i) {
+    out.t.copyWithin(out.length, start + i, start + end);
+    out.p.copyWithin(out.length, start + i, start + end);
+  }
+  out.length += end - i;
+  out.changed = true;
+  return end - i;
+}
+
 /** Where the run of keys from tick `i` ends that are before `limit`, and of which one chunk brought one tick each. */
 function runEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
   const whose = source[i]!;
@@ -132,103 +128,41 @@ function runEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
   return time < limit && source[k] === whose ? k + 1 : k;
 }
 
-/** Takes a run of new keys that nobody contests. `around`: the stretch of known standing that holds all of them. */
-function takeRun(out: MergeOutput, fresh: Fresh, i: number, end: number, around: Stretch | undefined): void {
-  const whose = fresh.source[i]!;
-  const chunk = fresh.chunks[whose]!;
-  fresh.tallies[whose]!.accepted += end - i;
-  if (chunk.rank === ranks.poll && around === undefined) out.notes.pause();
-  else out.notes.noteRun(fresh.t[i]!, fresh.t[end - 1]!, end - i, chunk, !sameStanding(around, chunk));
-  const from = fresh.start + i;
-  const to = fresh.start + end;
-  if (out.length < from) {
-    out.t.copyWithin(out.length, from, to);
-    out.p.copyWithin(out.length, from, to);
-  }
-  out.length += end - i;
-  out.changed = true;
-}
-
 /**
- * Decides one key between the published price, if any, and the observations i to end. `heldAt`: the old row of the key, or
- * -1. `around`: the stretch of known standing that holds its moment.
+ * Takes the keys from tick `i` on that are the old rows from `o` on again, price and all, are before `limit`, and of which
+ * one chunk brought one tick each; returns how many. None where what is known of each alone decides about it.
  */
-function settleKey(
+function takeSame(
   out: MergeOutput,
   fresh: Fresh,
   i: number,
-  end: number,
+  limit: number,
   old: PartColumns,
-  heldAt: number,
+  o: number,
+  to: number,
   around: Stretch | undefined,
-): void {
-  const { symbol, p, source, chunks, tallies } = fresh;
-  const time = fresh.t[i]!;
-  const first = chunks[source[i]!]!;
-  const isHeld = heldAt >= 0;
-  const before = isHeld ? old.p[heldAt]! : p[i]!;
-  // What a stretch says of its window would hold for a key that is new in it, too.
-  const known = isHeld ? (out.known.contested(symbol, time) ?? around) : around;
-  let differs = false;
-  let plain = known === undefined;
-  for (let k = i; k < end; k++) {
-    if (p[k] !== before) differs = true;
-    if (chunks[source[k]!]!.rank !== ranks.poll) plain = false;
+): number {
+  const { symbol, t, p, source, chunks, tallies } = fresh;
+  const whose = source[i]!;
+  const chunk = chunks[whose]!;
+  if (around === undefined && chunk.rank !== ranks.poll) return 0;
+  const most = Math.min(t.length - i, to - o);
+  let n = 0;
+  for (; n < most; n++) {
+    const time = t[i + n]!;
+    if (time !== old.t[o + n] || p[i + n] !== old.p[o + n] || time >= limit || source[i + n] !== whose) break;
+    if (i + n + 1 < t.length && t[i + n + 1] === time) break;
+    if (out.known.contested(symbol, time) !== undefined) break;
   }
-  // A plain duplicate needs no look-up of the standing that the published price had.
-  const asked = differs || !plain;
-  let winner: Standing = isHeld ? (known ?? (asked ? out.known.standIn(symbol, time) : first)) : first;
-  let price = before;
-  for (let k = i; k < end; k++) {
-    const chunk = chunks[source[k]!]!;
-    if (!outranks(chunk, p[k]!, winner, price)) continue;
-    winner = chunk;
-    price = p[k]!;
+  if (n === 0) return 0;
+  tallies[whose]!.duplicates += n;
+  if (around === undefined) out.notes.pause();
+  else {
+    const winner = outranks(chunk, 0, around, 0) ? chunk : around;
+    out.notes.noteRun(t[i]!, t[i + n - 1]!, n, winner, !sameStanding(around, winner));
   }
-  const counted = isHeld ? before : price;
-  let accepted = isHeld;
-  for (let k = i; k < end; k++) {
-    const tally = tallies[source[k]!]!;
-    if (p[k] !== counted) tally.conflicts++;
-    else if (accepted) tally.duplicates++;
-    else {
-      accepted = true;
-      tally.accepted++;
-    }
-  }
-  if (differs) noteConflicts(out, fresh, i, end, isHeld ? before : undefined, winner, price);
-  if (asked) out.notes.note(time, winner, !sameStanding(known, winner));
-  else out.notes.pause();
-  if (!isHeld || price !== before) out.changed = true;
-  out.t[out.length] = time;
-  out.p[out.length++] = price;
-}
-
-const outranks = (a: Standing, aPrice: number, b: Standing, bPrice: number): boolean =>
-  a.rank !== b.rank ? a.rank > b.rank : a.observedAt !== b.observedAt ? a.observedAt > b.observedAt : aPrice > bPrice;
-
-/** Names the prices of one key that lost, each (price, moment) once. */
-function noteConflicts(
-  out: MergeOutput,
-  { symbol, t, p, source, chunks }: Fresh,
-  i: number,
-  end: number,
-  held: number | undefined,
-  { observedAt }: Standing,
-  kept: number,
-): void {
-  const named = new Set<string>();
-  const add = (dropped: number, seenAt: number): void => {
-    const name = `${seenAt} ${dropped}`;
-    if (dropped === kept || named.has(name)) return;
-    named.add(name);
-    out.conflicts.push({ symbol, t: t[i]!, kept, dropped, seenAt });
-  };
-  for (let k = i; k < end; k++) {
-    const seenAt = chunks[source[k]!]!.observedAt;
-    add(p[k]!, held === undefined ? Math.max(seenAt, observedAt) : seenAt);
-  }
-  if (held !== undefined) add(held, observedAt);
+  copyRows(out, old, o, o + n);
+  return n;
 }
 
 function tallyOf(tallies: Map<string, Tally>, runId: string): Tally {

@@ -1,5 +1,6 @@
+import type { MergeOutput } from './merge-key.ts';
 import { startAside } from './merge-order.ts';
-import { copyRows, type MergeOutput, mergeSymbol } from './merge-symbol.ts';
+import { copyRows, mergeSymbol } from './merge-symbol.ts';
 import { compareUtf8 } from './order.ts';
 import { type KeyStanding, type KnownStandings, type Standing, type Stretch, startNotes } from './standings.ts';
 import type { TickColumns } from './tick.ts';

@@ -17,6 +17,7 @@ export interface Judged {
 /**
  * Sorts the ticks of an answer into usable, unusable and not asked for. Nothing is repaired by guessing: seconds in
  * place of milliseconds are a time outside the years 2000 to 2100. `futureMs` is the latest time believed, epoch ms.
+ * Where every tick is usable and asked for, `ticks` holds the page's own columns.
  */
 export function judge(
   page: TickColumns & { readonly rejected: readonly Rejected[] },
@@ -24,14 +25,18 @@ export function judge(
   futureMs: number,
 ): Judged {
   const { t, p } = page;
+  const clean = cleanStart(page, asked, futureMs);
+  let { first, last } = clean;
+  const brought = (): Span | null => (first > last ? null : { first, last });
+  if (clean.length === t.length) return { ticks: { t, p }, rejected: page.rejected, outside: 0, brought: brought() };
   const rejected = [...page.rejected];
   const keptT = new Float64Array(t.length);
   const keptP = new Float64Array(t.length);
-  let kept = 0;
+  let kept = clean.length;
+  keptT.set(t.subarray(0, kept));
+  keptP.set(p.subarray(0, kept));
   let outside = 0;
-  let first = Number.POSITIVE_INFINITY;
-  let last = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < t.length; i++) {
+  for (let i = kept; i < t.length; i++) {
     const time = t[i]!;
     const reason = flaw(time, p[i]!, futureMs);
     if (reason !== undefined) {
@@ -45,8 +50,25 @@ export function judge(
       keptP[kept++] = p[i]!;
     } else outside++;
   }
-  const brought = first > last ? null : { first, last };
-  return { ticks: { t: keptT.subarray(0, kept), p: keptP.subarray(0, kept) }, rejected, outside, brought };
+  const ticks = { t: keptT.subarray(0, kept), p: keptP.subarray(0, kept) };
+  return { ticks, rejected, outside, brought: brought() };
+}
+
+/** How many ticks come before the first that is unusable or not asked for, which is rare; and the least and greatest time of them. */
+function cleanStart({ t, p }: TickColumns, asked: Window, futureMs: number): Span & { readonly length: number } {
+  const from = Math.max(asked.from, timeMin);
+  const to = Math.min(asked.to, timeEnd);
+  let first = Number.POSITIVE_INFINITY;
+  let last = Number.NEGATIVE_INFINITY;
+  let length = 0;
+  for (; length < t.length; length++) {
+    const time = t[length]!;
+    const isUsable = Number.isInteger(time) && time <= futureMs && Number.isFinite(p[length]!);
+    if (!(isUsable && from <= time && time < to)) break;
+    if (time < first) first = time;
+    if (time > last) last = time;
+  }
+  return { length, first, last };
 }
 
 function flaw(t: number, p: number, futureMs: number): string | undefined {

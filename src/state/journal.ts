@@ -2,7 +2,9 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Covered, Origin } from '../core/coverage.ts';
 import type { MarketFacts } from '../core/market.ts';
 import type { Chunk } from '../core/merge.ts';
+import { orderByTime, startAside } from '../core/merge-order.ts';
 import { partOf } from '../core/part.ts';
+import { seek } from '../core/search.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { dayFloor, dayMs, splitByDay, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
@@ -104,8 +106,7 @@ function* cutByDay(ticks: TickColumns): Generator<TickColumns & { day: number }>
   const { t, p } = inOrder(ticks);
   for (let from = 0; from < t.length; ) {
     const day = dayFloor(t[from]!);
-    let to = from + 1;
-    while (to < t.length && t[to]! < day + dayMs) to++;
+    const to = seek(t, from + 1, t.length, day + dayMs);
     yield { day, t: t.subarray(from, to), p: p.subarray(from, to) };
     from = to;
   }
@@ -117,8 +118,9 @@ export function inOrder(ticks: TickColumns): TickColumns {
   let sorted = true;
   for (let i = 1; i < t.length && sorted; i++) sorted = t[i - 1]! <= t[i]!;
   if (sorted) return ticks;
-  const order = new Uint32Array(t.length).map((_, i) => i).sort((a, b) => t[a]! - t[b]! || a - b);
-  return { t: t.map((_, i) => t[order[i]!]!), p: p.map((_, i) => p[order[i]!]!) };
+  const copy = { t: t.slice(), p: p.slice(), source: new Uint32Array(t.length) };
+  orderByTime(copy, startAside());
+  return copy;
 }
 
 export const bytesOf = (values: Float64Array): Uint8Array =>

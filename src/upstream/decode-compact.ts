@@ -1,4 +1,4 @@
-import type { TickColumns } from '../core/tick.ts';
+import { readTicks } from './compact-ticks.ts';
 import { readNumber } from './json-number.ts';
 import type { DecodedTickPage } from './upstream.ts';
 
@@ -10,17 +10,9 @@ const ticksHead = ascii('","ticks":[');
 const tailHeads = ['],"count":', ',"from":', ',"to":', ',"generated_at":'].map(ascii);
 
 const quote = 0x22;
-const comma = 0x2c;
-const colon = 0x3a;
 const backslash = 0x5c;
-const letterP = 0x70;
-const letterT = 0x74;
-const openingBrace = 0x7b;
 const closingBrace = 0x7d;
 
-/** `{"t":0,"p":0}` and a comma or a bracket: no tick takes fewer bytes. */
-const tickBytesMin = 14;
-const labelBytes = '{"t":'.length;
 /** Longer symbols are nobody's; decodePlain takes them. */
 const symbolBytesMax = 1024;
 
@@ -48,35 +40,6 @@ export function decodeCompact(page: Uint8Array): DecodedTickPage | undefined {
   if (ticks === undefined) return undefined;
   const symbol = bytes.toString('latin1', head.length, symbolEnd);
   return { t: ticks.t, p: ticks.p, received, rejected: [], symbol, from, to, generatedAt, gaps: [] };
-}
-
-/** The `count` elements of `ticks` that reach from `start` to just before its closing bracket at `end`. */
-function readTicks(bytes: Buffer, start: number, end: number, count: number): TickColumns | undefined {
-  // A count is only a claim: no room for more ticks than the bytes can hold.
-  if (count * tickBytesMin > end + 1 - start) return undefined;
-  const t = new Float64Array(count);
-  const p = new Float64Array(count);
-  let at = start;
-  for (let index = 0; index < count; index++) {
-    if (index > 0 && bytes[at++] !== comma) return undefined;
-    if (!labelStands(bytes, at, openingBrace, letterT)) return undefined;
-    at = readNumber(bytes, at + labelBytes, t, index);
-    if (at < 0 || !labelStands(bytes, at, comma, letterP)) return undefined;
-    at = readNumber(bytes, at + labelBytes, p, index);
-    if (at < 0 || bytes[at++] !== closingBrace) return undefined;
-  }
-  return at === end ? { t, p } : undefined;
-}
-
-/** `{"t":` or `,"p":`, without a loop: this is asked twice a tick. */
-function labelStands(bytes: Buffer, at: number, opening: number, letter: number): boolean {
-  return (
-    bytes[at] === opening &&
-    bytes[at + 1] === quote &&
-    bytes[at + 2] === letter &&
-    bytes[at + 3] === quote &&
-    bytes[at + 4] === colon
-  );
 }
 
 /** count, from, to and generated_at, from the ticks' closing bracket up to the last byte of the page. */

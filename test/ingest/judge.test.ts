@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../src/core/time.ts';
-import { judge } from '../../src/ingest/judge.ts';
+import { judge, timeFlaw } from '../../src/ingest/judge.ts';
 
 const from = Date.UTC(2026, 6, 1);
 const asked = { from, to: from + 1000 };
@@ -85,6 +85,43 @@ describe('a page of ticks', () => {
         expect(usable.t.length).toBe(usable.p.length);
         for (const t of usable.t) expect(asked.from <= t && t < asked.to).toBe(true);
       }),
+    );
+  });
+
+  test('judges every tick by itself, however many good ones come before it', () => {
+    const good = fc.tuple(fc.integer({ min: from, max: asked.to - 1 }), fc.constantFrom(0.25, 0.5, -0));
+    const odd = fc.tuple(
+      fc.oneof(fc.integer({ min: from - 5, max: asked.to + 5 }), fc.constantFrom(Number.NaN, timeEnd, future + 1)),
+      fc.oneof(fc.double(), fc.constant(0.5)),
+    );
+    const ticks = fc.array(fc.oneof({ weight: 9, arbitrary: good }, { weight: 1, arbitrary: odd }), { maxLength: 40 });
+    const unread = [{ reason: 'is not an object', raw: '7' }];
+    fc.assert(
+      fc.property(ticks, (list) => {
+        const reasonOf = ([t, p]: readonly [number, number]) =>
+          timeFlaw(t, future) ?? (Number.isFinite(p) ? undefined : 'p is not finite');
+        const usable = list.filter((tick) => reasonOf(tick) === undefined);
+        const inside = usable.filter(([t]) => asked.from <= t && t < asked.to);
+        const times = usable.map(([t]) => t);
+        const given = page(list, unread);
+        const judged = judge(given, asked, future);
+        expect([...judged.ticks.t]).toEqual(inside.map(([t]) => t));
+        expect([...judged.ticks.p]).toEqual(inside.map(([, p]) => p));
+        expect(judged.rejected).toEqual([
+          ...unread,
+          ...list.flatMap((tick) => {
+            const reason = reasonOf(tick);
+            return reason === undefined ? [] : [{ reason, raw: JSON.stringify({ t: tick[0], p: tick[1] }) }];
+          }),
+        ]);
+        expect(judged.outside).toBe(usable.length - inside.length);
+        expect(judged.brought).toEqual(
+          times.length === 0 ? null : { first: Math.min(...times), last: Math.max(...times) },
+        );
+        // What was given stays as it was: the page's own columns may be handed on.
+        expect(given).toEqual(page(list, unread));
+      }),
+      { numRuns: 500 },
     );
   });
 });

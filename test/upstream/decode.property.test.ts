@@ -10,6 +10,7 @@ import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
 const digits = (max: number) => fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: 1, maxLength: max });
 const whole = fc.oneof(
   fc.nat().map(String),
+  fc.integer({ min: 1e12, max: 1e13 - 1 }).map(String),
   fc.maxSafeNat().map(String),
   digits(20).map((text) => `1${text}`),
 );
@@ -132,6 +133,23 @@ test('damaged pages come out the same by both paths, or are refused by both', ()
     }),
     { numRuns: 30_000 },
   );
+});
+
+test('a usual tick with any one byte other, cut or put in comes out the same by both paths', () => {
+  const ticks = ['{"t":1699999999999,"p":0.123}', '{"t":1699999912345,"p":0.7}', '{"t":1699999999998,"p":0.25}'];
+  const page = Buffer.from(
+    `{"symbol":"S","ticks":[${ticks.join()}],"count":3,"from":1,"to":2,"generated_at":1700000000000}`,
+  );
+  const from = page.indexOf('{"t"');
+  const to = page.indexOf('],"count"') + 1;
+  for (let at = from; at < to; at++) {
+    const before = page.subarray(0, at);
+    expectSame(Buffer.concat([before, page.subarray(at + 1)]));
+    for (let byte = 0; byte < 256; byte++) {
+      expectSame(Buffer.concat([before, Buffer.of(byte), page.subarray(at + 1)]));
+      expectSame(Buffer.concat([before, Buffer.of(byte), page.subarray(at)]));
+    }
+  }
 });
 
 test('the texts of elements parse to the elements', () => {

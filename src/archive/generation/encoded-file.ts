@@ -22,16 +22,19 @@ export interface FileFacts {
 }
 
 /** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
-export const factsOfPart = (
+export function factsOfPart(
   day: number,
   { t, symbols }: { readonly t: Float64Array; readonly symbols: readonly string[] },
-): FileFacts => ({
-  date: dayOf(day),
-  rows: t.length,
-  t_min: t.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY),
-  t_max: t.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY),
-  symbols: symbols.length,
-});
+): FileFacts {
+  let min = Number.POSITIVE_INFINITY;
+  let max = Number.NEGATIVE_INFINITY;
+  for (let i = 0; i < t.length; i++) {
+    const time = t[i]!;
+    if (time < min) min = time;
+    if (time > max) max = time;
+  }
+  return { date: dayOf(day), rows: t.length, t_min: min, t_max: max, symbols: symbols.length };
+}
 
 /** `keyAt`: the sort keys of the file's rows. */
 export const encodedFile = (
