@@ -74,13 +74,12 @@ export function textsPage(texts: readonly Uint8Array[]): Uint8Array {
   return bytes.subarray(0, size);
 }
 
-/**
- * RLE_DICTIONARY as one bit-packed run whose width is 8 or 16 bits, more than the dictionary mostly asks for: that makes
- * indexes whole bytes, in which zstd finds what comes again. With nine or ten bits it finds little of it.
- */
-export function indexPage(indexes: Uint16Array, values: number): Uint8Array {
+/** The bits that tell `values` things apart. */
+export const widthOf = (values: number): number => Math.max(1, 32 - Math.clz32(values - 1));
+
+/** RLE_DICTIONARY as one bit-packed run of indexes of `width` bits, 1 to 16. */
+export function indexPage(indexes: Uint16Array, width: number): Uint8Array {
   const groups = Math.ceil(indexes.length / 8);
-  const width = values > 256 ? 16 : 8;
   const { bytes } = room(indexesAt + groups * width);
   // The head ends where indexes can be copied as they are.
   const at = indexesAt - 1 - varintSize(groups * 2 + 1);
@@ -88,16 +87,30 @@ export function indexPage(indexes: Uint16Array, values: number): Uint8Array {
   putVarint(bytes, at + 1, groups * 2 + 1);
   const end = indexesAt + groups * width;
   if (width === 16) new Uint16Array(bytes.buffer, indexesAt, indexes.length).set(indexes);
-  else bytes.set(indexes, indexesAt);
-  bytes.fill(0, indexesAt + (indexes.length * width) / 8, end);
+  else if (width === 8) bytes.set(indexes, indexesAt);
+  else packIndexes(indexes, width, bytes);
+  bytes.fill(0, indexesAt + Math.ceil((indexes.length * width) / 8), end);
   return bytes.subarray(at, end);
 }
 
 const indexesAt = 2 * varintMax;
 
-/** RLE_DICTIONARY as runs of equal indexes, each below `values`; run i has counts[i] rows. */
-export function runsPage(indexes: readonly number[], counts: readonly number[], values: number): Uint8Array {
-  const width = 32 - Math.clz32(values - 1);
+function packIndexes(indexes: Uint16Array, width: number, bytes: Uint8Array): void {
+  let at = indexesAt;
+  let word = 0;
+  let filled = 0;
+  for (let i = 0; i < indexes.length; i++) {
+    word |= indexes[i]! << filled;
+    for (filled += width; filled >= 8; filled -= 8) {
+      bytes[at++] = word;
+      word >>>= 8;
+    }
+  }
+  if (filled > 0) bytes[at] = word;
+}
+
+/** RLE_DICTIONARY as runs of equal indexes of `width` bits; run i has counts[i] rows. */
+export function runsPage(indexes: readonly number[], counts: readonly number[], width: number): Uint8Array {
   const { bytes } = room(1 + indexes.length * (varintMax + 4));
   bytes[0] = width;
   let at = 1;
