@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { decodeTicks, decodeTicksOurs, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { indexTicks, ticksOf } from '../../src/archive/parquet/ticks-index.ts';
 import { decodeTicksPlain, encodeTicksPlain } from '../../src/archive/parquet/ticks-plain.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
@@ -75,6 +75,7 @@ function expectSame(part: PartColumns, groupRows?: number): Uint8Array {
   const bytes = encodeTicks(part, groupRows);
   expectEqual(decodeTicksPlain(bytes), part);
   expectEqual(decodeTicks(bytes), part);
+  for (const file of [bytes, encodeTicksPlain(part, groupRows)]) expectEqual(decodeTicksOurs(file), part);
   const index = indexTicks(bytes);
   expect([...index.symbols.keys()]).toEqual(part.symbols);
   part.symbols.forEach((symbol, i) => {
