@@ -36,8 +36,9 @@ export function readIndexed(
       const index = bitsAt(bytes, bit, width);
       requireIndex(index, values);
       out.fill(values[index]!, at, at + count);
-    } else if (width === 16) readShorts(bytes, bit / 8, count, values, out, at);
-    else readPacked(bytes, bit, width, count, values, out, at);
+    } else if (width === 16 && bit / 8 + 2 * count <= bytes.length) {
+      readShorts(bytes, bit / 8, count, values, out, at);
+    } else readPacked(bytes, bit, width, count, values, out, at);
     at += count;
   });
 }
@@ -46,7 +47,7 @@ function requireIndex(index: number, values: Float64Array): void {
   if (index >= values.length) throw new Error('a page names what its dictionary lacks');
 }
 
-/** Those of two bytes: as our writer stores prices. */
+/** Those of two bytes: as our writer mostly stores prices. */
 function readShorts(
   bytes: Uint8Array,
   start: number,
@@ -55,8 +56,10 @@ function readShorts(
   out: Float64Array,
   outAt: number,
 ): void {
+  // A copy, as they begin at an odd place.
+  const indexes = new Uint16Array(new Uint8Array(bytes.subarray(start, start + 2 * count)).buffer);
   for (let i = 0; i < count; i++) {
-    const index = bytes[start + 2 * i]! | (bytes[start + 2 * i + 1]! << 8);
+    const index = indexes[i]!;
     requireIndex(index, values);
     out[outAt + i] = values[index]!;
   }
@@ -74,14 +77,12 @@ function readPacked(
   // The same as `bitsAt`, without a call for each value, up to where four bytes can no more be read at once.
   const inline =
     width > 0 && width <= 25 ? Math.max(0, Math.min(count, Math.floor(((bytes.length - 4) * 8 - start) / width))) : 0;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const mask = (1 << width) - 1;
   for (let i = 0, bit = start; i < count; i++, bit += width) {
     let index: number;
-    if (i < inline) {
-      const at = bit >>> 3;
-      const four = bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
-      index = (four >>> (bit & 7)) & mask;
-    } else index = bitsAt(bytes, bit, width);
+    if (i < inline) index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
+    else index = bitsAt(bytes, bit, width);
     requireIndex(index, values);
     out[outAt + i] = values[index]!;
   }

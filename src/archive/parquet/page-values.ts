@@ -48,6 +48,7 @@ function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Arr
   const total = varint(cursor);
   if (total < to || blockValues % miniblocks !== 0) throw new Error('a page lacks values');
   const miniValues = blockValues / miniblocks;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   /** Up to this bit, four bytes can be read at once. */
   const safe = (bytes.length - 4) * 8;
   let value = zigzag(cursor);
@@ -66,9 +67,7 @@ function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Arr
       const inline = width > 0 && width <= 25 ? Math.min(end, row + Math.floor((safe - bit) / width)) : row;
       const mask = (1 << width) - 1;
       for (; row < inline; row++, bit += width) {
-        const i = bit >>> 3;
-        const four = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
-        value += least + ((four >>> (bit & 7)) & mask);
+        value += least + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask);
         if (row >= from) out[outAt + row - from] = value;
       }
       for (; row < end; row++, bit += width) {
