@@ -23,46 +23,51 @@ export function distinctOf(values: Float64Array, max: number): Distinct | undefi
   const rows = values.length;
   if (indexes.length < rows) indexes = new Uint16Array(rows);
   const bits = new Int32Array(values.buffer, values.byteOffset, 2 * rows);
-  let mask = slotsMin - 1;
-  slots.fill(0, 0, mask + 1);
+  const out = indexes;
+  let table = slots;
   let takenBits = new Int32Array(taken.buffer);
+  let mask = slotsMin - 1;
+  table.fill(0, 0, mask + 1);
   let count = 0;
   let index = 0;
+  // No value's: the first row finds none.
+  let low = ~bits[0]!;
+  let high = 0;
   for (let row = 0; row < rows; row++) {
-    const low = bits[2 * row]!;
-    const high = bits[2 * row + 1]!;
-    // Prices mostly stay as they are; times that are polled for all symbols come in the order of the first one's.
-    if (index < count && takenBits[2 * index] === low && takenBits[2 * index + 1] === high) {
-      indexes[row] = index;
+    const [a, b] = [bits[2 * row]!, bits[2 * row + 1]!];
+    // Prices mostly stay as they are.
+    if (a === low && b === high) {
+      out[row] = index;
       continue;
     }
-    const next = index + 1;
-    if (next < count && takenBits[2 * next] === low && takenBits[2 * next + 1] === high) {
-      index = next;
-      indexes[row] = index;
-      continue;
-    }
-    let slot = slotOf(low, high, mask);
-    for (;;) {
-      index = slots[slot]! - 1;
-      if (index < 0 || (takenBits[2 * index] === low && takenBits[2 * index + 1] === high)) break;
-      slot = (slot + 1) & mask;
-    }
-    if (index < 0) {
-      if (count === max) return undefined;
-      index = count++;
-      takenBits[2 * index] = low;
-      takenBits[2 * index + 1] = high;
-      slots[slot] = count;
-      if (2 * count > mask) {
-        mask = 4 * (mask + 1) - 1;
-        grow(count, mask);
-        takenBits = new Int32Array(taken.buffer);
+    low = a;
+    high = b;
+    // Times at which all symbols are polled come in the order of the first one's.
+    index++;
+    if (index >= count || takenBits[2 * index] !== low || takenBits[2 * index + 1] !== high) {
+      let slot = slotOf(low, high, mask);
+      for (;;) {
+        index = table[slot]! - 1;
+        if (index < 0 || (takenBits[2 * index] === low && takenBits[2 * index + 1] === high)) break;
+        slot = (slot + 1) & mask;
+      }
+      if (index < 0) {
+        if (count === max) return undefined;
+        index = count++;
+        takenBits[2 * index] = low;
+        takenBits[2 * index + 1] = high;
+        table[slot] = count;
+        if (2 * count > mask) {
+          mask = 4 * (mask + 1) - 1;
+          grow(count, mask);
+          table = slots;
+          takenBits = new Int32Array(taken.buffer);
+        }
       }
     }
-    indexes[row] = index;
+    out[row] = index;
   }
-  return { values: taken.subarray(0, count), indexes: indexes.subarray(0, rows) };
+  return { values: taken.subarray(0, count), indexes: out.subarray(0, rows) };
 }
 
 /** Where the search for a value begins: the halves of its bits mixed as in MurmurHash3's last step. */

@@ -1,5 +1,7 @@
 import { zstdDecompressSync } from 'node:zlib';
 import { encodings } from './format.ts';
+import { bitsAt, varint, zigzag } from './page-bits.ts';
+import { readIndexed } from './page-indexes.ts';
 
 /*
  * Values of Parquet's data pages, of the encodings that our writer uses, without going through Arrow:
@@ -38,71 +40,6 @@ export function plainBytes(file: Uint8Array, { at, size, plainSize }: PageBody):
   return plain;
 }
 
-/** The `width` bits, 0 to 50, from bit `at` on, lowest first. What lies after the end counts as zero. */
-function bitsAt(bytes: Uint8Array, at: number, width: number): number {
-  if (width > 25) return bitsAt(bytes, at, 25) + bitsAt(bytes, at + 25, width - 25) * 2 ** 25;
-  const i = at >>> 3;
-  const four = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
-  return (four >>> (at & 7)) & ((1 << width) - 1);
-}
-
-/** A reader of variable-length integers; `at` moves. */
-interface Cursor {
-  readonly bytes: Uint8Array;
-  at: number;
-}
-
-function varint(cursor: Cursor): number {
-  let value = 0;
-  for (let scale = 1; scale <= Number.MAX_SAFE_INTEGER; scale *= 128) {
-    const next = cursor.bytes[cursor.at++];
-    if (next === undefined) throw new Error('a page ends too early');
-    value += (next & 127) * scale;
-    if (next < 128) return value;
-  }
-  throw new Error('a number in a page is too long');
-}
-
-function zigzag(cursor: Cursor): number {
-  const value = varint(cursor);
-  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
-}
-
-/**
- * Calls `visit` with the indexes of a dictionary page's values `from` to `to`, runs of equal ones at once
- * where they are stored so.
- */
-export function visitIndexes(
-  bytes: Uint8Array,
-  from: number,
-  to: number,
-  visit: (index: number, count: number) => void,
-): void {
-  const width = bytes[0]!;
-  if (!(width <= 32)) throw new Error('a page has indexes of an unknown width');
-  const cursor = { bytes, at: 1 };
-  for (let row = 0; row < to; ) {
-    const head = varint(cursor);
-    if (head % 2 === 0) {
-      const count = head / 2;
-      if (count === 0) throw new Error('a page has an empty run');
-      const index = bitsAt(bytes, cursor.at * 8, width);
-      cursor.at += (width + 7) >> 3;
-      const seen = Math.min(row + count, to) - Math.max(row, from);
-      if (seen > 0) visit(index, seen);
-      row += count;
-    } else {
-      const count = ((head - 1) / 2) * 8;
-      const end = Math.min(row + count, to);
-      const start = cursor.at * 8;
-      for (let i = Math.max(row, from); i < end; i++) visit(bitsAt(bytes, start + (i - row) * width, width), 1);
-      cursor.at += (count / 8) * width;
-      row += count;
-    }
-    if (cursor.at > bytes.length) throw new Error('a page ends too early');
-  }
-}
-
 /** Reads values `from` to `to` of differences, at least one, into `out` from `outAt` on. */
 function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Array, outAt: number): void {
   const cursor = { bytes, at: 0 };
@@ -111,6 +48,7 @@ function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Arr
   const total = varint(cursor);
   if (total < to || blockValues % miniblocks !== 0) throw new Error('a page lacks values');
   const miniValues = blockValues / miniblocks;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   /** Up to this bit, four bytes can be read at once. */
   const safe = (bytes.length - 4) * 8;
   let value = zigzag(cursor);
@@ -129,9 +67,7 @@ function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Arr
       const inline = width > 0 && width <= 25 ? Math.min(end, row + Math.floor((safe - bit) / width)) : row;
       const mask = (1 << width) - 1;
       for (; row < inline; row++, bit += width) {
-        const i = bit >>> 3;
-        const four = bytes[i]! | (bytes[i + 1]! << 8) | (bytes[i + 2]! << 16) | (bytes[i + 3]! << 24);
-        value += least + ((four >>> (bit & 7)) & mask);
+        value += least + ((view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask);
         if (row >= from) out[outAt + row - from] = value;
       }
       for (; row < end; row++, bit += width) {
@@ -149,10 +85,9 @@ function plainValues(bytes: Uint8Array, type: 'double' | 'int64', from: number, 
   const aligned = new Uint8Array(bytes.subarray(from * 8, to * 8)).buffer;
   if (type === 'double') return new Float64Array(aligned);
   const halves = new Int32Array(aligned);
-  return Float64Array.from(
-    { length: to - from },
-    (_, i) => (halves[2 * i]! >>> 0) + halves[2 * i + 1]! * 4_294_967_296,
-  );
+  const values = new Float64Array(to - from);
+  for (let i = 0; i < values.length; i++) values[i] = (halves[2 * i]! >>> 0) + halves[2 * i + 1]! * 4_294_967_296;
+  return values;
 }
 
 /** The values of dictionaries that are small, for as long as somebody holds their pages. */
@@ -195,13 +130,7 @@ export function readValues(
       if (dictionary?.of !== page.dictionary)
         dictionary = { of: page.dictionary, values: dictionaryValues(file, page.dictionary, type) };
       const { values } = dictionary;
-      let i = at;
-      visitIndexes(bytes, a, b, (index, count) => {
-        const value = values[index];
-        if (value === undefined) throw new Error('a page names what its dictionary lacks');
-        out.fill(value, i, i + count);
-        i += count;
-      });
+      readIndexed(bytes, a, b, values, out, at);
     } else throw new Error(`a page has values of the unknown encoding ${page.encoding}`);
     filled += b - a;
   }

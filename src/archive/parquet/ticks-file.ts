@@ -1,6 +1,8 @@
 import type { PartColumns } from '../../core/merge.ts';
 import { type FileColumn, startColumns } from './column-file.ts';
+import { readValues } from './page-values.ts';
 import { type Groups, rowGroupRows } from './parquet.ts';
+import { pagesOfTicks, visitSymbols } from './ticks-pages.ts';
 import { decodeTicksPlain } from './ticks-plain.ts';
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
@@ -25,7 +27,32 @@ const columnsOf = ({ t, p }: PartColumns): FileColumn[] => [
   { name: 'p', type: 'double', values: p },
 ];
 
-/** Decodes a part that `encodeTicks` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with unique keys. */
+/**
+ * Decodes a part that `encodeTicks` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with
+ * unique keys. What is stored otherwise than our writers store it goes the plain way, which says what is wrong with it.
+ */
 export function decodeTicks(bytes: Uint8Array, groups?: Groups): PartColumns {
-  return decodeTicksPlain(bytes, groups);
+  try {
+    return decodeTicksOurs(bytes, groups);
+  } catch {
+    return decodeTicksPlain(bytes, groups);
+  }
+}
+
+/** The same for what our writers store; whatever is stored otherwise is an error. */
+export function decodeTicksOurs(bytes: Uint8Array, groups?: Groups): PartColumns {
+  const pages = pagesOfTicks(bytes, groups);
+  const symbols: string[] = [];
+  const starts: number[] = [];
+  let row = 0;
+  visitSymbols(bytes, pages, (symbol, count) => {
+    if (symbols.at(-1) !== symbol) {
+      symbols.push(symbol);
+      starts.push(row);
+    }
+    row += count;
+  });
+  const t = readValues(bytes, pages.t, 'int64', 0, row);
+  const p = readValues(bytes, pages.p, 'double', 0, row);
+  return { symbols, offsets: Float64Array.from([...starts, row]), t, p };
 }

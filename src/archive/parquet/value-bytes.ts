@@ -33,6 +33,12 @@ function putVarint(bytes: Uint8Array, at: number, value: number): number {
   return place;
 }
 
+function varintSize(value: number): number {
+  let size = 1;
+  for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) size++;
+  return size;
+}
+
 const zigzag = (value: number): number => (value < 0 ? -2 * value - 1 : 2 * value);
 
 /** How a column's values are stored where they are stored plainly. */
@@ -68,26 +74,43 @@ export function textsPage(texts: readonly Uint8Array[]): Uint8Array {
   return bytes.subarray(0, size);
 }
 
-/**
- * RLE_DICTIONARY as one bit-packed run whose width is 8 or 16 bits, more than the dictionary mostly asks for: that makes
- * indexes whole bytes, in which zstd finds what comes again. With nine or ten bits it finds little of it.
- */
-export function indexPage(indexes: Uint16Array, values: number): Uint8Array {
+/** The bits that tell `values` things apart. */
+export const widthOf = (values: number): number => Math.max(1, 32 - Math.clz32(values - 1));
+
+/** RLE_DICTIONARY as one bit-packed run of indexes of `width` bits, 1 to 16. */
+export function indexPage(indexes: Uint16Array, width: number): Uint8Array {
   const groups = Math.ceil(indexes.length / 8);
-  const wide = values > 256;
-  const { bytes, view } = room(1 + varintMax + groups * 16);
-  bytes[0] = wide ? 16 : 8;
-  const at = putVarint(bytes, 1, groups * 2 + 1);
-  const end = at + groups * (wide ? 16 : 8);
-  if (wide) for (let i = 0; i < indexes.length; i++) view.setUint16(at + 2 * i, indexes[i]!, true);
-  else for (let i = 0; i < indexes.length; i++) bytes[at + i] = indexes[i]!;
-  bytes.fill(0, at + indexes.length * (wide ? 2 : 1), end);
-  return bytes.subarray(0, end);
+  const { bytes } = room(indexesAt + groups * width);
+  // The head ends where indexes can be copied as they are.
+  const at = indexesAt - 1 - varintSize(groups * 2 + 1);
+  bytes[at] = width;
+  putVarint(bytes, at + 1, groups * 2 + 1);
+  const end = indexesAt + groups * width;
+  if (width === 16) new Uint16Array(bytes.buffer, indexesAt, indexes.length).set(indexes);
+  else if (width === 8) bytes.set(indexes, indexesAt);
+  else packIndexes(indexes, width, bytes);
+  bytes.fill(0, indexesAt + Math.ceil((indexes.length * width) / 8), end);
+  return bytes.subarray(at, end);
 }
 
-/** RLE_DICTIONARY as runs of equal indexes, each below `values`; run i has counts[i] rows. */
-export function runsPage(indexes: readonly number[], counts: readonly number[], values: number): Uint8Array {
-  const width = 32 - Math.clz32(values - 1);
+const indexesAt = 2 * varintMax;
+
+function packIndexes(indexes: Uint16Array, width: number, bytes: Uint8Array): void {
+  let at = indexesAt;
+  let word = 0;
+  let filled = 0;
+  for (let i = 0; i < indexes.length; i++) {
+    word |= indexes[i]! << filled;
+    for (filled += width; filled >= 8; filled -= 8) {
+      bytes[at++] = word;
+      word >>>= 8;
+    }
+  }
+  if (filled > 0) bytes[at] = word;
+}
+
+/** RLE_DICTIONARY as runs of equal indexes of `width` bits; run i has counts[i] rows. */
+export function runsPage(indexes: readonly number[], counts: readonly number[], width: number): Uint8Array {
   const { bytes } = room(1 + indexes.length * (varintMax + 4));
   bytes[0] = width;
   let at = 1;
@@ -107,6 +130,8 @@ const miniValues = blockValues / miniblocks;
 export const spanMax = 2 ** 49;
 
 const deltas = new Float64Array(blockValues);
+/** What deltas are above the least of their block, where that takes less than 32 bits. */
+const overs = new Int32Array(blockValues);
 
 /** DELTA_BINARY_PACKED: whole numbers by their differences; the greatest and the least are at most `spanMax` apart. */
 export function deltaPage(values: Float64Array): Uint8Array {
@@ -116,37 +141,57 @@ export function deltaPage(values: Float64Array): Uint8Array {
   let at = putVarint(bytes, 0, blockValues);
   at = putVarint(bytes, at, miniblocks);
   at = putVarint(bytes, at, length);
-  at = putVarint(bytes, at, zigzag(values[0]!));
+  let value = values[0]!;
+  at = putVarint(bytes, at, zigzag(value));
   for (let row = 1; row < length; row += blockValues) {
     const count = Math.min(blockValues, length - row);
     let least = Number.POSITIVE_INFINITY;
+    let most = Number.NEGATIVE_INFINITY;
     for (let i = 0; i < count; i++) {
-      const delta = values[row + i]! - values[row + i - 1]!;
+      const next = values[row + i]!;
+      const delta = next - value;
+      value = next;
       deltas[i] = delta;
       if (delta < least) least = delta;
+      if (delta > most) most = delta;
     }
+    // What fills the last miniblock up is of no width.
+    deltas.fill(least, count);
     at = putVarint(bytes, at, zigzag(least));
     const widths = at;
     at += miniblocks;
     for (let mini = 0; mini < miniblocks; mini++) {
       const from = mini * miniValues;
-      let most = 0;
-      for (let i = from; i < from + miniValues; i++) {
-        const over = i < count ? deltas[i]! - least : 0;
-        deltas[i] = over;
-        if (over > most) most = over;
-      }
-      const width = widthOf(most);
+      const width = most - least < 2 ** 31 ? narrowWidth(from, least) : wideWidth(from, least);
       bytes[widths + mini] = width;
-      // Blocks that hold no value are left out.
+      // Miniblocks that hold no value are left out.
       if (from < count && width > 0) at = width < 32 ? pack(view, at, from, width) : packWide(view, at, from, width);
     }
   }
   return bytes.subarray(0, at);
 }
 
-const widthOf = (value: number): number =>
-  value < 4_294_967_296 ? 32 - Math.clz32(value) : 64 - Math.clz32(Math.floor(value / 4_294_967_296));
+/** Takes `least` off a miniblock's differences, and gives the bits that the greatest then takes, up to 31. */
+function narrowWidth(from: number, least: number): number {
+  let all = 0;
+  for (let i = from; i < from + miniValues; i++) {
+    const over = (deltas[i]! - least) | 0;
+    overs[i] = over;
+    all |= over;
+  }
+  return 32 - Math.clz32(all);
+}
+
+/** The same where it may take more. */
+function wideWidth(from: number, least: number): number {
+  let most = 0;
+  for (let i = from; i < from + miniValues; i++) {
+    deltas[i]! -= least;
+    overs[i] = deltas[i]!;
+    most = Math.max(most, deltas[i]!);
+  }
+  return most < 2 ** 32 ? 32 - Math.clz32(most) : 64 - Math.clz32(Math.floor(most / 2 ** 32));
+}
 
 /** Packs a miniblock's differences of `width` bits, 1 to 31, lowest first; gives the place after them. */
 function pack(view: DataView, start: number, from: number, width: number): number {
@@ -154,7 +199,7 @@ function pack(view: DataView, start: number, from: number, width: number): numbe
   let word = 0;
   let filled = 0;
   for (let i = from; i < from + miniValues; i++) {
-    const value = deltas[i]! | 0;
+    const value = overs[i]!;
     word |= value << filled;
     filled += width;
     if (filled >= 32) {
