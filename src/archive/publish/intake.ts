@@ -82,7 +82,7 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
     try {
       for (const { symbol, observedAt, spilled } of chunks) {
         const record = { ...none, symbol, observedAt, asked: asked(observedAt), covered: [] };
-        appendTicks(state, [{ ...record, ticks: spills.read(spilled) }]);
+        appendTicks(state, [{ ...record, ticks: spills.read([spilled])[0]! }]);
       }
     } finally {
       spills.close();

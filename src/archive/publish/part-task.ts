@@ -11,7 +11,7 @@ import { decodeTicks } from '../parquet/ticks-file.ts';
 import { addDone, type PartDone, startDone } from './part-done.ts';
 import { lotsOf, type PartLot } from './part-lots.ts';
 import type { SpilledChunk } from './sources.ts';
-import { spillReader } from './spill.ts';
+import { type SpillReader, spillReader } from './spill.ts';
 
 /** One part of one UTC day, `day` being its midnight: what is published of it and what comes to it. Plain values. */
 export interface PartTask {
@@ -46,7 +46,7 @@ export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTi
   const done = startDone();
   try {
     for (const lot of lots) {
-      const chunks = lot.chunks.map((chunk) => loaded(chunk, spills));
+      const chunks = loaded(lot.chunks, spills);
       const { columns, ...merged } = mergePart(lot.old, chunks, known);
       const judged = judgeBin(ofLot(task.answers, lot), task.lost, columns);
       const published = ofLot(task.coverage, lot);
@@ -66,11 +66,14 @@ function ofLot<T>(all: ReadonlyMap<string, T>, { symbols }: PartLot): ReadonlyMa
   return new Map(symbols.flatMap((symbol) => (all.has(symbol) ? [[symbol, all.get(symbol)!] as const] : [])));
 }
 
-/** What was put aside is read back. */
-function loaded(chunk: Chunk | SpilledChunk, spills: ReturnType<typeof spillReader>): Chunk {
-  if (!('spilled' in chunk)) return chunk;
-  const { spilled, ...rest } = chunk;
-  return { ...rest, ...spills.read(spilled) };
+/** With what was put aside read back; that holds until more is read. */
+function loaded(chunks: readonly (Chunk | SpilledChunk)[], spills: SpillReader): Chunk[] {
+  const read = spills.read(chunks.flatMap((chunk) => ('spilled' in chunk ? [chunk.spilled] : []))).values();
+  return chunks.map((chunk) => {
+    if (!('spilled' in chunk)) return chunk;
+    const { spilled: _, ...rest } = chunk;
+    return { ...rest, ...read.next().value! };
+  });
 }
 
 /** What the answers of a bin cover, its lost windows being judged by the ticks that are there once it is merged. */

@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readSync, writevSync } from 'node:fs';
 import { exitCodes, OddslakeError } from '../../core/errors.ts';
 import type { TickColumns } from '../../core/tick.ts';
 
@@ -24,22 +24,35 @@ export interface Spill {
 export function openSpill(path: string): Spill {
   const file = openSync(path, 'wx');
   let end = 0;
-  const append = (values: Float64Array): number => {
-    const from = end;
-    const bytes = new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
-    for (let at = 0; at < bytes.length; ) at += write(path, file, bytes.subarray(at));
-    end += bytes.length;
-    return from;
-  };
   return {
-    put: ({ t, p }) => ({ path, t: append(t), p: append(p), ticks: t.length }),
+    put({ t, p }) {
+      const from = end;
+      let left = [bytesOf(t), bytesOf(p)];
+      for (let length = t.byteLength + p.byteLength; length > 0; ) {
+        const written = write(path, file, left);
+        length -= written;
+        left = behind(left, written);
+      }
+      end += t.byteLength + p.byteLength;
+      return { path, t: from, p: from + t.byteLength, ticks: t.length };
+    },
     close: () => closeSync(file),
   };
 }
 
-function write(path: string, file: number, bytes: Uint8Array): number {
+/** What is left of pieces without their first bytes. */
+function behind(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
+  let skip = bytes;
+  return pieces.flatMap((piece) => {
+    const rest = piece.subarray(Math.min(skip, piece.length));
+    skip -= piece.length - rest.length;
+    return rest.length === 0 ? [] : [rest];
+  });
+}
+
+function write(path: string, file: number, pieces: readonly Uint8Array[]): number {
   try {
-    return writeSync(file, bytes);
+    return writevSync(file, pieces);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error;
@@ -51,6 +64,9 @@ function write(path: string, file: number, bytes: Uint8Array): number {
   }
 }
 
+const bytesOf = (values: Float64Array): Uint8Array =>
+  new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
+
 /** Some of the ticks that were put aside together, `from` and `to` counted in ticks. */
 export const sliceOf = ({ path, t, p }: Spilled, from: number, to: number): Spilled => ({
   ...{ path, t: t + from * bytesPerValue, p: p + from * bytesPerValue, ticks: to - from },
@@ -59,8 +75,19 @@ export const sliceOf = ({ path, t, p }: Spilled, from: number, to: number): Spil
 const bytesPerValue = Float64Array.BYTES_PER_ELEMENT;
 
 /** Reads what was put aside; files are opened once and closed by `close`. */
-export function spillReader(): { read(spilled: Spilled): TickColumns; close(): void } {
+export interface SpillReader {
+  /** The ticks of each, in room that the next call uses again. */
+  read(spilled: readonly Spilled[]): TickColumns[];
+  close(): void;
+}
+
+/** Kept from reader to reader: ever new room would have to be cleared, and page by page be had from the system. */
+let spare = new Float64Array(0);
+
+export function spillReader(): SpillReader {
   const files = new Map<string, number>();
+  let room = spare;
+  spare = new Float64Array(0);
   const fileAt = (path: string): number => {
     let file = files.get(path);
     if (file === undefined) {
@@ -69,19 +96,33 @@ export function spillReader(): { read(spilled: Spilled): TickColumns; close(): v
     }
     return file;
   };
-  const column = (path: string, at: number, length: number): Float64Array => {
-    const values = new Float64Array(length);
-    const bytes = new Uint8Array(values.buffer);
+  const readInto = (values: Float64Array, path: string, at: number): void => {
+    const bytes = bytesOf(values);
     for (let done = 0; done < bytes.length; ) {
       const read = readSync(fileAt(path), bytes, done, bytes.length - done, at + done);
       if (read === 0) throw new Error(`${path} ends too early`);
       done += read;
     }
-    return values;
   };
   return {
-    read: ({ path, t, p, ticks }) => ({ t: column(path, t, ticks), p: column(path, p, ticks) }),
+    read(spilled) {
+      const length = spilled.reduce((sum, { ticks }) => sum + 2 * ticks, 0);
+      if (room.length < length) room = new Float64Array(length);
+      let end = 0;
+      return spilled.map(({ path, t, p, ticks }) => {
+        const columns = { t: room.subarray(end, end + ticks), p: room.subarray(end + ticks, end + 2 * ticks) };
+        end += 2 * ticks;
+        // They mostly stand one behind the other.
+        if (p === t + columns.t.byteLength) readInto(room.subarray(end - 2 * ticks, end), path, t);
+        else {
+          readInto(columns.t, path, t);
+          readInto(columns.p, path, p);
+        }
+        return columns;
+      });
+    },
     close() {
+      spare = room;
       for (const file of files.values()) closeSync(file);
       files.clear();
     },
