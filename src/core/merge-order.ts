@@ -21,6 +21,7 @@ export const startAside = (): Aside => ({ ticks: roomFor(0) });
  * 5.2.4), with the ends that are in place left out, as in T. Peters' timsort.
  */
 export function orderByTime(ticks: SourcedTicks, aside: Aside): void {
+  if (isInOrder(ticks.t)) return;
   let starts = runsOf(ticks);
   while (starts.length > 2) {
     const next: number[] = [];
@@ -32,6 +33,11 @@ export function orderByTime(ticks: SourcedTicks, aside: Aside): void {
     for (; i < starts.length; i++) next.push(starts[i]!);
     starts = next;
   }
+}
+
+export function isInOrder(t: Float64Array): boolean {
+  for (let i = 1; i < t.length; i++) if (t[i - 1]! > t[i]!) return false;
+  return true;
 }
 
 /** Where each run that does not fall begins, and the end; runs that fall from tick to tick are turned round first. */

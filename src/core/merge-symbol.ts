@@ -81,12 +81,14 @@ function gather(out: MergeOutput, symbol: string, chunks: readonly Chunk[], star
   const p = out.p.subarray(start, start + length);
   const source = out.source.subarray(0, length);
   let at = 0;
-  for (const [index, chunk] of chunks.entries()) {
-    t.set(chunk.t, at);
-    source.fill(index, at, at + chunk.t.length);
-    // -0 is 0: the one price that is not kept to the bit.
-    for (let i = 0; i < chunk.p.length; i++) p[at + i] = chunk.p[i]! + 0;
-    at += chunk.t.length;
+  for (let index = 0; index < chunks.length; index++) {
+    const chunk = chunks[index]!;
+    for (let i = 0; i < chunk.t.length; i++, at++) {
+      t[at] = chunk.t[i]!;
+      // -0 is 0: the one price that is not kept to the bit.
+      p[at] = chunk.p[i]! + 0;
+      source[at] = index;
+    }
   }
   const ticks = { t, p, source };
   orderByTime(ticks, out.aside);

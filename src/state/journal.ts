@@ -2,7 +2,7 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Covered, Origin } from '../core/coverage.ts';
 import type { MarketFacts } from '../core/market.ts';
 import type { Chunk } from '../core/merge.ts';
-import { orderByTime, startAside } from '../core/merge-order.ts';
+import { isInOrder, orderByTime, startAside } from '../core/merge-order.ts';
 import { partOf } from '../core/part.ts';
 import { seek } from '../core/search.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
@@ -115,9 +115,7 @@ function* cutByDay(ticks: TickColumns): Generator<TickColumns & { day: number }>
 /** The same ticks by time; those of one time keep their order. */
 export function inOrder(ticks: TickColumns): TickColumns {
   const { t, p } = ticks;
-  let sorted = true;
-  for (let i = 1; i < t.length && sorted; i++) sorted = t[i - 1]! <= t[i]!;
-  if (sorted) return ticks;
+  if (isInOrder(t)) return ticks;
   const copy = { t: t.slice(), p: p.slice(), source: new Uint32Array(t.length) };
   orderByTime(copy, startAside());
   return copy;
