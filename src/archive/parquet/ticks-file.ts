@@ -1,21 +1,14 @@
 import type { PartColumns } from '../../core/merge.ts';
-import { encodeColumns } from './column-file.ts';
+import { datasets } from './datasets.ts';
 import { readValues } from './page-values.ts';
 import { type Groups, rowGroupRows } from './parquet.ts';
+import { encodePart } from './part-file.ts';
 import { pagesOfTicks, visitSymbols } from './ticks-pages.ts';
 import { decodeTicksPlain } from './ticks-plain.ts';
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
 export const encodeTicks = (part: PartColumns, groupRows = rowGroupRows): Uint8Array =>
-  encodeColumns(
-    part,
-    [
-      { name: 'symbol', type: 'symbol' },
-      { name: 't', type: 'timestamp', values: part.t },
-      { name: 'p', type: 'double', values: part.p },
-    ],
-    groupRows,
-  );
+  encodePart(part, datasets.ticks, { t: part.t, p: part.p }, groupRows);
 
 /**
  * Decodes a part that `encodeTicks` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with

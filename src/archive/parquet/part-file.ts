@@ -1,0 +1,60 @@
+import { type Chunk, noLevels, type PageSpan } from './chunk.ts';
+import type { BySymbol } from './column-data.ts';
+import { encodeColumns, type FlatType, pageRowsMax } from './column-file.ts';
+import type { Column } from './datasets.ts';
+import { numberChunk } from './number-chunk.ts';
+import { symbolAt, symbolChunk } from './symbol-chunk.ts';
+import type { Physical } from './value-bytes.ts';
+
+/** The numbers of a column, whole ones where its type says so. */
+export type Numbers = Float64Array | Int32Array;
+
+const physicals: Readonly<Partial<Record<FlatType, Physical>>> = {
+  ...{ timestamp: 'int64', double: 'double', int32: 'int32', int64: 'int64' },
+};
+
+/**
+ * A Parquet file of rows that are kept together by symbol, at least one: of `columns` the first is the symbol, the others
+ * are those of `values`, by name. Pages end with a symbol where they can.
+ */
+export function encodePart(
+  by: BySymbol,
+  columns: readonly Column[],
+  values: Readonly<Record<string, Numbers>>,
+  groupRows: number,
+): Uint8Array {
+  const [symbol, ...rest] = columns;
+  return encodeColumns(
+    [
+      {
+        ...{ name: symbol!.name, type: 'string', nullable: false },
+        chunk: (from, to) => symbolChunk(by, from, to, pagesOf(by.offsets, from, to)),
+      },
+      ...rest.map(({ name, type }) => ({
+        ...{ name, type: type as FlatType, nullable: false },
+        chunk: (from: number, to: number): Chunk => {
+          const some = values[name]!.subarray(from, to);
+          const numbers = some instanceof Float64Array ? some : Float64Array.from(some);
+          return numberChunk(numbers, physicals[type as FlatType]!, pagesOf(by.offsets, from, to));
+        },
+      })),
+    ],
+    by.offsets.at(-1)!,
+    groupRows,
+  );
+}
+
+/** The least rows after which a page ends with its symbol, so that the symbol's reader decodes little else. */
+const pageRowsMin = pageRowsMax / 2;
+
+function pagesOf(offsets: Float64Array, from: number, to: number): PageSpan[] {
+  const pages: PageSpan[] = [];
+  for (let row = from; row < to; ) {
+    const most = Math.min(to, row + pageRowsMax);
+    const begun = offsets[symbolAt(offsets, most)]!;
+    const end = most < to && begun >= row + pageRowsMin ? begun : most;
+    pages.push({ from: row - from, to: end - from, rows: end - row, levels: noLevels });
+    row = end;
+  }
+  return pages;
+}
