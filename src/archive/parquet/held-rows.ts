@@ -1,50 +1,47 @@
-import { symbolAt } from './column-chunk.ts';
 import type { BySymbol } from './column-data.ts';
-import type { FileColumn } from './column-file.ts';
+import { symbolAt } from './symbol-chunk.ts';
 
-/** Rows that wait for their row group to be full. */
+/** The numbers of a column, whole ones where its type says so. */
+export type Numbers = Float64Array | Int32Array;
+
+/** Rows that wait for their row group to be full: those of symbols, and the columns beside the symbol, by name. */
 export interface HeldRows {
   readonly by: BySymbol;
-  readonly columns: readonly FileColumn[];
+  readonly values: Readonly<Record<string, Numbers>>;
 }
 
 /** The rows of one behind those of the other; the symbols of the second come after those of the first. */
 export function joinRows(a: HeldRows, b: HeldRows): HeldRows {
   const rows = a.by.offsets.at(-1)!;
-  const offsets = new Float64Array(a.by.offsets.length + b.by.offsets.length - 1);
+  const offsets = new Float64Array(a.by.offsets.length + b.by.symbols.length);
   offsets.set(a.by.offsets);
   for (let i = 1; i < b.by.offsets.length; i++) offsets[a.by.symbols.length + i] = rows + b.by.offsets[i]!;
   return {
     by: { symbols: [...a.by.symbols, ...b.by.symbols], offsets },
-    columns: a.columns.map((column, c) => joinColumns(column, b.columns[c]!)),
+    values: mapped(a.values, (numbers, name) => joinNumbers(numbers, b.values[name]!)),
   };
 }
 
-function joinColumns(a: FileColumn, b: FileColumn): FileColumn {
-  if (a.type === 'int32' && b.type === 'int32') {
-    const values = new Int32Array(a.values.length + b.values.length);
-    values.set(a.values);
-    values.set(b.values, a.values.length);
-    return { ...a, values };
-  }
-  if (a.type === 'symbol' || a.type === 'int32' || b.type === 'symbol' || b.type === 'int32') return a;
-  const values = new Float64Array(a.values.length + b.values.length);
-  values.set(a.values);
-  values.set(b.values, a.values.length);
-  return { ...a, values };
+function joinNumbers(a: Numbers, b: Numbers): Numbers {
+  const length = a.length + b.length;
+  const joined = a instanceof Int32Array ? new Int32Array(length) : new Float64Array(length);
+  joined.set(a);
+  joined.set(b, a.length);
+  return joined;
 }
 
 /** A copy of the rows from `from` on, at least one, so that the others can go. */
-export function rowsBehind({ by: { symbols, offsets }, columns }: HeldRows, from: number): HeldRows {
+export function rowsBehind({ by: { symbols, offsets }, values }: HeldRows, from: number): HeldRows {
   const first = symbolAt(offsets, from);
   const left = offsets.slice(first).map((offset) => Math.max(0, offset - from));
   return {
     by: { symbols: symbols.slice(first), offsets: left },
-    columns: columns.map((column): FileColumn => {
-      if (column.type === 'symbol') return column;
-      return column.type === 'int32'
-        ? { ...column, values: column.values.slice(from) }
-        : { ...column, values: column.values.slice(from) };
-    }),
+    values: mapped(values, (numbers) => numbers.slice(from)),
   };
 }
+
+const mapped = (
+  values: HeldRows['values'],
+  change: (numbers: Numbers, name: string) => Numbers,
+): Record<string, Numbers> =>
+  Object.fromEntries(Object.entries(values).map(([name, numbers]) => [name, change(numbers, name)]));

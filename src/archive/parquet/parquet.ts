@@ -10,6 +10,7 @@ import {
 } from 'parquet-wasm';
 import { arrowTypes, batchOf, schemaOf, type Value } from './arrow-data.ts';
 import type { Column, ColumnType } from './datasets.ts';
+import { encodeFlatRows } from './row-file.ts';
 
 /** Rows of a row group: small enough that one symbol's read touches little, at a few per cent more bytes. */
 export const rowGroupRows = 122_880;
@@ -52,7 +53,17 @@ export function writerProperties(storage: Storage, groupRows = rowGroupRows): Wr
 export type { Value };
 
 /** Encodes rows given as arrays of values in the order of the columns; times and counts are numbers. */
-export function encodeRows(
+export const encodeRows = (
+  columns: readonly Column[],
+  rows: readonly (readonly Value[])[],
+  groupRows = rowGroupRows,
+): Uint8Array =>
+  columns.some(({ type }) => type === 'strings')
+    ? encodeRowsPlain(columns, rows, groupRows)
+    : encodeFlatRows(columns, rows, groupRows);
+
+/** The same through Arrow and parquet-wasm: the way of columns of lists, and what the other is proved against. */
+export function encodeRowsPlain(
   columns: readonly Column[],
   rows: readonly (readonly Value[])[],
   groupRows = rowGroupRows,

@@ -32,9 +32,9 @@ export const binary = (value: Uint8Array): Written => ({ type: 8, bytes: [...var
 
 export const text = (value: string): Written => binary(Buffer.from(value, 'utf8'));
 
-/** Values of one type, at least one; truths are no part of a list here. */
+/** Values of one type, structs where there is none; truths are no part of a list here. */
 export function list(values: readonly Written[]): Written {
-  const { type } = values[0]!;
+  const type = values[0]?.type ?? 12;
   const head = values.length < 15 ? [(values.length << 4) | type] : [0xf0 | type, ...varint(values.length)];
   return { type: 9, bytes: [...head, ...values.flatMap(({ bytes }) => bytes)] };
 }

@@ -1,7 +1,8 @@
 import type { PartColumns } from '../../core/merge.ts';
-import { type FileColumn, startColumns } from './column-file.ts';
+import { datasets } from './datasets.ts';
 import { readValues } from './page-values.ts';
 import { type Groups, rowGroupRows } from './parquet.ts';
+import { startPart } from './part-file.ts';
 import { pagesOfTicks, visitSymbols } from './ticks-pages.ts';
 import { decodeTicksPlain } from './ticks-plain.ts';
 
@@ -12,20 +13,14 @@ export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8A
   return file.end();
 }
 
-/** Begins the ticks of one part, to which those of further symbols can be added; see `ColumnFile`. */
+/** Begins the ticks of one part, to which those of further symbols can be added; see `StartedPart`. */
 export function startTicks(groupRows: number): { add(part: PartColumns): void; end(): Uint8Array } {
-  const file = startColumns(groupRows);
+  const file = startPart(datasets.ticks, groupRows);
   return {
-    add: (part) => file.add(part, columnsOf(part)),
+    add: (part) => file.add({ by: part, values: { t: part.t, p: part.p } }),
     end: () => file.end(),
   };
 }
-
-const columnsOf = ({ t, p }: PartColumns): FileColumn[] => [
-  { name: 'symbol', type: 'symbol' },
-  { name: 't', type: 'timestamp', values: t },
-  { name: 'p', type: 'double', values: p },
-];
 
 /**
  * Decodes a part that `encodeTicks` wrote, or some row groups of it; throws where it cannot be read, or is not sorted with

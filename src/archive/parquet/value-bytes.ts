@@ -74,6 +74,26 @@ export function textsPage(texts: readonly Uint8Array[]): Uint8Array {
   return bytes.subarray(0, size);
 }
 
+/** PLAIN of truths: a bit each, lowest first. */
+export function bitsPage(values: readonly boolean[]): Uint8Array {
+  const bytes = new Uint8Array(Math.ceil(values.length / 8));
+  values.forEach((value, i) => {
+    if (value) bytes[i >> 3]! |= 1 << (i & 7);
+  });
+  return bytes;
+}
+
+/**
+ * The definition levels of a page, RLE after their length in bytes: one packed run of bits, set where a value is there.
+ */
+export function levelsOf(present: readonly boolean[]): Uint8Array {
+  const bits = bitsPage(present);
+  const levels = new Uint8Array(4 + varintSize(bits.length * 2 + 1) + bits.length);
+  new DataView(levels.buffer).setUint32(0, levels.length - 4, true);
+  levels.set(bits, putVarint(levels, 4, bits.length * 2 + 1));
+  return levels;
+}
+
 /** The bits that tell `values` things apart. */
 export const widthOf = (values: number): number => Math.max(1, 32 - Math.clz32(values - 1));
 
@@ -141,7 +161,8 @@ export function deltaPage(values: Float64Array): Uint8Array {
   let at = putVarint(bytes, 0, blockValues);
   at = putVarint(bytes, at, miniblocks);
   at = putVarint(bytes, at, length);
-  let value = values[0]!;
+  // A page whose rows are all null has no value.
+  let value = values[0] ?? 0;
   at = putVarint(bytes, at, zigzag(value));
   for (let row = 1; row < length; row += blockValues) {
     const count = Math.min(blockValues, length - row);

@@ -1,0 +1,87 @@
+import { type Chunk, noLevels, type PageSpan } from './chunk.ts';
+import type { BySymbol } from './column-data.ts';
+import { type FileColumn, type FlatType, pageRowsMax, startFile } from './column-file.ts';
+import type { Column } from './datasets.ts';
+import { type HeldRows, joinRows, type Numbers, rowsBehind } from './held-rows.ts';
+import { numberChunk } from './number-chunk.ts';
+import { symbolAt, symbolChunk } from './symbol-chunk.ts';
+import type { Physical } from './value-bytes.ts';
+
+const physicals: Readonly<Partial<Record<FlatType, Physical>>> = {
+  ...{ timestamp: 'int64', double: 'double', int32: 'int32', int64: 'int64' },
+};
+
+/**
+ * A Parquet file of rows that are kept together by symbol, at least one: of `columns` the first is the symbol, the others
+ * are those of `values`, by name. Pages end with a symbol where they can.
+ */
+export function encodePart(
+  by: BySymbol,
+  columns: readonly Column[],
+  values: Readonly<Record<string, Numbers>>,
+  groupRows: number,
+): Uint8Array {
+  const file = startPart(columns, groupRows);
+  file.add({ by, values });
+  return file.end();
+}
+
+/** Such a file as it is made, some symbols at a time; what is in a full row group is encoded and held no more. */
+export interface StartedPart {
+  /** Adds the rows of further symbols. */
+  add(rows: HeldRows): void;
+  end(): Uint8Array;
+}
+
+/** The same rows give the same bytes, however they are added. */
+export function startPart(columns: readonly Column[], groupRows: number): StartedPart {
+  const file = startFile();
+  let held: HeldRows | undefined;
+  return {
+    add(rows) {
+      const all = held === undefined ? rows : joinRows(held, rows);
+      const length = all.by.offsets.at(-1)!;
+      const told = columnsOf(all, columns);
+      let from = 0;
+      // One that is just full may be the last: that makes no difference to the bytes.
+      for (; from + groupRows <= length; from += groupRows) file.addGroup(told, from, from + groupRows);
+      held = from === 0 ? all : from < length ? rowsBehind(all, from) : undefined;
+    },
+    end() {
+      if (held !== undefined) file.addGroup(columnsOf(held, columns), 0, held.by.offsets.at(-1)!);
+      return file.end(columns.map(({ name, type }) => ({ name, type: type as FlatType, nullable: false })));
+    },
+  };
+}
+
+function columnsOf({ by, values }: HeldRows, [symbol, ...rest]: readonly Column[]): FileColumn[] {
+  return [
+    {
+      ...{ name: symbol!.name, type: 'string', nullable: false },
+      chunk: (from, to) => symbolChunk(by, from, to, pagesOf(by.offsets, from, to)),
+    },
+    ...rest.map(({ name, type }) => ({
+      ...{ name, type: type as FlatType, nullable: false },
+      chunk: (from: number, to: number): Chunk => {
+        const some = values[name]!.subarray(from, to);
+        const numbers = some instanceof Float64Array ? some : Float64Array.from(some);
+        return numberChunk(numbers, physicals[type as FlatType]!, pagesOf(by.offsets, from, to));
+      },
+    })),
+  ];
+}
+
+/** The least rows after which a page ends with its symbol, so that the symbol's reader decodes little else. */
+const pageRowsMin = pageRowsMax / 2;
+
+function pagesOf(offsets: Float64Array, from: number, to: number): PageSpan[] {
+  const pages: PageSpan[] = [];
+  for (let row = from; row < to; ) {
+    const most = Math.min(to, row + pageRowsMax);
+    const begun = offsets[symbolAt(offsets, most)]!;
+    const end = most < to && begun >= row + pageRowsMin ? begun : most;
+    pages.push({ from: row - from, to: end - from, rows: end - row, levels: noLevels });
+    row = end;
+  }
+  return pages;
+}
