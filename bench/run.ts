@@ -1,6 +1,7 @@
 /**
  * Every benchmark against its peers, written to bench/RESULTS.md.
- * Run: node bench/run.ts [--only NAME]… [--pages N]… [--runs N] [--seed N] [--recording FOLDER]
+ * Run: node bench/run.ts [--only NAME]… [--pages N]… [--runs N] [--seed N] [--recording FOLDER] [--full]
+ * --full: the largest inputs too, which take an hour and some 20 GB.
  * Peers are Python scripts (bench/peers), run by bench/peers/.venv/bin/python or the Python that PEERS_PYTHON names.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,6 +16,7 @@ import { findAccounting } from './measure.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
+import { benchVerify } from './verify.ts';
 
 interface Benchmark {
   readonly name: string;
@@ -34,6 +36,7 @@ const { values } = parseArgs({
     pages: { type: 'string', multiple: true, default: ['1000', '10000'] },
     runs: { type: 'string', default: String(full.runs) },
     seed: { type: 'string', default: '1' },
+    full: { type: 'boolean', default: false },
     recording: { type: 'string', default: join(root, '..', 'shared', 'data') },
   },
 });
@@ -66,6 +69,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import', run: () => importGenerated(pages, quick) },
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
+  { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 
@@ -135,6 +139,7 @@ const circumstances = {
   ...{ seed, pages, runs },
   short: [
     ...(runs < full.runs ? [`${runs} runs in place of ${full.runs}`] : []),
+    ...(values.full ? [] : ['without the largest inputs (--full)']),
     ...pages.filter((count) => count < full.pages).map((count) => `${count} pages`),
   ],
 };
