@@ -16,6 +16,7 @@ import { findAccounting } from './measure.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
+import { benchScan } from './scan.ts';
 import { benchVerify } from './verify.ts';
 
 interface Benchmark {
@@ -69,6 +70,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import', run: () => importGenerated(pages, quick) },
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
+  { name: 'scan', run: benchScanned },
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
@@ -103,6 +105,13 @@ async function importRecorded(): Promise<Report[]> {
       failed: [],
     },
   ];
+}
+
+async function benchScanned(): Promise<Report[]> {
+  const count = values.full ? 10_000 : 1000;
+  const pagesOf = () => generatedPages({ pages: count, seed });
+  const name = `${count.toLocaleString('en-US')} generated pages`;
+  return [await withPages(name, pagesOf, (input) => benchScan(bench, input))];
 }
 
 /** Pages are written for one benchmark and removed after it: 10,000 of them are 1.5 GB. */
