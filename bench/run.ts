@@ -12,6 +12,7 @@ import type { Bench } from './bench.ts';
 import { generatedPages } from './generated-pages.ts';
 import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
+import { type Held, holdOnce, memoryReport } from './import-memory.ts';
 import { findAccounting } from './measure.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
@@ -70,23 +71,15 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import', run: () => importGenerated(pages, quick) },
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
-  { name: 'scan', run: benchScanned },
+  { name: 'import-memory', run: importMemory },
+  { name: 'scan', run: scan },
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 
 async function importGenerated(counts: readonly number[], peers: readonly PeerName[]): Promise<Report[]> {
   const reports: Report[] = [];
-  for (const count of counts) {
-    const name = `${count.toLocaleString('en-US')} generated pages`;
-    reports.push(
-      await withPages(
-        name,
-        () => generatedPages({ pages: count, seed }),
-        (input) => benchImport(bench, input, peers),
-      ),
-    );
-  }
+  for (const count of counts) reports.push(await withGenerated(count, (input) => benchImport(bench, input, peers)));
   return reports;
 }
 
@@ -107,19 +100,29 @@ async function importRecorded(): Promise<Report[]> {
   ];
 }
 
-async function benchScanned(): Promise<Report[]> {
-  const count = values.full ? 10_000 : 1000;
-  const pagesOf = () => generatedPages({ pages: count, seed });
+/** Measures with so many generated pages. */
+function withGenerated<T>(count: number, measure: (input: PagesInput) => Promise<T>): Promise<T> {
   const name = `${count.toLocaleString('en-US')} generated pages`;
-  return [await withPages(name, pagesOf, (input) => benchScan(bench, input))];
+  return withPages(name, () => generatedPages({ pages: count, seed }), measure);
+}
+
+async function importMemory(): Promise<Report[]> {
+  const held: Held[] = [];
+  for (const count of values.full ? [1000, 10_000, 40_000] : [1000, 10_000])
+    held.push(await withGenerated(count, (input) => holdOnce(bench, input)));
+  return [memoryReport(held)];
+}
+
+async function scan(): Promise<Report[]> {
+  return [await withGenerated(values.full ? 10_000 : 1000, (input) => benchScan(bench, input))];
 }
 
 /** Pages are written for one benchmark and removed after it: 10,000 of them are 1.5 GB. */
-async function withPages(
+async function withPages<T>(
   name: string,
   pagesOf: () => Parameters<typeof writePages>[1],
-  measure: (input: PagesInput) => Promise<Report>,
-): Promise<Report> {
+  measure: (input: PagesInput) => Promise<T>,
+): Promise<T> {
   const at = join(folder, 'pages');
   try {
     bench.tell(`writing ${name}`);
