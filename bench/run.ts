@@ -13,6 +13,7 @@ import { generatedPages } from './generated-pages.ts';
 import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
 import { type Held, holdOnce, memoryReport } from './import-memory.ts';
+import { benchLate } from './late-ticks.ts';
 import { findAccounting } from './measure.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
@@ -72,6 +73,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
   { name: 'import-memory', run: importMemory },
+  { name: 'late-ticks', run: async () => [await benchLate(bench, values.full ? 50e6 : 5e6)] },
   { name: 'scan', run: scan },
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
