@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
 import { type Accounting, type Command, CommandFailed, type Measured, measure } from './measure.ts';
+import type { Timing } from './results.ts';
 import { median, pairRatios, type Spread } from './statistics.ts';
 
 export interface Contender {
@@ -7,6 +8,8 @@ export interface Contender {
   readonly command: Command;
   /** A folder that it makes, gone before each run; null where it writes nothing. */
   readonly out: string | null;
+  /** What each run needs besides, made once `out` is gone; its time does not count. */
+  prepare?(): void;
 }
 
 /** What came of a contender: its runs in order, or why it has none that count: completes a sentence of its name. */
@@ -37,8 +40,9 @@ export async function alternate(contenders: readonly Contender[], options: Alter
     tell(`${name} ${reason}${told === '' ? '' : `:\n${told}`}`);
   };
 
-  async function runOne({ name, command, out }: Contender): Promise<Measured | undefined> {
+  async function runOne({ name, command, out, ...one }: Contender): Promise<Measured | undefined> {
     clear(out);
+    one.prepare?.();
     try {
       return await measure(command, accounting);
     } catch (error) {
@@ -73,6 +77,14 @@ export async function alternate(contenders: readonly Contender[], options: Alter
 function clear(out: string | null): void {
   if (out !== null) rmSync(out, { recursive: true, force: true });
 }
+
+export const isMeasured = (outcome: Outcome): outcome is Extract<Outcome, { runs: unknown }> => 'runs' in outcome;
+
+/** What the table of processes says of those that have runs. */
+export const processTimings = (what: string, input: string, outcomes: readonly Outcome[]): Timing[] =>
+  outcomes.filter(isMeasured).map(({ name, runs }) => ({
+    ...{ what, input, name, medians: summarise(runs), runs: runs.length },
+  }));
 
 /** Medians over the runs of one contender; null where the machine does not tell. */
 export function summarise(runs: readonly Measured[]): Measured {

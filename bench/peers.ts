@@ -25,6 +25,8 @@ export interface Peers {
   find(name: PeerName): Peer | { readonly missing: string };
   /** Whether the day partitions below `ticks` in both folders hold the same: null, or what differs. */
   differ(ours: string, theirs: string): string | null;
+  /** What a script of bench/peers prints, or why it does not: completes a sentence of its name. */
+  run(script: string, args: readonly string[]): { readonly printed: string } | { readonly failed: string };
 }
 
 const folder = join(import.meta.dirname, 'peers');
@@ -33,6 +35,11 @@ const folder = join(import.meta.dirname, 'peers');
 export function findPeers(given: string | undefined): Peers {
   // Programs are started from other folders than this one.
   const python = given?.includes('/') ? resolve(given) : (given ?? join(folder, '.venv', 'bin', 'python'));
+  const run: Peers['run'] = (script, args) => {
+    const { status, stdout, stderr, error } = spawnSync(python, [join(folder, script), ...args], { encoding: 'utf8' });
+    if (status === 0) return { printed: stdout };
+    return { failed: (error?.message ?? `${stdout}${stderr}`.trim().slice(-1000)) || `ended with ${status}` };
+  };
   return {
     find(name) {
       const script = join(folder, `${name}_pages.py`);
@@ -43,12 +50,10 @@ export function findPeers(given: string | undefined): Peers {
         : { name, version: found.version, argv: (pages, out) => [python, script, pages, out] };
     },
     differ(ours, theirs) {
-      const { status, stdout, stderr, error } = spawnSync(python, [join(folder, 'check.py'), ours, theirs], {
-        encoding: 'utf8',
-      });
-      if (status === 0) return null;
-      return (error?.message ?? `${stdout}${stderr}`.trim().slice(-1000)) || `the check ended with ${status}`;
+      const found = run('check.py', [ours, theirs]);
+      return 'failed' in found ? found.failed : null;
     },
+    run,
   };
 }
 

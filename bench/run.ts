@@ -1,6 +1,7 @@
 /**
  * Every benchmark against its peers, written to bench/RESULTS.md.
- * Run: node bench/run.ts [--only NAME]… [--pages N]… [--runs N] [--seed N] [--recording FOLDER]
+ * Run: node bench/run.ts [--only NAME]… [--pages N]… [--runs N] [--seed N] [--recording FOLDER] [--full]
+ * --full: the largest inputs too, which take an hour and some 20 GB.
  * Peers are Python scripts (bench/peers), run by bench/peers/.venv/bin/python or the Python that PEERS_PYTHON names.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,10 +12,14 @@ import type { Bench } from './bench.ts';
 import { generatedPages } from './generated-pages.ts';
 import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
+import { type Held, holdOnce, memoryReport } from './import-memory.ts';
+import { benchLate } from './late-ticks.ts';
 import { findAccounting } from './measure.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
+import { benchScan } from './scan.ts';
+import { benchVerify } from './verify.ts';
 
 interface Benchmark {
   readonly name: string;
@@ -34,6 +39,7 @@ const { values } = parseArgs({
     pages: { type: 'string', multiple: true, default: ['1000', '10000'] },
     runs: { type: 'string', default: String(full.runs) },
     seed: { type: 'string', default: '1' },
+    full: { type: 'boolean', default: false },
     recording: { type: 'string', default: join(root, '..', 'shared', 'data') },
   },
 });
@@ -66,21 +72,16 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import', run: () => importGenerated(pages, quick) },
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
+  { name: 'import-memory', run: importMemory },
+  { name: 'late-ticks', run: async () => [await benchLate(bench, values.full ? 50e6 : 5e6)] },
+  { name: 'scan', run: scan },
+  { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 
 async function importGenerated(counts: readonly number[], peers: readonly PeerName[]): Promise<Report[]> {
   const reports: Report[] = [];
-  for (const count of counts) {
-    const name = `${count.toLocaleString('en-US')} generated pages`;
-    reports.push(
-      await withPages(
-        name,
-        () => generatedPages({ pages: count, seed }),
-        (input) => benchImport(bench, input, peers),
-      ),
-    );
-  }
+  for (const count of counts) reports.push(await withGenerated(count, (input) => benchImport(bench, input, peers)));
   return reports;
 }
 
@@ -101,12 +102,29 @@ async function importRecorded(): Promise<Report[]> {
   ];
 }
 
+/** Measures with so many generated pages. */
+function withGenerated<T>(count: number, measure: (input: PagesInput) => Promise<T>): Promise<T> {
+  const name = `${count.toLocaleString('en-US')} generated pages`;
+  return withPages(name, () => generatedPages({ pages: count, seed }), measure);
+}
+
+async function importMemory(): Promise<Report[]> {
+  const held: Held[] = [];
+  for (const count of values.full ? [1000, 10_000, 40_000] : [1000, 10_000])
+    held.push(await withGenerated(count, (input) => holdOnce(bench, input)));
+  return [memoryReport(held)];
+}
+
+async function scan(): Promise<Report[]> {
+  return [await withGenerated(values.full ? 10_000 : 1000, (input) => benchScan(bench, input))];
+}
+
 /** Pages are written for one benchmark and removed after it: 10,000 of them are 1.5 GB. */
-async function withPages(
+async function withPages<T>(
   name: string,
   pagesOf: () => Parameters<typeof writePages>[1],
-  measure: (input: PagesInput) => Promise<Report>,
-): Promise<Report> {
+  measure: (input: PagesInput) => Promise<T>,
+): Promise<T> {
   const at = join(folder, 'pages');
   try {
     bench.tell(`writing ${name}`);
@@ -135,6 +153,7 @@ const circumstances = {
   ...{ seed, pages, runs },
   short: [
     ...(runs < full.runs ? [`${runs} runs in place of ${full.runs}`] : []),
+    ...(values.full ? [] : ['without the largest inputs (--full)']),
     ...pages.filter((count) => count < full.pages).map((count) => `${count} pages`),
   ],
 };

@@ -10,6 +10,7 @@ import { compareUtf8 } from '../src/core/order.ts';
 import { partOf } from '../src/core/part.ts';
 import { dayMs } from '../src/core/window.ts';
 import { restoreSegments } from '../src/state/coverage.ts';
+import { noteRowGroups } from '../src/state/row-groups.ts';
 import { addTickDeltas } from '../src/state/symbols.ts';
 import { makeKey } from './key.ts';
 
@@ -29,7 +30,10 @@ export interface BenchArchive {
   readonly key: string;
 }
 
-export async function makeArchive(root: string, ticks: number): Promise<BenchArchive> {
+/** Prices that walk by tenths of a cent, or such that nothing makes them smaller: some 10 bytes a tick in place of 3. */
+export type Prices = 'walk' | 'noise';
+
+export async function makeArchive(root: string, ticks: number, prices: Prices = 'walk'): Promise<BenchArchive> {
   const count = Math.max(parts, Math.round(ticks / (days * ticksPerDay)));
   const symbols = Array.from({ length: count }, (_, i) => `KXMARKET-26MAY-${String(i).padStart(5, '0')}`);
   const midnights = Array.from({ length: days }, (_, i) => firstDay + i * dayMs);
@@ -39,7 +43,7 @@ export async function makeArchive(root: string, ticks: number): Promise<BenchArc
   const stage = startStage(archive, archive.manifest());
   for (const day of midnights) {
     for (const [part, ofPart] of byPart) {
-      const columns = dayColumns(ofPart, day);
+      const columns = dayColumns(ofPart, day, prices);
       stageFile(archive, stage, encodedTicks(dayPath('ticks', day, part), day, columns, archive.groupRows));
     }
     const covered = symbols.map((symbol) => ['ticks', symbol, day, day + dayMs, ticksPerDay, day + dayMs, 'poll']);
@@ -51,8 +55,8 @@ export async function makeArchive(root: string, ticks: number): Promise<BenchArc
   return { symbols, days: midnights, ticks: symbols.length * days * ticksPerDay, key };
 }
 
-/** Times at random within the day, prices that walk by tenths of a cent. */
-function dayColumns(symbols: readonly string[], day: number): PartColumns {
+/** Times at random within the day. */
+function dayColumns(symbols: readonly string[], day: number, prices: Prices): PartColumns {
   const rows = symbols.length * ticksPerDay;
   const [t, p] = [new Float64Array(rows), new Float64Array(rows)];
   let row = 0;
@@ -61,7 +65,7 @@ function dayColumns(symbols: readonly string[], day: number): PartColumns {
     for (let i = 0; i < ticksPerDay; i++, row++) {
       price = Math.min(999, Math.max(1, price + Math.floor(Math.random() * 5) - 2));
       t[row] = day + Math.floor(((i + Math.random()) * dayMs) / ticksPerDay);
-      p[row] = price / 1000;
+      p[row] = prices === 'walk' ? price / 1000 : Math.random();
     }
   }
   return { symbols, offsets: Float64Array.from({ length: symbols.length + 1 }, (_, i) => i * ticksPerDay), t, p };
@@ -73,6 +77,7 @@ function commitAll(archive: Archive, stage: Stage, symbols: readonly string[]): 
   const manifest = { ...base, generation: stage.generation, created_at: last, datasets: nextFiles(stage) };
   commit(archive, manifest, stage.moves, () => {
     const { db } = archive.state;
+    noteRowGroups(db, stage.records);
     for (const symbol of symbols) {
       addTickDeltas(db, [{ symbol, added: days * ticksPerDay, first: firstDay, last: last - 1 }], last);
       restoreSegments(db, symbol, [{ from: firstDay, to: last, fetchedAt: last, origin: 'poll' }]);

@@ -3,10 +3,7 @@ import { stateFile } from '../../state/state.ts';
 import type { Archive } from '../archive.ts';
 import { readPublished } from '../archive.ts';
 import type { PublishedFile } from '../manifest.ts';
-import { datasets } from '../parquet/datasets.ts';
-import { decodeRows } from '../parquet/parquet.ts';
-
-const told = datasets.coverage.filter(({ name }) => ['dataset', 'symbol', 't_from', 't_to'].includes(name));
+import { addExtents, type Extents } from './published-extents.ts';
 
 /**
  * Whether the state is sound and knows the coverage that is published: SQLite looks at its file, and of every symbol what
@@ -24,13 +21,10 @@ export async function stateFault(
   const fault = faultOf(state.db);
   if (fault !== null) return `The state database ${path} is damaged: ${fault}. ${remedy(path)}`;
   if (coverage === null) return null;
-  const published = new Map<string, Extent>();
+  const published: Extents = new Map();
   for (const file of coverage) {
     signal?.throwIfAborted();
-    for (const row of decodeRows(told, readPublished(archive, file))) {
-      const [dataset, symbol, from, to] = row as [string, string, number, number];
-      if (dataset === 'ticks') add(published, symbol, from, to);
-    }
+    addExtents(published, readPublished(archive, file));
     // Signals and the progress bar get their turn.
     await new Promise((resolve) => setImmediate(resolve));
   }
@@ -40,16 +34,6 @@ export async function stateFault(
     return `The state database ${path} does not know the coverage of ${symbol} as it is published. ${remedy(path)}`;
   }
   return null;
-}
-
-function add(extents: Map<string, Extent>, symbol: string, from: number, to: number): void {
-  const was = extents.get(symbol);
-  extents.set(symbol, {
-    windows: (was?.windows ?? 0) + 1,
-    ms: (was?.ms ?? 0) + to - from,
-    from: Math.min(was?.from ?? from, from),
-    to: Math.max(was?.to ?? to, to),
-  });
 }
 
 /** Windows of a state may begin amid a millisecond, where those of a file cannot. */

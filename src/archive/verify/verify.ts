@@ -10,6 +10,7 @@ import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } 
 import type { DatasetName } from '../parquet/datasets.ts';
 import { keysIn, recordOf } from '../parquet/row-groups.ts';
 import { notedRootTexts, noteRootTexts, rootTexts } from '../texts/root-texts.ts';
+import { type HashAhead, hashAhead } from './hash-ahead.ts';
 import { strangers } from './strangers.ts';
 import { stateFault } from './verify-state.ts';
 
@@ -28,15 +29,20 @@ export interface Verified {
   readonly state: string | null;
 }
 
+/** Threads take longer to start than to hash fewer bytes than these. */
+const threadedBytesMin = 64 * 2 ** 20;
+
 /**
  * Re-reads and re-hashes published files against the manifest: all of them, or just those given. Where a publish goes on
  * meanwhile, it looks at what the new generation changed too, and speaks of that generation.
+ * @param threadedBytes from how many bytes on threads hash: other than the default only to have them with small files
  */
 export async function verify(
   archive: Archive,
   only: readonly PublishedFile[] | null,
   onProgress?: (done: number, total: number) => void,
   signal?: AbortSignal,
+  threadedBytes = threadedBytesMin,
 ): Promise<Verified> {
   const intact = new Set<string>();
   for (;;) {
@@ -45,19 +51,28 @@ export async function verify(
     const files = only?.map((file) => byPath.get(file.path) ?? file) ?? [...byPath.values()];
     const findings: Finding[] = [];
     const records: FileRecord[] = [];
-    for (const [done, file] of files.entries()) {
-      signal?.throwIfAborted();
-      if (intact.has(keyOf(file))) continue;
-      const finding = check(archive, file, records);
-      if (finding === undefined) intact.add(keyOf(file));
-      else findings.push(finding);
-      onProgress?.(done + 1, files.length);
-      // Signals and the progress bar get their turn.
-      if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
+    const left = files.filter((file) => !intact.has(keyOf(file)));
+    const ahead = totalsOf(left).bytes < threadedBytes ? null : hashAhead(left, (file) => placeNow(archive, file));
+    // While the threads hash. What comes of it counts only where the files that it read were found intact.
+    const early =
+      ahead === null || only !== null ? null : Promise.allSettled([stateNow(archive, manifest, [], signal)]);
+    try {
+      for (const [done, file] of files.entries()) {
+        signal?.throwIfAborted();
+        if (intact.has(keyOf(file))) continue;
+        const finding = await look(archive, file, records, ahead);
+        if (finding === undefined) intact.add(keyOf(file));
+        else findings.push(finding);
+        onProgress?.(done + 1, files.length);
+        // Signals and the progress bar get their turn.
+        if (done % 16 === 15) await new Promise((resolve) => setImmediate(resolve));
+      }
+    } finally {
+      await Promise.all([ahead?.close(), early]);
     }
     if (only === null) findings.push(...tooMany(archive, files), ...rootFindings(archive, manifest));
     const { generation } = manifest;
-    const state = only === null ? await stateNow(archive, manifest, findings, signal) : null;
+    const state = only === null ? await stateNow(archive, manifest, findings, signal, early) : null;
     if (state === undefined) intact.clear();
     if (state === undefined || archive.manifest().generation !== generation) continue;
     if (only === null) noteKnown(archive, manifest, records, byPath);
@@ -68,9 +83,23 @@ export async function verify(
   }
 }
 
-/** Undefined where a file of coverage is no more what it was a moment ago. */
-async function stateNow(archive: Archive, manifest: Manifest, findings: readonly Finding[], signal?: AbortSignal) {
+/**
+ * Undefined where a file of coverage is no more what it was a moment ago.
+ * @param early the same for no findings, begun before they were known
+ */
+async function stateNow(
+  archive: Archive,
+  manifest: Manifest,
+  findings: readonly Finding[],
+  signal?: AbortSignal,
+  early: Promise<[PromiseSettledResult<string | null | undefined>]> | null = null,
+): Promise<string | null | undefined> {
   const comparable = findings.every(({ path }) => path !== 'manifest.json' && !path.startsWith('coverage/'));
+  if (comparable && early !== null) {
+    const [found] = await early;
+    if (found.status === 'fulfilled') return found.value;
+    throw found.reason;
+  }
   try {
     return await stateFault(archive, comparable ? manifest.datasets.coverage.files : null, signal);
   } catch (error) {
@@ -80,6 +109,23 @@ async function stateNow(archive: Archive, manifest: Manifest, findings: readonly
 }
 
 const keyOf = (file: PublishedFile): string => `${file.sha256} ${file.path}`;
+
+/** A thread's word is taken for what is intact, never for what is wrong. */
+async function look(
+  archive: Archive,
+  file: PublishedFile,
+  records: FileRecord[],
+  ahead: HashAhead | null,
+): Promise<Finding | undefined> {
+  const isIntact = ahead !== null && (await ahead.isNextIntact());
+  return isIntact && hasRowGroups(archive.state.db, file.path, file.sha256) ? undefined : check(archive, file, records);
+}
+
+/** Where the bytes of a published file are now; null where that is no file. */
+function placeNow(archive: Archive, { path }: PublishedFile): string | null {
+  const at = locate(archive, path);
+  return archive.disk.isFile(at) ? at : null;
+}
 
 /** Looks at one file; `records` takes what it is made of, where that is not known yet and it is intact. */
 function check(archive: Archive, file: PublishedFile, records: FileRecord[]): Finding | undefined {

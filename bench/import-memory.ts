@@ -1,0 +1,79 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Bench } from './bench.ts';
+import type { PagesInput } from './import.ts';
+import { CommandFailed, type Measured, measure } from './measure.ts';
+import type { Comparison, Report, Timing } from './results.ts';
+import { spread } from './statistics.ts';
+
+/** The most memory that `oddslake import` holds at one time, as its input grows tenfold and more. */
+
+const mbMax = 512;
+/** The largest input's memory as a multiple of the smallest's: less than this is noise. */
+const growthMax = 1.25;
+
+/** A run of one input, or why it has none that counts. */
+export type Held =
+  | { readonly input: string; readonly measured: Measured }
+  | { readonly input: string; readonly failed: string };
+
+/** One run of one input: memory hardly differs between runs, and the largest takes minutes. */
+export async function holdOnce(bench: Bench, input: PagesInput): Promise<Held> {
+  const out = join(bench.folder, 'held');
+  const argv = [
+    ...([bench.launcher, 'import', input.folder, '--format', 'pages', '--output', out, '--quiet'] as const),
+    ...['--set', 'source.name=bench'],
+  ] as const;
+  try {
+    const measured = await measure({ argv, cwd: bench.folder, env: bench.env }, bench.accounting);
+    bench.tell(`${input.name}: ${mbOf(measured) ?? 'unknown'} MB, ${(measured.wallMs / 1000).toFixed(1)} s`);
+    return { input: input.name, measured };
+  } catch (error) {
+    if (!(error instanceof CommandFailed)) throw error;
+    bench.tell(`${input.name}: ${error.message}: ${error.told}`);
+    return { input: input.name, failed: `oddslake ${error.message}` };
+  } finally {
+    rmSync(out, { recursive: true, force: true });
+  }
+}
+
+/** What the runs come to, from the smallest input to the largest. Pure. */
+export function memoryReport(held: readonly Held[]): Report {
+  const mb = held.map((one) => ('measured' in one ? mbOf(one.measured) : null));
+  const missingOf = (one: Held): string => ('failed' in one ? one.failed : 'this machine does not tell');
+  const each = held.map((one, i): Comparison => {
+    const value = mb[i]!;
+    return {
+      ...{ what: 'import, peak memory', input: one.input, ours: mbText(value), peer: null, ratio: null },
+      ...{ goal: { text: `under ${mbMax} MB`, met: (least) => least < mbMax }, value },
+      missing: value === null ? missingOf(one) : null,
+    };
+  });
+  const [least, most] = [mb.at(0) ?? null, mb.at(-1) ?? null];
+  const growth = held.length < 2 || least === null || most === null ? null : most / least;
+  const lacking = held.find((_, i) => mb[i] === null);
+  const flat: Comparison = {
+    ...{
+      what: 'import, growth of peak memory',
+      input: `${held.at(-1)?.input ?? '–'} against ${held[0]?.input ?? '–'}`,
+    },
+    ...{ ours: mbText(most), peer: { name: 'the smallest input', figure: mbText(least) } },
+    ...{ ratio: growth === null ? null : spread([growth]), value: growth },
+    goal: { text: `at most ${growthMax} ×`, met: (times) => times <= growthMax },
+    missing: growth !== null ? null : lacking === undefined ? 'one input only' : missingOf(lacking),
+  };
+  return {
+    comparisons: [...each, flat],
+    timings: held.flatMap((one): Timing[] =>
+      'measured' in one
+        ? [{ what: 'import, once', input: one.input, name: 'oddslake', medians: one.measured, runs: 1 }]
+        : [],
+    ),
+    failed: held.some((one) => 'failed' in one) ? ['oddslake import'] : [],
+  };
+}
+
+/** Megabytes of a million bytes; null where the machine does not tell. */
+const mbOf = ({ peakMiB }: Measured): number | null => (peakMiB === null ? null : Math.round(peakMiB * 1.048576));
+
+const mbText = (mb: number | null): string => (mb === null ? '–' : `${mb} MB`);

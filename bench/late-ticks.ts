@@ -1,0 +1,114 @@
+import { cpSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { dayMs } from '../src/core/window.ts';
+import { generator, hash } from '../src/sandbox/random.ts';
+import type { SandboxPage } from '../src/sandbox/tick-page.ts';
+import type { Bench } from './bench.ts';
+import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';
+import type { Measured } from './measure.ts';
+import { writePages } from './pages.ts';
+import { publishedTotals } from './published.ts';
+import { atMost, type Report, timeText } from './results.ts';
+import { pairRatios } from './statistics.ts';
+
+/** `oddslake import` of a few late ticks into a published day, against that of the whole day. */
+
+const day = Date.UTC(2026, 2, 2);
+const parts = 128;
+const ticksPerSymbol = 5000;
+const lateSymbols = 10;
+const lateTicksPerSymbol = 20;
+/** Of publishing the day. */
+const goal = atMost(1 / 8);
+/** What the goal is for: of fewer ticks, starting the program is most of both. */
+const judgedTicks = 50e6;
+
+/** One page a symbol, its ticks over the whole day and its prices walking. */
+export function* dayPages(ticks: number, seed: number): Generator<SandboxPage, void, undefined> {
+  for (let i = 0; i < ticks / ticksPerSymbol; i++) yield pageOf(i, ticksPerSymbol, generator(hash(seed, i)));
+}
+
+/** Late ticks of some symbols from all over the list, at moments of their own. */
+export function* latePages(ticks: number, seed: number): Generator<SandboxPage, void, undefined> {
+  const symbols = Math.ceil(ticks / ticksPerSymbol);
+  for (let i = 0; i < lateSymbols; i++) {
+    const which = Math.floor((i * symbols) / lateSymbols);
+    yield pageOf(which, lateTicksPerSymbol, generator(hash(seed + 1, which)));
+  }
+}
+
+function pageOf(i: number, count: number, random: () => number): SandboxPage {
+  const t = Float64Array.from({ length: count }, () => day + Math.floor(random() * dayMs)).sort();
+  let price = 500;
+  const p = t.map(() => {
+    price = Math.min(999, Math.max(1, price + Math.floor(random() * 5) - 2));
+    return price / 1000;
+  });
+  const symbol = `KXLATE-26MAR02-${String(i).padStart(6, '0')}`;
+  return { symbol, t, p, count, from: day, to: day + dayMs, generatedAt: day + dayMs + 3_600_000 };
+}
+
+/** @param ticks of the day, some of them at equal moments and so one */
+export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
+  const { folder, env, launcher, seed } = bench;
+  const at = (name: string): string => join(folder, `late-${name}`);
+  const importing = (pages: string, out: string): Contender['command'] => {
+    const set = ['source.name=bench', `archive.parts=${parts}`].flatMap((one) => ['--set', one]);
+    const flags = ['--format', 'pages', '--output', out, '--quiet', ...set];
+    return { argv: [launcher, 'import', pages, ...flags], cwd: folder, env };
+  };
+  try {
+    bench.tell(`writing a day of ${ticks.toLocaleString('en-US')} ticks`);
+    await writePages(at('day'), dayPages(ticks, seed));
+    await writePages(at('few'), latePages(ticks, seed));
+    const whole = { name: 'the whole day', out: at('whole'), command: importing(at('day'), at('whole')) };
+    const late: Contender = {
+      ...{ name: 'the late ticks', out: at('copy'), command: importing(at('few'), at('copy')) },
+      // The day as the uncounted round published it.
+      prepare: () => copyArchive(at('base'), at('copy')),
+    };
+    bench.tell('publishing the day');
+    const [made] = await alternate([{ ...whole, out: null, command: importing(at('day'), at('base')) }], {
+      ...bench,
+      runs: 0,
+    });
+    const outcomes = made !== undefined && isMeasured(made) ? await alternate([late, whole], bench) : [made!];
+    const rows = isMeasured(made!) ? publishedTotals(at('base'), ['ticks']) : { rows: 0, files: 0 };
+    const input = `${(rows.rows / 1e6).toFixed(1)} M ticks in ${rows.files} parts`;
+    const runsOf = (name: string): readonly Measured[] | undefined => {
+      const outcome = outcomes.find((one) => one.name === name);
+      return outcome !== undefined && isMeasured(outcome) ? outcome.runs : undefined;
+    };
+    const [few, all] = [runsOf(late.name), runsOf(whole.name)];
+    const wall = (runs: readonly Measured[]): number[] => runs.map(({ wallMs }) => wallMs);
+    const ratio = few !== undefined && all !== undefined ? pairRatios(wall(few), wall(all)) : null;
+    const told = (runs: typeof few): string => (runs === undefined ? '–' : timeText(summarise(runs).wallMs));
+    const failed = outcomes.flatMap((outcome) => (isMeasured(outcome) ? [] : [outcome]));
+    const isJudged = ticks >= judgedTicks;
+    return {
+      failed: failed.map(({ name }) => name),
+      comparisons: [
+        {
+          ...{ what: `late ticks of ${lateSymbols} symbols`, input, ours: told(few) },
+          ...{ peer: { name: 'publishing the day', figure: told(all) }, ratio, goal },
+          value: isJudged ? (ratio?.median ?? null) : null,
+          missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? 'judged on 50 M ticks',
+        },
+      ],
+      timings: processTimings('import', input, outcomes),
+    };
+  } finally {
+    for (const name of ['day', 'few', 'base', 'copy', 'whole']) rmSync(at(name), { recursive: true, force: true });
+  }
+}
+
+/** What is published is only ever replaced, so that links do; the state is written to in place. */
+function copyArchive(from: string, to: string): void {
+  mkdirSync(to);
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)];
+    if (entry.name === '.oddslake') cpSync(source, target, { recursive: true });
+    else if (entry.isDirectory()) copyArchive(source, target);
+    else linkSync(source, target);
+  }
+}
