@@ -12,6 +12,7 @@ import { generatedPages } from './generated-pages.ts';
 import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
 import { findAccounting } from './measure.ts';
+import { benchNightly } from './nightly.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
@@ -66,6 +67,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import', run: () => importGenerated(pages, quick) },
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
+  { name: 'nightly', run: async () => [await benchNightly(bench)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 
