@@ -13,6 +13,7 @@ import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
 import { findAccounting } from './measure.ts';
 import { benchNightly } from './nightly.ts';
+import { benchNothingNew } from './nothing-new.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
@@ -68,6 +69,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import-dlt', run: () => importGenerated([Math.min(dltPagesMax, ...pages)], ['dlt']) },
   { name: 'import-recorded', run: importRecorded },
   { name: 'nightly', run: async () => [await benchNightly(bench)] },
+  { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 
