@@ -130,7 +130,7 @@ function bytes(
 }
 
 /** Rows of the manifest's tick parts: what is left without the repeated ones. */
-function publishedTicks(archive: string): number {
+export function publishedTicks(archive: string): number {
   const manifest = JSON.parse(readFileSync(join(archive, 'manifest.json'), 'utf8')) as {
     datasets: { ticks: { files: { rows: number }[] } };
   };

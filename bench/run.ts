@@ -15,6 +15,8 @@ import { benchImport, type PagesInput } from './import.ts';
 import { type Held, holdOnce, memoryReport } from './import-memory.ts';
 import { benchLate } from './late-ticks.ts';
 import { findAccounting } from './measure.ts';
+import { benchNightly } from './nightly.ts';
+import { benchNothingNew } from './nothing-new.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
@@ -76,6 +78,8 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'late-ticks', run: async () => [await benchLate(bench, values.full ? 50e6 : 5e6)] },
   { name: 'scan', run: scan },
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
+  { name: 'nightly', run: async () => [await benchNightly(bench)] },
+  { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock, Random } from './core/clock.ts';
 
 const timerMsMax = 2 ** 31 - 1;
@@ -14,16 +13,28 @@ export const systemClock: Clock = {
     return seconds * 1000 + nanoseconds / 1e6;
   },
   async sleep(ms, signal) {
-    try {
-      // Timers count in 31 bits; a longer one would fire at once.
-      for (let left = ms; left > 0 || left === ms; left -= timerMsMax) {
-        await delay(Math.max(0, Math.min(left, timerMsMax)), undefined, signal === undefined ? {} : { signal });
-      }
-    } catch (error) {
-      throw signal?.aborted ? signal.reason : error;
+    // Timers count in 31 bits; a longer one would fire at once.
+    for (let left = ms; left > 0 || left === ms; left -= timerMsMax) {
+      await delay(Math.max(0, Math.min(left, timerMsMax)), signal);
     }
   },
 };
+
+/** Node's own makes an error of its own, with a stack, for every wait that is broken off: as many as there are requests. */
+function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal?.throwIfAborted();
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal!.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal?.addEventListener('abort', stop, { once: true });
+  });
+}
 
 export const systemRandom: Random = () => Math.random();
 

@@ -12,11 +12,15 @@ interface Place {
   readonly warnings: string[];
 }
 
+/** How long an answer may wait for others, in ms: what a kill can cost of them. */
+const gatherMs = 50;
+
 /** Opens what keeps the answers of a run as they come; null where none are kept. */
-export async function keepRaw({ context: { settings }, archive, id: runId }: Place): Promise<RawKeeper | null> {
+export async function keepRaw({ context: { settings, clock }, archive, id: runId }: Place): Promise<RawKeeper | null> {
   if (settings.raw.keepDays === 0) return null;
   const { openRawKeeper } = await import('../archive/raw/raw-keeper.ts');
-  return openRawKeeper(archive, { runId, secret: requireUpstream(settings).apiKey, ...settings.raw });
+  const gather = (signal: AbortSignal): Promise<void> => clock.sleep(gatherMs, signal);
+  return openRawKeeper(archive, { runId, secret: requireUpstream(settings).apiKey, gather, ...settings.raw });
 }
 
 /** Writes what is left of the answers, and removes old ones. What goes wrong with it is a warning, whatever it is. */

@@ -2,7 +2,7 @@ import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { newPace, type Pace, type PaceMemory, startsKeptMs } from '../core/pace.ts';
+import { newPace, type Pace, type PaceMemory, type Start, startsKeptMs } from '../core/pace.ts';
 import { diskFull, isOnFullDisk } from './full-disk.ts';
 import type { State } from './state.ts';
 
@@ -116,51 +116,69 @@ interface PaceRow {
   readonly learned: string | null;
 }
 
+type Sql = (text: string) => StatementSync;
+
+function readPace(sql: Sql): Pace {
+  const row = sql('select * from pace').get() as PaceRow | undefined;
+  if (row === undefined) return newPace;
+  const { count, answers, lowest, learned } = row;
+  return {
+    ...{ count, answers, lowest, learned, slotMs: row.slot, leastMs: row.least },
+    ...{ resumeMs: row.resume, lowestAtMs: row.lowest_at, atMs: row.at },
+  };
+}
+
+function writePace(sql: Sql, pace: Pace): void {
+  const { count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned } = pace;
+  sql('insert or replace into pace values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
+    ...[count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned],
+  );
+}
+
 function memoryOf(db: DatabaseSync, path: string): SharedPace {
   const statements = new Map<string, StatementSync>();
-  const sql = (text: string): StatementSync => {
+  const sql: Sql = (text) => {
     const known = statements.get(text) ?? db.prepare(text);
     statements.set(text, known);
     return known;
   };
-  let isAlone = false;
+  /** While alone: what nobody else can change meanwhile, read once and written in the end. */
+  let held: { pace: Pace; isWritten: boolean; readonly starts: Map<number, Start | undefined> } | undefined;
+  const startOf = (request: number): Start | undefined => {
+    const row = sql('select at, took from starts where n = ?').get(request) as
+      | { at: number; took: number | null }
+      | undefined;
+    return row === undefined ? undefined : { atMs: row.at, tookMs: row.took };
+  };
   return {
     alone(work) {
-      if (isAlone) return work();
+      if (held !== undefined) return work();
       try {
         sql('begin immediate').run();
-        isAlone = true;
+        held = { pace: readPace(sql), isWritten: true, starts: new Map() };
         const result = work();
+        if (!held.isWritten) writePace(sql, held.pace);
         sql('commit').run();
         return result;
       } catch (error) {
         throw explained(path, error);
       } finally {
-        isAlone = false;
+        held = undefined;
         if (db.isTransaction) db.exec('rollback');
       }
     },
-    read() {
-      const row = sql('select * from pace').get() as PaceRow | undefined;
-      if (row === undefined) return newPace;
-      const { count, answers, lowest, learned } = row;
-      return {
-        ...{ count, answers, lowest, learned, slotMs: row.slot, leastMs: row.least },
-        ...{ resumeMs: row.resume, lowestAtMs: row.lowest_at, atMs: row.at },
-      };
-    },
-    write({ count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned }: Pace) {
-      sql('insert or replace into pace values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
-        ...[count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned],
-      );
+    read: () => held?.pace ?? readPace(sql),
+    write(pace) {
+      if (held === undefined) writePace(sql, pace);
+      else Object.assign(held, { pace, isWritten: false });
     },
     start(request) {
-      const row = sql('select at, took from starts where n = ?').get(request) as
-        | { at: number; took: number | null }
-        | undefined;
-      return row === undefined ? undefined : { atMs: row.at, tookMs: row.took };
+      if (held === undefined) return startOf(request);
+      if (!held.starts.has(request)) held.starts.set(request, startOf(request));
+      return held.starts.get(request);
     },
     addStart(request, atMs) {
+      held?.starts.clear();
       // Two for one: what a busy time left is cleared away later.
       sql('delete from starts where n in (select n from starts order by n limit 2) and at < ?').run(
         atMs - startsKeptMs,
@@ -168,6 +186,7 @@ function memoryOf(db: DatabaseSync, path: string): SharedPace {
       sql('insert or replace into starts (n, at) values (?, ?)').run(request, atMs);
     },
     endStart(request, tookMs, letThrough) {
+      held?.starts.clear();
       sql('update starts set took = ?, let_through = ? where n = ?').run(tookMs, letThrough ? 1 : 0, request);
     },
     letThrough(first, end, afterMs) {
@@ -175,6 +194,7 @@ function memoryOf(db: DatabaseSync, path: string): SharedPace {
       return (sql(text).get(first, end, afterMs) as { k: number }).k;
     },
     clear() {
+      held?.starts.clear();
       sql('delete from starts').run();
     },
     close: () => db.close(),

@@ -42,15 +42,18 @@ export function target(path: string, query: Readonly<Record<string, string | num
 
 export function ticksSubject({ symbol, from, to }: TicksQuery): Subject {
   const window: Window = { from, to };
-  return { what: `ticks of ${symbol} [${instant(from)}, ${instant(to)})`, symbol, window };
+  return { what: () => `ticks of ${symbol} [${instant(from)}, ${instant(to)})`, symbol, window };
 }
 
 export function marketsSubject({ view, source }: MarketsQuery): Subject {
   const filters = [view === undefined ? '' : ` of view ${view}`, source === undefined ? '' : ` of source ${source}`];
-  return { what: `markets${filters.join('')}` };
+  return { what: () => `markets${filters.join('')}` };
 }
 
-export const orderbookSubject = ({ symbol }: OrderbookQuery): Subject => ({ what: `order book of ${symbol}`, symbol });
+export const orderbookSubject = ({ symbol }: OrderbookQuery): Subject => ({
+  what: () => `order book of ${symbol}`,
+  symbol,
+});
 
 function instant(timeMs: number): string {
   const date = new Date(timeMs);

@@ -18,6 +18,8 @@ export interface Key extends UpstreamDeps {
   readonly budget: RetryBudget;
   /** Aborted with the Fault that ends every request: a refused credential, or closing. */
   readonly halt: AbortController;
+  /** Of each caller's signal that and this one's as one. */
+  readonly either: WeakMap<AbortSignal, AbortSignal>;
   readonly tally: { requests: number; retries: number; bytes: number };
   /** Called after every try. */
   readonly onTry: () => void;
@@ -41,7 +43,7 @@ export interface Question<T> {
 export async function ask<T>(key: Key, question: Question<T>, outer?: AbortSignal): Promise<T> {
   outer?.throwIfAborted();
   const { signal: halted } = key.halt;
-  const signal = outer === undefined ? halted : AbortSignal.any([outer, halted]);
+  const signal = outer === undefined ? halted : either(key, outer);
   const faults: Fault[] = [];
   for (;;) {
     const attempt = faults.length;
@@ -55,9 +57,19 @@ export async function ask<T>(key: Key, question: Question<T>, outer?: AbortSigna
     } catch (error) {
       outer?.throwIfAborted();
       faults.push(weigh(key, error, faults, question.subject));
-      key.log?.debug({ what: question.subject.what, attempt: attempt + 1, reason: faults.at(-1)!.message }, 'retrying');
+      key.log?.debug(
+        { what: question.subject.what(), attempt: attempt + 1, reason: faults.at(-1)!.message },
+        'retrying',
+      );
     }
   }
+}
+
+/** Aborted when either the caller's signal or the key's is. One for all requests of a caller: each costs listeners. */
+function either({ halt, either: known }: Key, outer: AbortSignal): AbortSignal {
+  const made = known.get(outer) ?? AbortSignal.any([outer, halt.signal]);
+  known.set(outer, made);
+  return made;
 }
 
 async function tryOnce<T>(key: Key, question: Question<T>, attempt: number, turn: Turn, signal: AbortSignal) {

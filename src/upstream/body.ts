@@ -1,17 +1,42 @@
 import { promisify } from 'node:util';
-import { brotliDecompress, gunzip, inflate, inflateRaw, zstdDecompress } from 'node:zlib';
+import { brotliDecompress, gunzip, gunzipSync, inflate, inflateRaw, zstdDecompress } from 'node:zlib';
 import { UnreadableAnswer } from './json-answer.ts';
 
 type Decompress = (bytes: Uint8Array, options: { maxOutputLength: number }) => Promise<Buffer>;
 
 /** Content codings of RFC 9110, 8.4.1, and what came later. Only gzip is asked for; some servers do not listen. */
 const decompressors: Record<string, (bytes: Uint8Array) => Decompress> = {
-  gzip: () => promisify(gunzip),
-  'x-gzip': () => promisify(gunzip),
+  gzip: () => ungzip,
+  'x-gzip': () => ungzip,
   deflate: (bytes) => promisify(hasZlibHeader(bytes) ? inflate : inflateRaw),
   br: () => promisify(brotliDecompress),
   zstd: () => promisify(zstdDecompress),
 };
+
+const gunzipLater: (bytes: Uint8Array, how: { maxOutputLength: number; chunkSize: number }) => Promise<Buffer> =
+  promisify(gunzip);
+
+/** Up to so many bytes, decompressed, another thread takes longer to turn to them than this one takes for them. */
+const smallBytesMax = 16 * 1024;
+/** Deflate makes at most so many bytes of one (RFC 1951: 258 of a bit or two). */
+const deflateRatioMax = 1032;
+const chunkBytesMin = 64;
+
+/**
+ * Gzip says in its last four bytes how long it gets (RFC 1952, 2.3.1): a chunk of that length is filled at once and is
+ * the answer, where chunks of the usual length are filled in turn and put together. It is a hint; what it says of
+ * several members is only the last one's.
+ */
+async function ungzip(bytes: Uint8Array, { maxOutputLength }: { maxOutputLength: number }): Promise<Buffer> {
+  const said =
+    bytes.length < 4 ? 0 : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readUInt32LE(bytes.length - 4);
+  const length = Math.min(said, bytes.length * deflateRatioMax, maxOutputLength);
+  // One more, or a second chunk is made to see that nothing follows.
+  const how = { maxOutputLength, chunkSize: Math.max(chunkBytesMin, length + 1) };
+  return length <= smallBytesMax && bytes.length <= smallBytesMax
+    ? gunzipSync(bytes, how)
+    : await gunzipLater(bytes, how);
+}
 
 /**
  * Collects a body as it comes over the wire.
@@ -25,7 +50,9 @@ export async function readBody(chunks: AsyncIterable<Uint8Array>, bytesMax: numb
     if (length > bytesMax) throw tooLong(bytesMax);
     parts.push(chunk);
   }
-  return Buffer.concat(parts, length);
+  return parts.length === 1
+    ? Buffer.from(parts[0]!.buffer, parts[0]!.byteOffset, length)
+    : Buffer.concat(parts, length);
 }
 
 /**

@@ -88,6 +88,7 @@ function openKey(options: UpstreamOptions, origin: string, deps: UpstreamDeps, o
     ),
     budget: createRetryBudget(limits.retryBudget, limits.retryBudgetGain),
     halt: new AbortController(),
+    either: new WeakMap(),
     tally: { requests: 0, retries: 0, bytes: 0 },
   };
 }

@@ -25,7 +25,7 @@ export class Fault extends Error {
 /** What a request was about, for its error. */
 export interface Subject {
   /** E.g. `ticks of KXBTC [2026-11-19T00:00:00.000Z, 2026-11-20T00:00:00.000Z)`. */
-  readonly what: string;
+  readonly what: () => string;
   readonly symbol?: string;
   readonly window?: Window;
 }
@@ -37,7 +37,7 @@ export function upstreamError(subject: Subject, faults: readonly Fault[], note?:
   const { what, ...facts } = subject;
   const status = last.status === undefined ? {} : { status: last.status };
   const cause = last.cause === undefined ? {} : { cause: last.cause };
-  return new UpstreamError(what, { ...facts, ...status, failure: last.failure, reason }, cause);
+  return new UpstreamError(what(), { ...facts, ...status, failure: last.failure, reason }, cause);
 }
 
 /** `answered 503 twice ("overloaded"), connection reset once`; a single try needs no count. */

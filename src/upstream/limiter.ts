@@ -116,6 +116,14 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
     });
   }
 
+  /** Where nobody waits in line and the pace holds nothing back, there is nothing to wait for. */
+  function startNow(signal: AbortSignal): number | undefined {
+    if (line.size + line.pending > 0) return undefined;
+    signal.throwIfAborted();
+    const turn = tryTurn();
+    return 'request' in turn ? turn.request : undefined;
+  }
+
   async function takeTurn(signal: AbortSignal): Promise<number> {
     const asked = clock.monotonicMs();
     for (;;) {
@@ -156,7 +164,7 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
   }
 
   async function runInSlot<T>(task: (turn: Turn) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const request = await line.add(() => takeTurn(signal), { signal });
+    const request = startNow(signal) ?? (await line.add(() => takeTurn(signal), { signal }));
     let isAnswered = false;
     underWay++;
     try {

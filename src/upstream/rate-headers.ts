@@ -34,6 +34,7 @@ const habits = ['ratelimit', 'x-ratelimit', 'x-rate-limit'];
  * X-RateLimit-*, whose reset may be a moment in epoch seconds or milliseconds. `nowMs` is epoch milliseconds.
  */
 export function statedRate(head: AnswerHead, nowMs: number): StatedRate {
+  if (!statesAny(head)) return {};
   const text = (name: string): string => {
     const value = head.headers[name];
     return (Array.isArray(value) ? value.join(', ') : (value ?? '')).slice(0, headerCharsMax);
@@ -54,6 +55,12 @@ export function statedRate(head: AnswerHead, nowMs: number): StatedRate {
     ...(Number.isFinite(rate) ? { ratePerSecond: rate } : {}),
     ...(told === undefined ? {} : { remaining: told.remaining, resetMs: told.resetMs }),
   };
+}
+
+/** Most services state nothing, in any answer. */
+function statesAny({ headers }: AnswerHead): boolean {
+  for (const name in headers) if (habits.some((habit) => name.startsWith(habit))) return true;
+  return false;
 }
 
 interface Left {

@@ -221,3 +221,26 @@ test('prunes what is older than it is kept, and the oldest where there is too mu
   expect(prune({ keepDays: 0 })).toEqual([]);
   expect(globSync('.oddslake/raw', { cwd: root })).toEqual([]);
 });
+
+test('packs answers together that come while it waits for more, and waits no longer once it is closed', async () => {
+  const pieces = async (gather: ((signal: AbortSignal) => Promise<void>) | undefined): Promise<number[]> => {
+    const root = scratchFolder();
+    const options = { runId: 'run', secret, ...limits, ...(gather === undefined ? {} : { gather }) };
+    const keeper = openRawKeeper({ disk: systemDisk, layout: layoutOf(root) }, options);
+    for (let n = 0; n < 20; n++) {
+      keeper.keep(answer(n, `${n}`));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await keeper.close()).toBeNull();
+    expect(await keptIn(root)).toHaveLength(20);
+    const counts: number[] = [];
+    for (const path of filesIn(root))
+      for await (const piece of readRawFile(readFileSync(join(root, path)), 1 << 28))
+        if (piece.kind === 'pages') counts.push(piece.pages.length);
+    return counts;
+  };
+  const forEver = (signal: AbortSignal): Promise<void> =>
+    new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  expect(await pieces(forEver)).toEqual([20]);
+  expect((await pieces(undefined)).length).toBeGreaterThan(10);
+});

@@ -17,6 +17,11 @@ export interface RawOptions extends RawLimits {
   readonly runId: string;
   /** What must not be in a file: it is taken out of a body that repeats it. */
   readonly secret: string;
+  /**
+   * Resolves when enough was waited for more small answers, which are packed together: one by one each takes longer than
+   * its request. Rejects when the signal says that there will be none. Without it nothing is waited for.
+   */
+  readonly gather?: (signal: AbortSignal) => Promise<void>;
 }
 
 /** Answers that may wait to be written, in bytes; beyond it they are let go, and that is told. */
@@ -53,9 +58,10 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
   async function* piecesOf(day: string): AsyncGenerator<Uint8Array, void, undefined> {
     let length = 0;
     while (length < fileBytesMax) {
+      if (options.gather !== undefined && isFewYet()) await options.gather(closing.signal).catch(() => {});
       const batch = takeBatch(day);
       if (batch.length === 0) {
-        if (waiting.length > 0 || closing) return;
+        if (waiting.length > 0 || closing.signal.aborted) return;
         await woken();
         continue;
       }
@@ -67,7 +73,8 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
     }
   }
 
-  let closing = false;
+  const closing = new AbortController();
+  const isFewYet = (): boolean => waiting.length > 0 && waitingBytes < pieceBytesMax && !closing.signal.aborted;
   let wake: (() => void) | undefined;
   const woken = (): Promise<void> =>
     new Promise((resolve) => {
@@ -99,7 +106,7 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
   return {
     keep(answer) {
       // The run is over: what still arrives is nobody's.
-      if (closing || broken !== undefined) return;
+      if (closing.signal.aborted || broken !== undefined) return;
       const bytes = answer.body.length;
       if (waitingBytes > 0 && waitingBytes + bytes > waitingBytesMax) {
         lost++;
@@ -111,7 +118,7 @@ export function openRawKeeper({ disk, layout }: Pick<Archive, 'disk' | 'layout'>
       wake?.();
     },
     async close() {
-      closing = true;
+      closing.abort();
       wake?.();
       await writing;
       if (broken !== undefined)

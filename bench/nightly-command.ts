@@ -1,0 +1,32 @@
+import { join } from 'node:path';
+import type { Bench } from './bench.ts';
+import type { Command } from './measure.ts';
+import type { BenchedSandbox } from './sandbox.ts';
+
+/** Requests under way at once, of ours and of the bare client. */
+export const concurrency = 4;
+
+/** A rate that no request waits for. */
+const anyRate = 100_000;
+
+/** `oddslake nightly` into `out`, which it may have to make, as fast as `rate` allows. */
+export function nightly(
+  { launcher, folder, env }: Bench,
+  { url, key }: Pick<BenchedSandbox, 'url' | 'key'>,
+  out: string,
+  flags: readonly string[] = [],
+  rate = anyRate,
+): Command {
+  const set = [`upstream.requests_per_second=${rate}`, `upstream.concurrency=${concurrency}`, 'source.name=bench'];
+  return {
+    argv: [launcher, 'nightly', '--output', out, '--quiet', ...flags, ...set.flatMap((one) => ['--set', one])],
+    cwd: folder,
+    env: { ...env, ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: key },
+  };
+}
+
+/** The requests in a file of paths, one a line, asked by a client that only reads the bodies. */
+export const bareClient = ({ folder, env }: Bench, { url, key }: BenchedSandbox, asked: string): Command => ({
+  argv: [process.execPath, join(import.meta.dirname, 'bare-client.ts'), url, key, asked, String(concurrency)],
+  ...{ cwd: folder, env },
+});

@@ -1,0 +1,98 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeAsked } from './asked.ts';
+import type { Bench } from './bench.ts';
+import { summarise } from './harness.ts';
+import { publishedTicks } from './import.ts';
+import { type Measured, measure } from './measure.ts';
+import { bareClient, nightly } from './nightly-command.ts';
+import { atMost, type Comparison, type Report } from './results.ts';
+import { startSandbox } from './sandbox.ts';
+import { median, pairRatios } from './statistics.ts';
+
+/**
+ * A first night over loopback HTTP, pages of 5,000, no rate limit: what the whole process of the collector takes of the
+ * processor for a tick, and whether that is less than the service takes to give it. The same night again, which has
+ * nothing to ask but the market lists, shows what of it is start-up.
+ */
+
+const cpuGoalUs = 1;
+/** Some 4 M ticks: 16 symbols of up to half a million each. */
+const flags = ['--now', '2026-01-20T03:00:00Z', '--market-count', '16', '--ticks-per-day', '50000'];
+const night = ['--date', '2026-01-19'];
+
+interface Round {
+  readonly ours: Measured;
+  readonly again: Measured;
+  readonly bare: Measured;
+  /** Of the service while it served the nightly, ms; null where the machine does not tell. */
+  readonly servedMs: number | null;
+}
+
+export async function benchNightly(bench: Bench): Promise<Report> {
+  const sandbox = await startSandbox([...flags, '--seed', String(bench.seed)]);
+  const out = join(bench.folder, 'nightly');
+  const asked = join(bench.folder, 'asked.txt');
+  const { accounting } = bench;
+
+  async function round(): Promise<Round> {
+    rmSync(out, { recursive: true, force: true });
+    const before = sandbox.cpuMs();
+    const ours = await measure(nightly(bench, sandbox, out, night), accounting);
+    const after = sandbox.cpuMs();
+    const again = await measure(nightly(bench, sandbox, out, night), accounting);
+    await writeAsked(out, asked);
+    const bare = await measure(bareClient(bench, sandbox, asked), accounting);
+    return { ours, again, bare, servedMs: before === null || after === null ? null : after - before };
+  }
+
+  try {
+    await round();
+    const ticks = publishedTicks(out);
+    const rounds: Round[] = [];
+    for (let n = 1; n <= bench.runs; n++) {
+      rounds.push(await round());
+      bench.tell(`round ${n} of ${bench.runs}: ${(rounds.at(-1)!.ours.wallMs / 1000).toFixed(2)} s`);
+    }
+    return reportOf(`${(ticks / 1e6).toFixed(1)} M ticks`, ticks, rounds);
+  } finally {
+    await sandbox.stop();
+    rmSync(out, { recursive: true, force: true });
+  }
+}
+
+function reportOf(input: string, ticks: number, rounds: readonly Round[]): Report {
+  const perTickUs = (ms: readonly (number | null)[]): number | null =>
+    ms.every((one) => one !== null) ? (1000 * median(ms)) / ticks : null;
+  const figure = (us: number | null): string => (us === null ? '–' : `${us.toFixed(2)} µs`);
+  const [ours, again] = [rounds.map((one) => one.ours.cpuMs), rounds.map((one) => one.again.cpuMs)];
+  const served = rounds.map((one) => one.servedMs);
+  const [cpu, servedCpu] = [perTickUs(ours), perTickUs(served)];
+  const work = perTickUs(ours.map((ms, i) => (ms === null || again[i] === null ? null : ms - again[i]!)));
+  const shares = cpu === null || servedCpu === null ? null : pairRatios(ours as number[], served as number[]);
+  const missing = 'this machine does not tell the time of processes';
+  const comparisons: Comparison[] = [
+    {
+      ...{ what: 'nightly over HTTP, CPU per tick', input, peer: null, ratio: null, value: cpu, missing },
+      ours: `${figure(cpu)}, ${figure(work)} without start-up`,
+      goal: { text: `under ${cpuGoalUs} µs`, met: (us) => us < cpuGoalUs },
+    },
+    {
+      ...{ what: 'nightly over HTTP, the busier side', input, ours: figure(cpu) },
+      ...{ peer: { name: 'the service', figure: figure(servedCpu) }, ratio: shares, goal: atMost(1) },
+      ...{ value: shares?.median ?? null, missing },
+    },
+  ];
+  const timing = (name: string, pick: (one: Round) => Measured) => ({
+    ...{ what: 'nightly over HTTP', input, name, medians: summarise(rounds.map(pick)), runs: rounds.length },
+  });
+  return {
+    comparisons,
+    timings: [
+      timing('oddslake', (one) => one.ours),
+      timing('oddslake, the same night again', (one) => one.again),
+      timing('bare client', (one) => one.bare),
+    ],
+    failed: [],
+  };
+}

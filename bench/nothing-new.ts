@@ -1,0 +1,105 @@
+import { globSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { sha256 } from '../src/archive/disk/disk.ts';
+import { writeAsked } from './asked.ts';
+import type { Bench } from './bench.ts';
+import { summarise } from './harness.ts';
+import { type Measured, measure } from './measure.ts';
+import { bareClient, nightly } from './nightly-command.ts';
+import { atMost, type Report, timeText } from './results.ts';
+import { type BenchedSandbox, startUpstream } from './sandbox.ts';
+import { pairRatios } from './statistics.ts';
+
+/**
+ * A night in which 20,000 symbols have nothing new, against the same requests asked by a client that only reads the
+ * bodies: what it takes beyond them is ours. No part of ticks or candles may be another file after it.
+ */
+
+const symbols = 20_000;
+/** Of the bare client's time: noise of two processes side by side, no more. */
+const wallGoal = 1.25;
+
+interface Round {
+  readonly ours: Measured;
+  readonly bare: Measured;
+}
+
+export async function benchNothingNew(bench: Bench): Promise<Report> {
+  const program = join(import.meta.dirname, 'quiet-sandbox.ts');
+  const sandbox = await startUpstream([program, String(symbols), String(bench.seed)]);
+  const out = join(bench.folder, 'nothing-new');
+  try {
+    await measure(nightly(bench, sandbox, out), bench.accounting);
+    const before = filesOf(out);
+    const rounds: Round[] = [];
+    // The first, uncounted, asks from where the first night ended; all after it are alike.
+    for (let n = 0; n <= bench.runs; n++) {
+      const round = await roundOf(bench, sandbox, out);
+      if (n > 0) rounds.push(round);
+      bench.tell(`round ${n} of ${bench.runs}: ${timeText(round.ours.wallMs)}, bare ${timeText(round.bare.wallMs)}`);
+    }
+    return reportOf(rounds, changedSince(before, filesOf(out)), before.size);
+  } finally {
+    await sandbox.stop();
+    rmSync(out, { recursive: true, force: true });
+  }
+}
+
+async function roundOf(bench: Bench, sandbox: BenchedSandbox, out: string): Promise<Round> {
+  // The answers of this night alone, so that the bare client asks what it asked.
+  rmSync(join(out, '.oddslake', 'raw'), { recursive: true, force: true });
+  const ours = await measure(nightly(bench, sandbox, out), bench.accounting);
+  const asked = join(bench.folder, 'asked.txt');
+  const requests = await writeAsked(out, asked);
+  if (requests < symbols) throw new Error(`${requests} requests for ${symbols} symbols`);
+  return { ours, bare: await measure(bareClient(bench, sandbox, asked), bench.accounting) };
+}
+
+/** What tells that a file was written anew, by its path, of the parts of ticks and candles. */
+function filesOf(archive: string): Map<string, string> {
+  const paths = globSync('{ticks,candles_*}/date=*/*.parquet', { cwd: archive }).sort();
+  return new Map(
+    paths.map((path) => {
+      const at = join(archive, path);
+      const { ino, mtimeMs } = statSync(at);
+      return [path, `${ino} ${mtimeMs} ${sha256(readFileSync(at))}`];
+    }),
+  );
+}
+
+const changedSince = (before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): string[] =>
+  [...new Set([...before.keys(), ...after.keys()])].filter((path) => before.get(path) !== after.get(path));
+
+function reportOf(rounds: readonly Round[], changed: readonly string[], files: number): Report {
+  const input = `${symbols.toLocaleString('en-US')} symbols`;
+  const [ours, bare] = [rounds.map((one) => one.ours), rounds.map((one) => one.bare)];
+  const wall = pairRatios(
+    ours.map(({ wallMs }) => wallMs),
+    bare.map(({ wallMs }) => wallMs),
+  );
+  const peer = { name: 'bare client', figure: timeText(summarise(bare).wallMs) };
+  const name = 'a night with nothing new';
+  return {
+    comparisons: [
+      {
+        ...{ what: `${name}, time`, input, ours: timeText(summarise(ours).wallMs), peer, ratio: wall },
+        ...{ goal: atMost(wallGoal), value: wall.median, missing: null },
+      },
+      {
+        ...{
+          what: `${name}, parts written anew`,
+          input,
+          ours: `${changed.length} of ${files}`,
+          peer: null,
+          ratio: null,
+        },
+        ...{ goal: { text: 'none', met: (count) => count === 0 }, value: changed.length, missing: null },
+      },
+    ],
+    timings: [
+      { what: name, input, name: 'oddslake', medians: summarise(ours), runs: rounds.length },
+      { what: name, input, name: 'bare client', medians: summarise(bare), runs: rounds.length },
+    ],
+    failed: [],
+  };
+}

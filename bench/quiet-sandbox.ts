@@ -1,0 +1,37 @@
+/**
+ * A simulated service of many symbols in which nothing happens any more: all are listed and active, and their last ticks
+ * are more than a day old, so that one night is like the next.
+ * Run: node bench/quiet-sandbox.ts SYMBOLS SEED
+ */
+import { dayFloor, dayMs } from '../src/core/window.ts';
+import { generator } from '../src/sandbox/random.ts';
+import { type Recording, recordedFeed } from '../src/sandbox/recorded-feed.ts';
+import { startSandbox } from '../src/sandbox/sandbox.ts';
+import { systemClock } from '../src/system.ts';
+
+const ticksPerSymbol = 5;
+const daysWithTicks = 2;
+
+function quietRecording(count: number, seed: number, end: number): Recording {
+  const random = generator(seed);
+  const symbols = Array.from({ length: count }, (_, i) => `KXQUIET-26-T${i}`);
+  const t = new Float64Array(count * ticksPerSymbol);
+  const p = new Float64Array(t.length);
+  const stepMs = Math.floor((daysWithTicks * dayMs) / ticksPerSymbol);
+  for (let i = 0; i < t.length; i++) {
+    t[i] = end - (ticksPerSymbol - (i % ticksPerSymbol)) * stepMs + Math.floor(random() * stepMs);
+    p[i] = (1 + Math.floor(random() * 99)) / 100;
+  }
+  const offsets = symbols.map((_, i) => i * ticksPerSymbol).concat(t.length);
+  const markets = symbols.map((symbol) => ({ symbol, question: `Will ${symbol} stay quiet?`, category: 'quiet' }));
+  return { symbols, offsets, t, p, markets };
+}
+
+const [symbols, seed] = process.argv.slice(2).map(Number);
+// A midnight before yesterday's: the hour that is read again lies behind it, whenever this runs.
+const end = dayFloor(systemClock.nowMs()) - dayMs;
+const feed = recordedFeed(quietRecording(symbols!, seed!, end), { shift: 'own', nowMs: systemClock.nowMs() });
+const key = 'sandbox-key';
+const sandbox = await startSandbox({ key }, { clock: systemClock, feed });
+console.log(JSON.stringify({ url: sandbox.url, key }));
+process.once('SIGTERM', () => void sandbox.stop());
