@@ -1,7 +1,7 @@
 import type { Data, Utf8 } from 'apache-arrow';
 import type { Extent } from '../../state/check.ts';
 import { decode } from '../parquet/parquet.ts';
-import { readSymbols, readTimes } from '../parquet/ticks-file.ts';
+import { readSymbols, readTimes } from '../parquet/ticks-plain.ts';
 
 /** How much of the time of each symbol's ticks is published as covered. */
 export type Extents = Map<string, Extent>;
