@@ -1,9 +1,9 @@
+import { type BySymbol, symbolAt } from './by-symbol.ts';
 import { type Chunk, noLevels, type PageSpan } from './chunk.ts';
-import type { BySymbol } from './column-data.ts';
 import { encodeColumns, type FlatType, pageRowsMax } from './column-file.ts';
 import type { Column } from './datasets.ts';
 import { numberChunk } from './number-chunk.ts';
-import { symbolAt, symbolChunk } from './symbol-chunk.ts';
+import { symbolChunk } from './symbol-chunk.ts';
 import type { Physical } from './value-bytes.ts';
 
 /** The numbers of a column, whole ones where its type says so. */
