@@ -63,6 +63,8 @@ describe('the check of the structure', () => {
     ['src/archive/a.ts', "import { DatabaseSync } from 'node:sqlite';", 'only src/state may'],
     ['src/query/a.ts', "import { Table } from 'apache-arrow/Arrow.node';", 'only src/archive may'],
     ['jobs/a.ts', "const w = await import('parquet-wasm');", 'only src/archive may'],
+    ['src/app/a.ts', "const w = require('parquet-wasm');", 'only src/archive may'],
+    ['src/app/a.ts', "const path = import.meta.resolve('apache-arrow');", 'only src/archive may'],
     ['src/service/a.ts', "import { DuckDBInstance } from '@duckdb/node-api';", 'only src/query may'],
     ['src/ingest/a.ts', "import PQueue from 'p-queue';", 'only src/upstream may'],
     ['src/cli/a.ts', "import { request } from 'undici';", 'only src/upstream may'],

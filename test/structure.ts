@@ -90,12 +90,17 @@ function importViolations(path: string, specifier: string): string[] {
     : [`${path} imports ${target} against the direction`];
 }
 
-/** Specifiers of `import … from`, `export … from`, `import '…'`, `import('…')` and `new URL('…', import.meta.url)`. */
+/**
+ * Specifiers of `import … from`, `export … from`, `import '…'`, `import('…')`, `require('…')`, `import.meta.resolve('…')`
+ * and `new URL('…', import.meta.url)`.
+ */
 export function importsOf(text: string): string[] {
   const patterns = [
     /(?:^|[\s;}])(?:import|export)\b[^'"`;()]*?\bfrom\s*['"]([^'"]+)['"]/g,
     /(?:^|[\s;}])import\s*['"]([^'"]+)['"]/g,
     /\bimport\s*\(\s*['"`]([^'"`]+)['"`]/g,
+    /\brequire\s*\(\s*['"`]([^'"`]+)['"`]/g,
+    /\bimport\.meta\.resolve\s*\(\s*['"`]([^'"`]+)['"`]/g,
     /\bnew URL\(\s*['"]([^'"]+\.[jt]s)['"]\s*,\s*import\.meta\.url/g,
   ];
   return patterns.flatMap((pattern) => [...text.matchAll(pattern)].map(([, specifier]) => specifier!));

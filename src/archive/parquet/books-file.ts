@@ -1,7 +1,8 @@
-import { type Data, makeData, type RecordBatch, Utf8 } from 'apache-arrow';
+import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
 import { askSide, type BookColumns, bidSide } from '../../core/merge-books.ts';
 import { batchesOf, doubleData, int32Data, symbolData, timeData } from './column-data.ts';
 import { datasets } from './datasets.ts';
+import { arrow } from './libraries.ts';
 import { decode, encodeBatches, type Groups, rowGroupRows } from './parquet.ts';
 import { readSymbols, readTimes, storageOf } from './ticks-plain.ts';
 
@@ -28,6 +29,7 @@ function sideData(side: Uint8Array): Data {
     data.set(words[value]!, wordBytes * i);
   });
   const valueOffsets = Int32Array.from({ length: side.length + 1 }, (_, i) => wordBytes * i);
+  const { makeData, Utf8 } = arrow();
   return makeData({ type: new Utf8(), length: side.length, nullCount: 0, valueOffsets, data });
 }
 

@@ -1,13 +1,9 @@
-import { type Data, Float64, Int32, makeData, TimestampMillisecond, Utf8 } from 'apache-arrow';
+import type { Data } from 'apache-arrow';
 import { int64Of } from './arrow-data.ts';
+import { type BySymbol, symbolAt } from './by-symbol.ts';
+import { arrow } from './libraries.ts';
 
 // Columns of typed arrays as Arrow has them, for files of too many rows to go through single values.
-
-/** Rows that are kept together by symbol: symbol i holds rows offsets[i] to offsets[i + 1]. */
-export interface BySymbol {
-  readonly symbols: readonly string[];
-  readonly offsets: Float64Array;
-}
 
 /** Row groups of one Arrow batch: bounds what is held twice while a part is encoded. */
 const batchGroups = 8;
@@ -42,27 +38,22 @@ export function symbolData({ symbols, offsets }: BySymbol, from: number, to: num
       valueOffsets[++row] = at;
     }
   }
+  const { makeData, Utf8 } = arrow();
   return makeData({ type: new Utf8(), length, nullCount: 0, valueOffsets, data });
 }
 
-/** The symbol that holds a row, by bisection. */
-function symbolAt(offsets: Float64Array, row: number): number {
-  let low = 0;
-  let high = offsets.length - 2;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (offsets[middle]! <= row) low = middle;
-    else high = middle - 1;
-  }
-  return low;
+/** Whole epoch milliseconds as a UTC timestamp. */
+export function timeData(t: Float64Array): Data {
+  const { makeData, TimestampMillisecond } = arrow();
+  return makeData({ type: new TimestampMillisecond('UTC'), length: t.length, nullCount: 0, data: int64Of(t) });
 }
 
-/** Whole epoch milliseconds as a UTC timestamp. */
-export const timeData = (t: Float64Array): Data =>
-  makeData({ type: new TimestampMillisecond('UTC'), length: t.length, nullCount: 0, data: int64Of(t) });
+export function doubleData(values: Float64Array): Data {
+  const { Float64, makeData } = arrow();
+  return makeData({ type: new Float64(), length: values.length, nullCount: 0, data: values });
+}
 
-export const doubleData = (values: Float64Array): Data =>
-  makeData({ type: new Float64(), length: values.length, nullCount: 0, data: values });
-
-export const int32Data = (values: Int32Array): Data =>
-  makeData({ type: new Int32(), length: values.length, nullCount: 0, data: values });
+export function int32Data(values: Int32Array): Data {
+  const { Int32, makeData } = arrow();
+  return makeData({ type: new Int32(), length: values.length, nullCount: 0, data: values });
+}

@@ -1,5 +1,4 @@
-import type { BySymbol } from './column-data.ts';
-import { symbolAt } from './symbol-chunk.ts';
+import { type BySymbol, symbolAt } from './by-symbol.ts';
 
 /** The numbers of a column, whole ones where its type says so. */
 export type Numbers = Float64Array | Int32Array;

@@ -1,15 +1,8 @@
-import { type Data, Table, tableFromIPC, tableToIPC, vectorFromArray } from 'apache-arrow';
-import {
-  Compression,
-  Encoding,
-  readParquet,
-  Table as WasmTable,
-  type WriterProperties,
-  WriterPropertiesBuilder,
-  writeParquet,
-} from 'parquet-wasm';
-import { arrowTypes, batchOf, schemaOf, type Value } from './arrow-data.ts';
+import type { Data, Table } from 'apache-arrow';
+import type { WriterProperties } from 'parquet-wasm';
+import { arrowType, batchOf, schemaOf, type Value } from './arrow-data.ts';
 import type { Column, ColumnType } from './datasets.ts';
+import { arrow, parquetWasm } from './libraries.ts';
 import { encodeFlatRows } from './row-file.ts';
 
 /** Rows of a row group: small enough that one symbol's read touches little, at a few per cent more bytes. */
@@ -28,6 +21,8 @@ export function encodeBatches(
   storage: Storage = { delta: [] },
   groupRows = rowGroupRows,
 ): Uint8Array {
+  const { Table, tableToIPC } = arrow();
+  const { Table: WasmTable, writeParquet } = parquetWasm();
   const schema = schemaOf(columns);
   const table = new Table(
     schema,
@@ -38,6 +33,7 @@ export function encodeBatches(
 
 /** The same for every file, whether written at once or piece by piece. */
 export function writerProperties(storage: Storage, groupRows = rowGroupRows): WriterProperties {
+  const { Compression, Encoding, WriterPropertiesBuilder } = parquetWasm();
   let properties = new WriterPropertiesBuilder()
     .setCompression(Compression.ZSTD)
     .setMaxRowGroupSize(groupRows)
@@ -71,7 +67,7 @@ export function encodeRowsPlain(
   const children = columns.map((c, i) => {
     const values = rows.map((row) => row[i] ?? null);
     const wide = c.type === 'int64' ? values.map((v) => (v === null ? null : BigInt(v as number))) : values;
-    return vectorFromArray(wide as never[], arrowTypes[c.type]).data[0]!;
+    return arrow().vectorFromArray(wide as never[], arrowType(c.type)).data[0]!;
   });
   return encodeBatches(columns, [children as Data[]], undefined, groupRows);
 }
@@ -82,7 +78,11 @@ export type Groups = readonly number[];
 /** Decodes a Parquet file, or some of its row groups, into Arrow; throws where it cannot be read. */
 export function decode(bytes: Uint8Array, groups?: Groups): Table {
   const some = groups === undefined ? {} : { rowGroups: [...groups] };
-  return tableFromIPC(readParquet(bytes, { batchSize: rowGroupRows, ...some }).intoIPCStream());
+  return arrow().tableFromIPC(
+    parquetWasm()
+      .readParquet(bytes, { batchSize: rowGroupRows, ...some })
+      .intoIPCStream(),
+  );
 }
 
 /** Decodes a file of few rows; times and counts come as numbers, lists as arrays. */

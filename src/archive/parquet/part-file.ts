@@ -1,10 +1,10 @@
+import { type BySymbol, symbolAt } from './by-symbol.ts';
 import { type Chunk, noLevels, type PageSpan } from './chunk.ts';
-import type { BySymbol } from './column-data.ts';
 import { type FileColumn, type FlatType, pageRowsMax, startFile } from './column-file.ts';
 import type { Column } from './datasets.ts';
 import { type HeldRows, joinRows, type Numbers, rowsBehind } from './held-rows.ts';
 import { numberChunk } from './number-chunk.ts';
-import { symbolAt, symbolChunk } from './symbol-chunk.ts';
+import { symbolChunk } from './symbol-chunk.ts';
 import type { Physical } from './value-bytes.ts';
 
 const physicals: Readonly<Partial<Record<FlatType, Physical>>> = {

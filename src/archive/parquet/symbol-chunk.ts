@@ -1,5 +1,5 @@
+import { type BySymbol, symbolAt } from './by-symbol.ts';
 import { type Chunk, ChunkBuilder, type PageSpan, zstdLevels } from './chunk.ts';
-import type { BySymbol } from './column-data.ts';
 import { encodings } from './format.ts';
 import { textStatistics } from './text-chunk.ts';
 import { runsPage, textsPage, widthOf } from './value-bytes.ts';
@@ -30,16 +30,4 @@ export function symbolChunk(
   }
   // They should be sorted, but a reader would take it for certain.
   return builder.done(textStatistics(texts, 0));
-}
-
-/** The symbol that holds a row, by bisection. */
-export function symbolAt(offsets: Float64Array, row: number): number {
-  let low = 0;
-  let high = offsets.length - 2;
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (offsets[middle]! <= row) low = middle;
-    else high = middle - 1;
-  }
-  return low;
 }
