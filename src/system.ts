@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { availableParallelism } from 'node:os';
 import type { Clock, Random } from './core/clock.ts';
 
 const timerMsMax = 2 ** 31 - 1;
@@ -37,9 +36,6 @@ function delay(ms: number, signal: AbortSignal | undefined): Promise<void> {
 }
 
 export const systemRandom: Random = () => Math.random();
-
-/** Processors that this process may use. */
-export const processors = (): number => availableParallelism();
 
 /** Bytes that nobody can guess, for secrets. */
 export const systemRandomBytes = (count: number): Uint8Array => randomBytes(count);

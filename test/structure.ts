@@ -3,7 +3,7 @@
 /** Rooms by level, lowest first: a room imports from lower levels only. */
 const levels = [
   ['src/core'],
-  ['src/settings', 'src/contract', 'src/system.ts'],
+  ['src/settings', 'src/contract', 'src/system.ts', 'src/threads.ts'],
   ['src/state'],
   ['src/query', 'src/research', 'src/workspace', 'src/archive', 'src/upstream'],
   ['src/reading'],
@@ -36,6 +36,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   undici: 'src/upstream',
   'p-queue': 'src/upstream',
   croner: 'src/settings',
+  tinypool: 'src/threads.ts',
   fastify: 'src/service',
   '@fastify': 'src/service',
   'prom-client': 'src/service',

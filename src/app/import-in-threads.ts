@@ -2,8 +2,7 @@ import type { Context } from './context.ts';
 import type { ImportFile } from './import-files.ts';
 import type { PageRead } from './import-pages.ts';
 import type { Reading } from './import-read.ts';
-import { startThreads } from './steps.ts';
-import type { Threads } from './threads.ts';
+import { openThreads, type Threads } from './threads.ts';
 
 /** Bytes of saved pages that are worth the start of threads. */
 const threadedBytes = 16 << 20;
@@ -14,7 +13,7 @@ const batchFiles = 64;
 /** Threads where there is enough for them to do. */
 export async function threadsFor({ threads }: Context, files: readonly ImportFile[]): Promise<Threads | undefined> {
   const bytes = files.reduce((sum, file) => sum + (file.format === 'pages' ? file.bytes : 0), 0);
-  return threads > 1 && bytes >= threadedBytes ? await startThreads(threads) : undefined;
+  return threads > 1 && bytes >= threadedBytes ? await openThreads(threads) : undefined;
 }
 
 /** The files in their order; pages of ticks as threads have read them, whatever else there is as null. */

@@ -28,7 +28,7 @@ import type { Context } from './context.ts';
 import { noteAnswered, noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
 import { lingerRules, namedSymbols, type Run, skewMs } from './run.ts';
-import type { Threads } from './threads.ts';
+import { openThreads, type Threads } from './threads.ts';
 
 const minuteMs = 60_000;
 
@@ -244,7 +244,7 @@ export async function publishStep(
   const { context, archive } = run;
   const display = await context.startDisplay('publish', 1, 'parts');
   const worth = context.threads > 1 && journaledTicks(archive.state.db) >= threadedTicks;
-  const own = from.threads === undefined && worth ? await startThreads(context.threads) : undefined;
+  const own = from.threads === undefined && worth ? await openThreads(context.threads) : undefined;
   try {
     const published = await publish(archive, {
       ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
@@ -270,10 +270,6 @@ export async function publishStep(
     display.stop();
   }
 }
-
-/** Threads are loaded where they are wanted. */
-export const startThreads = async (count: number): Promise<Threads> =>
-  (await import('./threads.ts')).openThreads(count);
 
 /** Re-reads what this run published. */
 export async function verifyStep(run: Run): Promise<void> {

@@ -3,7 +3,8 @@ import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Context, Interrupted } from '../app/context.ts';
 import type { Archive } from '../archive/archive.ts';
 import type { Log } from '../core/log.ts';
-import { processors, systemClock, systemRandom } from '../system.ts';
+import { systemClock, systemRandom } from '../system.ts';
+import { threadsMax } from '../threads.ts';
 
 /** The flags that every command has. */
 export interface CommonFlags {
@@ -83,9 +84,6 @@ function addCommonFlags(command: Command): void {
     .helpOption('--help', 'show this help');
 }
 
-/** More add little to what the disk and one thread that commits can take, and each holds a part in memory. */
-const threadsMax = 4;
-
 /** Opens what a command works with, runs it, and ends it: signals, settings, log. */
 export async function withContext<T>(
   flags: CommonFlags,
@@ -129,7 +127,7 @@ export async function withContext<T>(
   try {
     return await work({
       ...{ settings, clock: systemClock, random: systemRandom, log, signal: stop.signal, version, mayCreate },
-      threads: Math.min(processors(), threadsMax),
+      threads: threadsMax(),
       disk: systemDisk,
       waitMs: flags.wait * 1000,
       strict: flags.strict === true,

@@ -104,7 +104,7 @@ describe('hashing in threads', () => {
       if (file === first) throw new Error('no');
       return file === second ? null : at(archive, file.path);
     };
-    const ahead = hashAhead([first, second, third], place);
+    const ahead = await hashAhead([first, second, third], place);
     expect([await ahead.isNextIntact(), await ahead.isNextIntact(), await ahead.isNextIntact()]).toEqual([
       ...[false, false],
       true,
@@ -115,7 +115,7 @@ describe('hashing in threads', () => {
   test('takes nothing for intact once the threads are ended', async () => {
     const archive = await published();
     const files = allFiles(archive.manifest());
-    const ahead = hashAhead(files, ({ path }) => at(archive, path));
+    const ahead = await hashAhead(files, ({ path }) => at(archive, path));
     expect(await ahead.isNextIntact()).toBe(true);
     await ahead.close();
     const rest = [];

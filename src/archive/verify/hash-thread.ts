@@ -1,17 +1,16 @@
 import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
-import { parentPort } from 'node:worker_threads';
 
-// The entry of a thread of its own: for each path that it is sent, the sha256 of the file there, or null.
+// What a thread that hashes is asked to do.
 
-const port = parentPort!;
 /** It stays in the processor's cache from the read to the hash, which a whole file would not. */
 const piece = Buffer.allocUnsafeSlow(256 * 1024);
 
-port.on('message', (path: string) => port.postMessage(hashOf(path)));
-
-/** Null where there is no file to read, or not all of it can be: what is wrong with it is for others to say. */
-function hashOf(path: string): string | null {
+/**
+ * The sha256 of the file at a path; null where there is no file to read, or not all of it can be: what is wrong with it is
+ * for others to say.
+ */
+export function hashOf(path: string): string | null {
   try {
     // A pipe that took its place would hold the thread for ever.
     const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);

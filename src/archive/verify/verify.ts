@@ -52,7 +52,8 @@ export async function verify(
     const findings: Finding[] = [];
     const records: FileRecord[] = [];
     const left = files.filter((file) => !intact.has(keyOf(file)));
-    const ahead = totalsOf(left).bytes < threadedBytes ? null : hashAhead(left, (file) => placeNow(archive, file));
+    const ahead =
+      totalsOf(left).bytes < threadedBytes ? null : await hashAhead(left, (file) => placeNow(archive, file));
     // While the threads hash. What comes of it counts only where the files that it read were found intact.
     const early =
       ahead === null || only !== null ? null : Promise.allSettled([stateNow(archive, manifest, [], signal)]);

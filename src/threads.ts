@@ -1,0 +1,37 @@
+import { availableParallelism } from 'node:os';
+
+/** Threads that all have one entry, whose exports are what they can be asked to do. */
+export interface Pool {
+  /** Tasks beyond one a thread wait. Rejects with the task's error, or where the threads are ended before it is done. */
+  run(task: string, value: unknown, transfer?: readonly ArrayBuffer[]): Promise<unknown>;
+  /** Ends the threads, whatever they are at. */
+  close(): Promise<void>;
+}
+
+/** How many threads are worth their while: more add little to what a disk, and one thread that commits, can take. */
+export const threadsMax = (): number => Math.min(availableParallelism(), 4);
+
+/** Starts threads. Their entry is a module beside another: `./name`, without its ending, and that one's `import.meta.url`. */
+export async function openPool(entry: string, beside: string, count: number): Promise<Pool> {
+  const { Tinypool } = await import('tinypool');
+  // The ending is that of the asking module: what is published is JavaScript, and the build renames those of imports only.
+  const ending = /\.[jt]s$/.exec(beside)![0];
+  const pool = new Tinypool({
+    filename: new URL(`${entry}${ending}`, beside).href,
+    ...{ minThreads: count, maxThreads: count, execArgv: ['--disable-warning=ExperimentalWarning'] },
+    // What they allocate is mostly large and short-lived.
+    resourceLimits: { maxYoungGenerationSizeMb: 8 },
+  });
+  let ended = false;
+  return {
+    async run(task, value, transfer = []) {
+      // The library would start others.
+      if (ended) throw new Error('the threads have ended');
+      return await pool.run(value, { name: task, transferList: [...transfer] });
+    },
+    async close() {
+      ended = true;
+      await pool.destroy();
+    },
+  };
+}
