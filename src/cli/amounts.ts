@@ -1,5 +1,7 @@
+import { grouped } from '../core/grouped.ts';
+
 /** `12,345`. */
-export const number = (value: number): string => value.toLocaleString('en-US');
+export const number = grouped;
 
 /** `1 file`, `12,345 files`. */
 export const many = (count: number, noun: string): string => `${number(count)} ${noun}${count === 1 ? '' : 's'}`;

@@ -1,0 +1,16 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { grouped } from '../../src/core/grouped.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`grouped: SEED=${seed}`);
+
+test('numbers are grouped as the locale does it', () => {
+  const some = fc.oneof(fc.maxSafeInteger(), fc.integer(), fc.double(), fc.constantFrom(-0, 999, 1000, -1000));
+  fc.assert(
+    fc.property(some, (value) => {
+      expect(grouped(value)).toBe((value === 0 ? 0 : value).toLocaleString('en-US'));
+    }),
+    { seed },
+  );
+});
