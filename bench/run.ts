@@ -9,6 +9,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { generatedPages } from './generated-pages.ts';
+import { benchGrowth } from './growth.ts';
 import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
 import { findAccounting } from './measure.ts';
@@ -70,6 +71,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import-recorded', run: importRecorded },
   { name: 'nightly', run: async () => [await benchNightly(bench)] },
   { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
+  { name: 'growth', run: async () => [await benchGrowth(bench)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 
