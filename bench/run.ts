@@ -17,6 +17,8 @@ import { benchNightly } from './nightly.ts';
 import { benchNothingNew } from './nothing-new.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
+import { benchRate } from './rate.ts';
+import { benchRequests } from './requests.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
 
 interface Benchmark {
@@ -71,6 +73,8 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import-recorded', run: importRecorded },
   { name: 'nightly', run: async () => [await benchNightly(bench)] },
   { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
+  { name: 'requests', run: async () => [await benchRequests(bench)] },
+  { name: 'rate', run: async () => [await benchRate(bench)] },
   { name: 'growth', run: async () => [await benchGrowth(bench)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
