@@ -1,74 +1,112 @@
-/**
- * How much of the allowed rate is used, and how much of what is asked is refused: the client with an archive's pace
- * against the sandbox in a process of its own, first where the rate is known, then where far more is configured. One
- * minute each, after one to find the rate where it is unknown.
- * Run: node bench/rate.ts [SECONDS]
- */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { SandboxStats } from '../src/sandbox/stats.ts';
+import { paths } from '../src/contract/paths.ts';
 import { openSharedPace } from '../src/state/pace.ts';
 import { openState } from '../src/state/state.ts';
 import { systemClock, systemRandom } from '../src/system.ts';
 import { openUpstream } from '../src/upstream/client.ts';
+import type { Bench } from './bench.ts';
+import type { Comparison, Goal, Report } from './results.ts';
+import { type BenchedSandbox, startSandbox } from './sandbox.ts';
 
-const seconds = Number(process.argv[2] ?? 60);
+/**
+ * How much of the allowed rate is used while there is work, and how much of what is asked is refused: the client with an
+ * archive's pace against the sandbox in a process of its own, first where the rate is known, then where far more is
+ * configured, after as long to find out. Situations of a kind run side by side, each with a service of its own.
+ */
 
-async function startSandbox(flags: readonly string[]): Promise<{ child: ChildProcess; url: string }> {
-  const main = new URL('../bin/main.ts', import.meta.url).pathname;
-  const child = spawn(process.execPath, [main, 'sandbox', '--json', '--market-count', '2', ...flags], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const [line] = (await once(child.stdout!, 'data')) as [Buffer];
-  return { child, url: (JSON.parse(line.toString()) as { url: string }).url };
+const seconds = 40;
+const askers = 8;
+
+interface Situation {
+  readonly name: string;
+  /** Requests a second that the service allows, and that the client is told. */
+  readonly allowed: number;
+  readonly configured: number;
+  readonly flags: readonly string[];
 }
 
-async function look(url: string): Promise<{ passed: number; refused: number; most: number; atMs: number }> {
-  const stats = (await (await fetch(`${url}/sandbox/stats`)).json()) as SandboxStats;
-  const { 200: passed = 0, 429: refused = 0 } = stats.byPath['/api/v1/markets'] ?? {};
-  return { passed, refused, most: stats.perSecondMost, atMs: performance.now() };
+interface Found {
+  /** Of the allowed rate. */
+  readonly used: number;
+  /** Requests refused in the measured time, and before it. */
+  readonly refused: number;
+  readonly refusedBefore: number;
+  /** Requests of the measured time, refused ones included. */
+  readonly asked: number;
 }
 
-async function measure(name: string, allowed: number, configured: number, findSeconds: number, flags: string[] = []) {
-  const { child, url } = await startSandbox(['--rate', String(allowed), '--retry-after', 'none', ...flags]);
-  const folder = mkdtempSync(join(tmpdir(), 'oddslake-bench-rate-'));
-  const state = openState(folder, { upstream: url, parts: 1 });
+const known: readonly Situation[] = [20, 200].map((rate) => ({
+  ...{ name: `known, ${rate} a second`, allowed: rate, configured: rate, flags: [] },
+}));
+const unknown: readonly Situation[] = ['sliding', 'fixed', 'bucket'].map((limiter) => ({
+  ...{ name: `unknown, 20 a second, 100 configured, ${limiter}`, allowed: 20, configured: 100 },
+  flags: ['--limiter', limiter],
+}));
+
+export async function benchRate(bench: Bench): Promise<Report> {
+  const comparisons: Comparison[] = [];
+  for (const [situations, isKnown] of [
+    [known, true],
+    [unknown, false],
+  ] as const) {
+    bench.tell(`${situations.length} situations of ${isKnown ? seconds : 2 * seconds} seconds each`);
+    const found = await Promise.all(situations.map((one) => measureUse(bench, one, isKnown ? 0 : seconds)));
+    for (const [i, { name }] of situations.entries()) comparisons.push(comparisonOf(name, found[i]!, isKnown));
+  }
+  return { comparisons, timings: [], failed: [] };
+}
+
+function comparisonOf(input: string, { used, refused, refusedBefore, asked }: Found, isKnown: boolean): Comparison {
+  const share = refused / asked;
+  const goal: Goal = isKnown
+    ? { text: '0.97, none refused', met: (value) => value >= 0.97 && refused + refusedBefore === 0 }
+    : { text: '0.9, under 1 % refused', met: (value) => value >= 0.9 && share < 0.01 };
+  return {
+    ...{ what: 'allowed rate used', input, goal, peer: null, ratio: null, value: used, missing: null },
+    ours: `${used.toFixed(3)}, ${(100 * share).toFixed(2)} % refused`,
+  };
+}
+
+async function measureUse(bench: Bench, { allowed, configured, flags }: Situation, findSeconds: number) {
+  const sandbox = await startSandbox([
+    ...['--market-count', '2', '--rate', String(allowed), '--retry-after', 'none', ...flags],
+  ]);
+  const folder = mkdtempSync(join(bench.folder, 'rate-'));
+  const state = openState(folder, { upstream: sandbox.url, parts: 1 });
   const pace = openSharedPace(state, folder);
-  const options = { baseUrl: url, apiKey: 'sandbox-key', userAgent: 'oddslake/bench', requestsPerSecond: configured };
   const upstream = openUpstream(
-    { ...options, concurrency: 8, retryAttemptsMax: 100, retryBudget: 10_000, retryDelayMsMin: 250 },
+    {
+      ...{ baseUrl: sandbox.url, apiKey: sandbox.key, userAgent: 'oddslake/bench', requestsPerSecond: configured },
+      ...{ concurrency: askers, retryAttemptsMax: 100, retryBudget: 10_000, retryDelayMsMin: 250 },
+    },
     { clock: systemClock, random: systemRandom, pace },
   );
-  let isOver = false;
-  const askers = Array.from({ length: 8 }, async () => {
-    while (!isOver) await upstream.markets({ limit: 1 });
-  });
-  await systemClock.sleep(1000 + findSeconds * 1000);
-  const before = await look(url);
-  await systemClock.sleep(seconds * 1000);
-  const after = await look(url);
-  isOver = true;
-  await Promise.all(askers);
-  await upstream.close();
-  pace.close();
-  state.close();
-  rmSync(folder, { recursive: true });
-  child.kill('SIGTERM');
-  const [passed, refused] = [after.passed - before.passed, after.refused - before.refused];
-  const used = passed / ((after.atMs - before.atMs) / 1000) / allowed;
-  const share = (100 * refused) / (passed + refused);
-  const first = before.refused === 0 ? '' : `, ${before.refused} refused before`;
-  console.log(
-    `${name}: ${used.toFixed(3)} used, ${share.toFixed(2)} % refused, most in a second ${after.most}${first}`,
-  );
+  try {
+    let isOver = false;
+    const working = Array.from({ length: askers }, async () => {
+      while (!isOver) await upstream.markets({ limit: 1 });
+    });
+    // The first second of a pace has no second before it.
+    await systemClock.sleep(1000 + findSeconds * 1000);
+    const before = await look(sandbox);
+    await systemClock.sleep(seconds * 1000);
+    const after = await look(sandbox);
+    isOver = true;
+    await Promise.all(working);
+    const [passed, refused] = [after.passed - before.passed, after.refused - before.refused];
+    const used = passed / ((after.atMs - before.atMs) / 1000) / allowed;
+    return { used, refused, refusedBefore: before.refused, asked: passed + refused };
+  } finally {
+    await upstream.close();
+    pace.close();
+    state.close();
+    rmSync(folder, { recursive: true });
+    await sandbox.stop();
+  }
 }
 
-await measure('known, 20 a second', 20, 20, 0);
-await measure('known, 200 a second', 200, 200, 0);
-await measure('unknown, 20 of 100, sliding', 20, 100, seconds);
-await measure('unknown, 20 of 100, fixed', 20, 100, seconds, ['--limiter', 'fixed']);
-await measure('unknown, 20 of 100, bucket', 20, 100, seconds, ['--limiter', 'bucket']);
-await measure('told by headers, 20 of 100', 20, 100, 0, ['--rate-headers', 'draft']);
+async function look(sandbox: BenchedSandbox): Promise<{ passed: number; refused: number; atMs: number }> {
+  const { 200: passed = 0, 429: refused = 0 } = (await sandbox.stats()).byPath[paths.markets] ?? {};
+  return { passed, refused, atMs: systemClock.monotonicMs() };
+}

@@ -10,6 +10,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { Bench } from './bench.ts';
 import { generatedPages } from './generated-pages.ts';
+import { benchGrowth } from './growth.ts';
 import { benchHelp } from './help.ts';
 import { benchImport, type PagesInput } from './import.ts';
 import { type Held, holdOnce, memoryReport } from './import-memory.ts';
@@ -19,6 +20,8 @@ import { benchNightly } from './nightly.ts';
 import { benchNothingNew } from './nothing-new.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
 import { findPeers, type PeerName } from './peers.ts';
+import { benchRate } from './rate.ts';
+import { benchRequests } from './requests.ts';
 import { comparisonLine, type Report, resultsText } from './results.ts';
 import { benchScan } from './scan.ts';
 import { benchVerify } from './verify.ts';
@@ -80,6 +83,9 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
   { name: 'nightly', run: async () => [await benchNightly(bench)] },
   { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
+  { name: 'requests', run: async () => [await benchRequests(bench)] },
+  { name: 'rate', run: async () => [await benchRate(bench)] },
+  { name: 'growth', run: async () => [await benchGrowth(bench)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },
 ];
 

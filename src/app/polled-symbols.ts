@@ -1,4 +1,4 @@
-import { isDue } from '../core/life.ts';
+import { isDue, mayBeLive } from '../core/life.ts';
 import { type SymbolFacts, unknownSymbol } from '../core/market.ts';
 import { intersect, type Window } from '../core/window.ts';
 import { isWanted, type SymbolPlan } from '../ingest/plan.ts';
@@ -25,9 +25,11 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
   const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
+    if (chosen.length === 0 && !isDue(facts, nowMs)) continue;
+    const asDue = { ...facts, retiredAt: null };
+    if (named.length === 0 && !mayBeLive(asDue, nowMs, rules)) continue;
     const coverage = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context));
-    const due = chosen.length > 0 || isDue(facts, nowMs);
-    if (!due || (named.length === 0 && !isWanted({ ...facts, retiredAt: null }, coverage, nowMs, rules))) continue;
+    if (named.length === 0 && !isWanted(asDue, coverage, nowMs, rules)) continue;
     out.push({ facts, coverage });
   }
   return out;

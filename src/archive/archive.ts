@@ -105,9 +105,15 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
     if (intent !== undefined) return [intent.manifest, 'the state database'];
     return [readManifestText(layout, disk), layout.manifest];
   };
+  let parsed: { readonly text: string; readonly manifest: Manifest } | undefined;
   return {
     ...{ layout, state, disk, writer: options.writer, groupRows: options.groupRows ?? rowGroupRows },
-    manifest: () => parseManifest(...current()),
+    manifest() {
+      const [text, from] = current();
+      // Of an archive of many days parsing takes longer than all else that is done with it, and a run asks many times.
+      if (parsed?.text !== text) parsed = { text, manifest: parseManifest(text, from) };
+      return parsed.manifest;
+    },
     manifestText: () => current()[0],
     close: () => state.close(),
   };

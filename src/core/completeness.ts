@@ -48,6 +48,7 @@ export function completeness(question: Question): Completeness {
     covered: 0,
     missing: [] as string[],
   }));
+  const daysOf = daysIn(days);
   let newest = Number.NEGATIVE_INFINITY;
   for (const list of coverage.values()) newest = Math.max(newest, list.at(-1)?.to ?? newest);
   let watermark: number | null = null;
@@ -73,7 +74,7 @@ export function completeness(question: Question): Completeness {
     // One that was given up on is waited for no further than it ever answered.
     const until = facts.retiredAt === null ? Number.POSITIVE_INFINITY : covered.at(-1)!.to;
     const life = intersection(lifeOf(facts), { from: Number.NEGATIVE_INFINITY, to: until });
-    for (const state of days) {
+    for (const state of gone === undefined ? daysOf(life) : days) {
       const day = { from: state.day, to: state.day + dayMs };
       const living = intersection(life, day);
       const alive = gone !== undefined && isEmpty(living) ? (gone.find((w) => within(w.from, day)) ?? living) : living;
@@ -91,6 +92,21 @@ export function completeness(question: Question): Completeness {
     days: new Map(days.map(({ day, ...state }) => [day, state])),
     ...{ watermark: past(watermark), reached: past(reached) },
   };
+}
+
+/** Finds the days that a window reaches into, in their order: most symbols lived for few of the days that there are. */
+function daysIn<Day extends { readonly day: number }>(days: readonly Day[]): (window: Window) => readonly Day[] {
+  if (days.some(({ day }, i) => i > 0 && days[i - 1]!.day >= day)) return () => days;
+  const firstAfter = (t: number): number => {
+    let [low, high] = [0, days.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (days[middle]!.day >= t) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  };
+  return ({ from, to }) => days.slice(firstAfter(from - dayMs), firstAfter(to));
 }
 
 /** Whether one of the sorted, disjoint windows holds all of `w`; by bisection, since there are many days to ask for. */

@@ -41,6 +41,10 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
   return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
 
+/** Whether it may still be to be polled, whatever of it is covered: most that an archive knows never will. */
+export const mayBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
+  isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
+
 /** How long a symbol that was given up on is left alone before it is tried once more, in ms. */
 const retryRetiredMs = 7 * dayMs;
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { completeness, type Question } from '../../src/core/completeness.ts';
 import type { Covered } from '../../src/core/coverage.ts';
-import { isLive, lifeOf } from '../../src/core/life.ts';
+import { isLive, lifeOf, mayBeLive } from '../../src/core/life.ts';
 import type { SymbolFacts } from '../../src/core/market.ts';
 import { dayMs } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
@@ -108,6 +108,20 @@ describe('completeness', () => {
         for (const day of days) expect(states.get(day)).toEqual(modelDay(question, day));
       }),
       { numRuns: 1000 },
+    );
+  });
+
+  test('says the same whatever the order of the days, and of many days as of few', () => {
+    const many = Array.from({ length: 12 }, (_, n) => (n - 4) * dayMs);
+    fc.assert(
+      fc.property(anyQuestion, (question) => {
+        const ordered = completeness({ ...question, days: many });
+        const turned = completeness({ ...question, days: many.toReversed() });
+        for (const day of many) expect(ordered.days.get(day)).toEqual(turned.days.get(day));
+        const few = completeness(question);
+        for (const day of days) expect(ordered.days.get(day)).toEqual(few.days.get(day));
+      }),
+      { numRuns: 500 },
     );
   });
 
@@ -227,4 +241,17 @@ describe('completeness', () => {
     expect(states.get(0)).toMatchObject({ expected: 30, covered: 0, complete: false });
     expect(states.get(0)!.missing).toHaveLength(20);
   });
+});
+
+test('a symbol that is live with some coverage may be live, and one that is with none may not', () => {
+  fc.assert(
+    fc.property(anySymbol, fc.array(moment, { minLength: 1 }), moment, (known, cursors, nowMs) => {
+      const facts = factsOf({ ...known, symbol: 'S' });
+      const live = [...cursors, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY].map((cursor) =>
+        isLive(facts, cursor, nowMs, rules),
+      );
+      expect(mayBeLive(facts, nowMs, rules)).toBe(live.includes(true));
+    }),
+    { numRuns: 1000 },
+  );
 });
