@@ -98,7 +98,7 @@ describe('a merge in whole runs', () => {
         const old = plainMergePart(noPart, before, nobodyKnows).columns;
         expect(told(mergePart(old, fresh, standings))).toEqual(told(plainMergePart(old, fresh, standings)));
       }),
-      { seed, numRuns: 1500 },
+      { seed, numRuns: 500 },
     );
   });
 
@@ -190,7 +190,7 @@ describe('ordering by time', () => {
         expect([...ticks.t]).toEqual(order.map((i) => times[i]));
         expect([...ticks.source]).toEqual(order.map((i) => i % 7));
       }),
-      { seed, numRuns: 1000 },
+      { seed, numRuns: 400 },
     );
   });
 
