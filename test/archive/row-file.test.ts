@@ -57,7 +57,7 @@ const kind = fc.record({
   wide: fc.boolean(),
 });
 const counts = fc.constantFrom(0, 1, 7, 8, 9, 15, 16, 17, 100, 101);
-const groupRows = fc.constantFrom(1, 8, 50, 1000);
+const groupRows = fc.constantFrom(8, 50, 1000);
 
 describe('rows of every type but lists', () => {
   test('come back through parquet-wasm as they went in, nulls too', () => {
@@ -68,11 +68,11 @@ describe('rows of every type but lists', () => {
         expect(decodeRows(columns, bytes)).toEqual(rows);
         expect(Buffer.compare(encodeRows(columns, rows, group), bytes)).toBe(0);
       }),
-      { seed, numRuns: 80 },
+      { seed, numRuns: 50 },
     );
-  });
+  }, 60_000);
 
-  test.each([20_480, 20_481, 45_000])(
+  test.each([20_480, 20_481])(
     'come back from more than a page: %i',
     (count) => {
       for (const nulls of ['none', 'some', 'all'] as const) {

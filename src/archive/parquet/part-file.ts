@@ -1,4 +1,4 @@
-import { type BySymbol, symbolAt } from './by-symbol.ts';
+import type { BySymbol } from './by-symbol.ts';
 import { type Chunk, noLevels, type PageSpan } from './chunk.ts';
 import { type FileColumn, type FlatType, pageRowsMax, startFile } from './column-file.ts';
 import type { Column } from './datasets.ts';
@@ -13,7 +13,7 @@ const physicals: Readonly<Partial<Record<FlatType, Physical>>> = {
 
 /**
  * A Parquet file of rows that are kept together by symbol, at least one: of `columns` the first is the symbol, the others
- * are those of `values`, by name. Pages end with a symbol where they can.
+ * are those of `values`, by name.
  */
 export function encodePart(
   by: BySymbol,
@@ -58,30 +58,25 @@ function columnsOf({ by, values }: HeldRows, [symbol, ...rest]: readonly Column[
   return [
     {
       ...{ name: symbol!.name, type: 'string', nullable: false },
-      chunk: (from, to) => symbolChunk(by, from, to, pagesOf(by.offsets, from, to)),
+      chunk: (from, to) => symbolChunk(by, from, to, pagesOf(to - from)),
     },
     ...rest.map(({ name, type }) => ({
       ...{ name, type: type as FlatType, nullable: false },
       chunk: (from: number, to: number): Chunk => {
         const some = values[name]!.subarray(from, to);
         const numbers = some instanceof Float64Array ? some : Float64Array.from(some);
-        return numberChunk(numbers, physicals[type as FlatType]!, pagesOf(by.offsets, from, to));
+        return numberChunk(numbers, physicals[type as FlatType]!, pagesOf(to - from));
       },
     })),
   ];
 }
 
-/** The least rows after which a page ends with its symbol, so that the symbol's reader decodes little else. */
-const pageRowsMin = pageRowsMax / 2;
-
-function pagesOf(offsets: Float64Array, from: number, to: number): PageSpan[] {
+/** Pages begin at multiples of what readers take at a time: DuckDB unpacks what it begins amid a page value by value. */
+function pagesOf(rows: number): PageSpan[] {
   const pages: PageSpan[] = [];
-  for (let row = from; row < to; ) {
-    const most = Math.min(to, row + pageRowsMax);
-    const begun = offsets[symbolAt(offsets, most)]!;
-    const end = most < to && begun >= row + pageRowsMin ? begun : most;
-    pages.push({ from: row - from, to: end - from, rows: end - row, levels: noLevels });
-    row = end;
+  for (let from = 0; from < rows; from += pageRowsMax) {
+    const to = Math.min(rows, from + pageRowsMax);
+    pages.push({ from, to, rows: to - from, levels: noLevels });
   }
   return pages;
 }

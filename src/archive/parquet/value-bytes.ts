@@ -97,36 +97,77 @@ export function levelsOf(present: readonly boolean[]): Uint8Array {
 /** The bits that tell `values` things apart. */
 export const widthOf = (values: number): number => Math.max(1, 32 - Math.clz32(values - 1));
 
-/** RLE_DICTIONARY as one bit-packed run of indexes of `width` bits, 1 to 16. */
+/** Rows that are packed together. */
+const packedRows = 8;
+/** Equal rows that are stored once; fewer of them zstd makes smaller than their ends are. */
+const runRowsMin = 64;
+
+/**
+ * RLE_DICTIONARY: indexes of `width` bits, 1 to 16, packed, and runs of equal ones. Either has a multiple of eight rows, so
+ * that a reader that takes many rows at a time never begins amid a byte.
+ */
 export function indexPage(indexes: Uint16Array, width: number): Uint8Array {
-  const groups = Math.ceil(indexes.length / 8);
-  const { bytes } = room(indexesAt + groups * width);
-  // The head ends where indexes can be copied as they are.
-  const at = indexesAt - 1 - varintSize(groups * 2 + 1);
-  bytes[at] = width;
-  putVarint(bytes, at + 1, groups * 2 + 1);
-  const end = indexesAt + groups * width;
-  if (width === 16) new Uint16Array(bytes.buffer, indexesAt, indexes.length).set(indexes);
-  else if (width === 8) bytes.set(indexes, indexesAt);
-  else packIndexes(indexes, width, bytes);
-  bytes.fill(0, indexesAt + Math.ceil((indexes.length * width) / 8), end);
-  return bytes.subarray(at, end);
+  const rows = indexes.length;
+  const groups = Math.ceil(rows / packedRows);
+  const { bytes } = room(1 + 2 * varintMax + groups * (width + varintMax));
+  bytes[0] = width;
+  let at = 1;
+  /** Rows from here on are still to be packed. */
+  let packed = 0;
+  const packUpTo = (to: number): void => {
+    if (to === packed) return;
+    at = putVarint(bytes, at, Math.ceil((to - packed) / packedRows) * 2 + 1);
+    at = packIndexes(indexes, packed, to, width, bytes, at);
+  };
+  for (let row = 0; row + packedRows <= rows; ) {
+    const end = endOfRun(indexes, row);
+    if (end - row >= runRowsMin) {
+      packUpTo(row);
+      at = putVarint(bytes, at, (end - row) * 2);
+      for (let bit = 0; bit < width; bit += 8) bytes[at++] = indexes[row]! >>> bit;
+      packed = end;
+    }
+    row = Math.max(end, row + packedRows);
+  }
+  packUpTo(rows);
+  return bytes.subarray(0, at);
 }
 
-const indexesAt = 2 * varintMax;
+/** Up to where rows are all as `row` is, in whole groups; `row` itself where its own group is not. */
+function endOfRun(indexes: Uint16Array, row: number): number {
+  const index = indexes[row]!;
+  // The last of a group is the likeliest to differ.
+  let end = row;
+  while (end + packedRows <= indexes.length && indexes[end + packedRows - 1] === index) {
+    for (let i = end; i < end + packedRows - 1; i++) if (indexes[i] !== index) return end;
+    end += packedRows;
+  }
+  return end;
+}
 
-function packIndexes(indexes: Uint16Array, width: number, bytes: Uint8Array): void {
-  let at = indexesAt;
+/** Packs rows `from` to `to`, filled up with zeros to a whole group; gives the place after them. */
+function packIndexes(
+  indexes: Uint16Array,
+  from: number,
+  to: number,
+  width: number,
+  bytes: Uint8Array,
+  start: number,
+): number {
+  const end = start + Math.ceil((to - from) / packedRows) * width;
+  let at = start;
   let word = 0;
   let filled = 0;
-  for (let i = 0; i < indexes.length; i++) {
+  for (let i = from; i < to; i++) {
     word |= indexes[i]! << filled;
     for (filled += width; filled >= 8; filled -= 8) {
       bytes[at++] = word;
       word >>>= 8;
     }
   }
-  if (filled > 0) bytes[at] = word;
+  if (filled > 0) bytes[at++] = word;
+  bytes.fill(0, at, end);
+  return end;
 }
 
 /** RLE_DICTIONARY as runs of equal indexes of `width` bits; run i has counts[i] rows. */
