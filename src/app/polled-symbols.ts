@@ -5,7 +5,7 @@ import { isWanted, type SymbolPlan } from '../ingest/plan.ts';
 import { coverageOf } from '../state/coverage.ts';
 import type { Database } from '../state/database.ts';
 import { sureCoverageOf } from '../state/lost.ts';
-import { allSymbols, notePolledFrom, oneSymbol } from '../state/symbols.ts';
+import { allSymbols, notePolledFrom, oneSymbol, unsettledSymbols } from '../state/symbols.ts';
 import { lingerRules, type Run, skewMs } from './run.ts';
 
 export interface PolledSymbol {
@@ -22,7 +22,7 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
   const { db } = archive.state;
   const rules = lingerRules(context);
   const named = chosen.length > 0 ? chosen : context.settings.symbols;
-  const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
+  const symbols = named.length === 0 ? unsettledSymbols(db, nowMs - rules.lingerMs) : factsOf(db, named, nowMs);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
     if (chosen.length === 0 && !isDue(facts, nowMs)) continue;

@@ -18,6 +18,7 @@ import type { State } from '../state/state.ts';
 import {
   allSymbols,
   ensureSymbols,
+  givenUpSymbols,
   noteOutcomes,
   notePolledFrom,
   observeMarkets,
@@ -104,11 +105,10 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
     else if (plan.first) notePolledFrom(db, facts.symbol, firstFrom(facts, end, rules));
   }
   await collectPlans(run, plans, 'poll');
-  const givenUp = allSymbols(db).filter((facts) => facts.retiredAt !== null && facts.inactiveSince === null);
+  const givenUp = givenUpSymbols(db);
   if (givenUp.length > 0) {
-    const names = givenUp.map((facts) => facts.symbol);
     run.warnings.push(
-      `Given up on ${count(names, 'symbol', 20)} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
+      `Given up on ${count(givenUp, 'symbol', 20)} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
     );
   }
 }

@@ -13,18 +13,20 @@ import { noteRootTexts, rootTexts } from '../texts/root-texts.ts';
  * `record` notes in the same transaction what the publish took in.
  */
 export function commit(archive: Archive, manifest: Manifest, moves: Intent['moves'], record: () => void): void {
-  commitIntent(archive, { generation: manifest.generation, manifest: manifestText(manifest), moves }, record);
+  const text = manifestText(manifest);
+  archive.committed(text, manifest);
+  commitIntent(archive, { generation: manifest.generation, manifest: text, moves }, record, manifest);
 }
 
 /** The same for a manifest's text, which may be that of the generation that is published already. */
-export function commitIntent(archive: Archive, intent: Intent, record: () => void): void {
+export function commitIntent(archive: Archive, intent: Intent, record: () => void, manifest?: Manifest): void {
   const { db } = archive.state;
   db.transaction(() => {
     declareIntent(db, intent);
     noteManifest(db, intent.manifest);
     record();
   });
-  carryOut(archive, intent);
+  carryOut(archive, intent, manifest);
 }
 
 /** Carries out what a publish committed and did not finish. Holder of the write lock only; any number of times. */
@@ -48,7 +50,8 @@ export function keepManifestText({ state }: Archive, text: string): void {
   });
 }
 
-function carryOut(archive: Archive, intent: Intent): void {
+/** @param given what the text of its manifest says, where that is at hand */
+function carryOut(archive: Archive, intent: Intent, given?: Manifest): void {
   const { disk, layout } = archive;
   const at = (path: string): string => join(layout.root, path);
   const folders = new Set<string>();
@@ -66,7 +69,7 @@ function carryOut(archive: Archive, intent: Intent): void {
   // Of a file that goes even the folder may be missing.
   for (const { to } of intent.moves) if (disk.isFolder(dirname(at(to)))) folders.add(dirname(at(to)));
   for (const folder of folders) disk.syncFolder(folder);
-  const manifest = parseManifest(intent.manifest, 'the state database');
+  const manifest = given ?? parseManifest(intent.manifest, 'the state database');
   const texts = rootTexts(manifest);
   for (const [name, text] of Object.entries(texts)) replace(archive, name, text);
   // The parts before the manifest: until it names them, nobody looks.
