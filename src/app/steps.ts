@@ -13,7 +13,7 @@ import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } fro
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
 import { appendMarkets } from '../state/journal.ts';
-import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
+import { allLostTicks, lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
 import {
   allSymbols,
@@ -94,8 +94,9 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   // Those of the config are there to stay; one on the command line is known once it has answered.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
+  const lostBySymbol = allLostTicks(db);
   for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
-    const lost = lostTicksOf(db, facts.symbol);
+    const lost = lostBySymbol.get(facts.symbol) ?? [];
     // What a run was told to be lost for good is nothing to ask for night after night.
     const told = lost.filter(({ toldAt }) => toldAt !== null);
     const untold = lost.filter(({ toldAt }) => toldAt === null);
