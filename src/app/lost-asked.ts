@@ -2,7 +2,7 @@ import type { LostWindow } from '../core/lost.ts';
 import { covers, intersection, isEmpty, subtract } from '../core/window.ts';
 import type { Collected, Failure } from '../ingest/collect.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
-import { lostTicksOf } from '../state/lost.ts';
+import { allLostTicks } from '../state/lost.ts';
 import type { Run } from './run.ts';
 
 /** What a run has to do with windows whose ticks were had once and are lost. */
@@ -20,8 +20,9 @@ export const keyOf = ({ dataset, symbol, from }: LostWindow): string => `${datas
 
 /** Notes which lost windows the plans ask for. */
 export function noteAsked(run: Run, plans: readonly SymbolPlan[]): void {
+  const known = allLostTicks(run.archive.state.db);
   for (const { symbol, windows } of plans) {
-    const lost = lostTicksOf(run.archive.state.db, symbol).filter((window) => covers(windows, window));
+    const lost = known.get(symbol)?.filter((window) => covers(windows, window)) ?? [];
     if (lost.length > 0) run.lost.asked.set(symbol, lost);
   }
 }

@@ -4,8 +4,8 @@ import { intersect, type Window } from '../core/window.ts';
 import { isWanted, type SymbolPlan } from '../ingest/plan.ts';
 import { coverageOf } from '../state/coverage.ts';
 import type { Database } from '../state/database.ts';
-import { sureCoverageOf } from '../state/lost.ts';
-import { allSymbols, notePolledFrom, oneSymbol } from '../state/symbols.ts';
+import { allLostTicks, sureCoverageOf } from '../state/lost.ts';
+import { allSymbols, notePolledFrom, oneSymbol, unsettledSymbols } from '../state/symbols.ts';
 import { lingerRules, type Run, skewMs } from './run.ts';
 
 export interface PolledSymbol {
@@ -22,13 +22,14 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
   const { db } = archive.state;
   const rules = lingerRules(context);
   const named = chosen.length > 0 ? chosen : context.settings.symbols;
-  const symbols = named.length === 0 ? allSymbols(db) : factsOf(db, named, nowMs);
+  const symbols = named.length === 0 ? unsettledSymbols(db, nowMs - rules.lingerMs) : factsOf(db, named, nowMs);
+  const lost = allLostTicks(db);
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
     if (chosen.length === 0 && !isDue(facts, nowMs)) continue;
     const asDue = { ...facts, retiredAt: null };
     if (named.length === 0 && !mayBeLive(asDue, nowMs, rules)) continue;
-    const coverage = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context));
+    const coverage = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context), lost.get(facts.symbol) ?? []);
     if (named.length === 0 && !isWanted(asDue, coverage, nowMs, rules)) continue;
     out.push({ facts, coverage });
   }

@@ -14,11 +14,12 @@ import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } fro
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
 import { appendMarkets, journaledTicks } from '../state/journal.ts';
-import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
+import { allLostTicks, lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
 import {
   allSymbols,
   ensureSymbols,
+  givenUpSymbols,
   noteOutcomes,
   notePolledFrom,
   observeMarkets,
@@ -95,8 +96,9 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   // Those of the config are there to stay; one on the command line is known once it has answered.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
+  const lostBySymbol = allLostTicks(db);
   for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
-    const lost = lostTicksOf(db, facts.symbol);
+    const lost = lostBySymbol.get(facts.symbol) ?? [];
     // What a run was told to be lost for good is nothing to ask for night after night.
     const told = lost.filter(({ toldAt }) => toldAt !== null);
     const untold = lost.filter(({ toldAt }) => toldAt === null);
@@ -106,11 +108,10 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
     else if (plan.first) notePolledFrom(db, facts.symbol, firstFrom(facts, end, rules));
   }
   await collectPlans(run, plans, 'poll');
-  const givenUp = allSymbols(db).filter((facts) => facts.retiredAt !== null && facts.inactiveSince === null);
+  const givenUp = givenUpSymbols(db);
   if (givenUp.length > 0) {
-    const names = givenUp.map((facts) => facts.symbol);
     run.warnings.push(
-      `Given up on ${count(names, 'symbol', 20)} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
+      `Given up on ${count(givenUp, 'symbol', 20)} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
     );
   }
 }

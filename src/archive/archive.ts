@@ -28,6 +28,8 @@ export interface Archive {
   manifest(): Manifest;
   /** The same as the text of its manifest.json, to the byte. */
   manifestText(): string;
+  /** Told of the generation that was just committed, so that nobody parses what was a manifest a moment ago. */
+  committed(text: string, manifest: Manifest): void;
   close(): void;
 }
 
@@ -48,6 +50,11 @@ export interface OpenOptions {
   readonly mends?: boolean;
 }
 
+interface ParsedManifest {
+  readonly text: string;
+  readonly manifest: Manifest;
+}
+
 /** Whether there is an archive at `root`, if only one that nothing was published in yet. */
 export function isArchive(root: string, disk: Disk): boolean {
   const layout = layoutOf(root);
@@ -61,7 +68,8 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
   // In this order: another process may be making the folder at this moment.
   if (disk.size(root) !== null && !disk.isFolder(root))
     throw new UsageError(`${root} is a file, not a folder for an archive.`);
-  const published = publishedAt(layout, disk, options.mends === true);
+  const found = publishedAt(layout, disk, options.mends === true);
+  const published = found?.manifest;
   if (!isArchive(root, disk)) {
     if (!options.create) {
       throw new UsageError(
@@ -105,7 +113,7 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
     if (intent !== undefined) return [intent.manifest, 'the state database'];
     return [readManifestText(layout, disk), layout.manifest];
   };
-  let parsed: { readonly text: string; readonly manifest: Manifest } | undefined;
+  let parsed = found;
   return {
     ...{ layout, state, disk, writer: options.writer, groupRows: options.groupRows ?? rowGroupRows },
     manifest() {
@@ -115,15 +123,19 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
       return parsed.manifest;
     },
     manifestText: () => current()[0],
+    committed(text, manifest) {
+      parsed = { text, manifest };
+    },
     close: () => state.close(),
   };
 }
 
 /** What manifest.json says; nothing where there is none. */
-function publishedAt(layout: Layout, disk: Disk, mends: boolean): Manifest | undefined {
+function publishedAt(layout: Layout, disk: Disk, mends: boolean): ParsedManifest | undefined {
   if (disk.size(layout.manifest) === null) return undefined;
   try {
-    return parseManifest(readManifestText(layout, disk), layout.manifest);
+    const text = readManifestText(layout, disk);
+    return { text, manifest: parseManifest(text, layout.manifest) };
   } catch (error) {
     if (mends && disk.size(stateFile(layout.private)) !== null) return undefined;
     throw error;

@@ -34,16 +34,32 @@ export interface MarketsRecord {
 
 /** Appends answers of the tick route; durable when it returns. */
 export function appendTicks(state: State, records: readonly TickRecord[]): void {
-  state.db.transaction(() => {
-    for (const record of records) appendTickRecord(state, record);
+  const { db } = state;
+  db.transaction(() => {
+    const { parts } = state.identity;
+    const byRun = new Map<string, { fetched: number; quarantined: number }>();
+    for (const record of records) {
+      appendTickRecord(db, parts, record);
+      const counts = byRun.get(record.runId) ?? { fetched: 0, quarantined: 0 };
+      counts.fetched += record.ticks.t.length + record.rejected.length;
+      counts.quarantined += record.rejected.length;
+      byRun.set(record.runId, counts);
+    }
+    for (const [runId, { fetched, quarantined }] of byRun) {
+      if (fetched === 0) continue;
+      db.run(
+        'update runs set fetched = fetched + ?, quarantined = quarantined + ? where run_id = ?',
+        ...[fetched, quarantined, runId],
+      );
+    }
   });
 }
 
-function appendTickRecord({ db, identity }: State, record: TickRecord): void {
+function appendTickRecord(db: Database, parts: number, record: TickRecord): void {
   const { symbol, runId, origin } = record;
   // Nothing would ever consume it.
   if (record.ticks.t.length + record.covered.length + record.rejected.length === 0) return;
-  const part = partOf(symbol, identity.parts);
+  const part = partOf(symbol, parts);
   const { id } = db.run(
     "insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank) values (?, 'ticks', ?, ?, ?, ?, ?, ?)",
     ...[runId, symbol, record.asked.from, record.asked.to, record.observedAt, origin, record.rank],
@@ -66,10 +82,6 @@ function appendTickRecord({ db, identity }: State, record: TickRecord): void {
     ensureSeen(db, symbol, record.observedAt);
   }
   appendRejected(db, id, runId, symbol, record.observedAt, record.rejected);
-  db.run(
-    'update runs set fetched = fetched + ?, quarantined = quarantined + ? where run_id = ?',
-    ...[record.ticks.t.length + record.rejected.length, record.rejected.length, runId],
-  );
 }
 
 /** Sets input aside as received; joins the caller's transaction. */

@@ -60,6 +60,13 @@ export function lostTicksIn(db: Database, { from, to }: Window): Map<string, Kno
   return Map.groupBy(rows.map(lossOf), (loss) => loss.symbol);
 }
 
+/** The lost windows of ticks, by symbol, in order: there are hardly ever any, and one look tells of all symbols. */
+export const allLostTicks = (db: Database): Map<string, KnownLoss[]> =>
+  Map.groupBy(
+    lostWindows(db).filter(({ dataset }) => dataset === 'ticks'),
+    ({ symbol }) => symbol,
+  );
+
 /** The lost windows of one symbol's ticks, in order. */
 export const lostTicksOf = (db: Database, symbol: string): KnownLoss[] =>
   db
@@ -73,9 +80,14 @@ export const lostTicksOf = (db: Database, symbol: string): KnownLoss[] =>
  * What is asked and answered for one symbol, published or journaled, as far as it may be claimed: an answer that is
  * journaled for a lost window proves nothing before it is published.
  * @param believedMs see coverageOf
+ * @param lost its lost windows, where they are known already
  */
-export function sureCoverageOf(db: Database, symbol: string, believedMs?: number): Window[] {
-  const lost = lostTicksOf(db, symbol);
+export function sureCoverageOf(
+  db: Database,
+  symbol: string,
+  believedMs?: number,
+  lost: readonly Window[] = lostTicksOf(db, symbol),
+): Window[] {
   const covered = coverageOf(db, symbol, believedMs);
   return lost.length === 0 ? covered : subtract(covered, lost);
 }

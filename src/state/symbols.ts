@@ -53,6 +53,27 @@ const factsOf = (row: SymbolRow): SymbolFacts => ({
 export const allSymbols = (db: Database): SymbolFacts[] =>
   db.all<SymbolRow>('select * from symbols order by symbol').map(factsOf);
 
+/**
+ * Listed symbols that were not seen inactive, or showed a sign of life after a moment (epoch ms); in order. All that may
+ * be polled are among them, where that moment is as long ago as an inactive one is polled on: of an archive of years, few.
+ */
+export const unsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =>
+  db
+    .all<SymbolRow>(
+      `select * from symbols where listed = 1 and (inactive_since is null
+         or max(inactive_since, coalesce(resolved_at, 0), coalesce(last_active, 0)) > ?) order by symbol`,
+      afterMs,
+    )
+    .map(factsOf);
+
+/** Symbols given up on that were not seen inactive since; in order. */
+export const givenUpSymbols = (db: Database): string[] =>
+  db
+    .all<{ symbol: string }>(
+      'select symbol from symbols where retired_at is not null and inactive_since is null order by symbol',
+    )
+    .map(({ symbol }) => symbol);
+
 /** What is known of a symbol; nothing where it was never heard of. */
 export const oneSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
   const row = db.one<SymbolRow>('select * from symbols where symbol = ?', symbol);

@@ -1,6 +1,16 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { mayBeLive } from '../../src/core/life.ts';
 import { finishRun, isOver, lastStartOf, startRun } from '../../src/state/runs.ts';
-import { allSymbols, ensureSymbols, noteOutcomes, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
+import {
+  allSymbols,
+  ensureSymbols,
+  givenUpSymbols,
+  noteOutcomes,
+  observeMarkets,
+  oneSymbol,
+  unsettledSymbols,
+} from '../../src/state/symbols.ts';
 import { market, now, opened } from '../archive/scratch.ts';
 
 const database = () => opened().state.db;
@@ -150,4 +160,40 @@ describe('a run', () => {
     expect(lastStartOf(db, 'publish')).toBe(null);
     expect(db.all('select 1 from runs').length).toBeLessThan(1_010);
   });
+});
+
+test('all symbols that may be polled are among the unsettled, and those that ended long ago are not', () => {
+  const moment = fc.integer({ min: 1, max: 20 });
+  const maybe = fc.option(moment, { nil: null });
+  const row = fc.record({
+    ...{ listed: fc.constantFrom(0, 1), opens_at: maybe, resolved_at: maybe, outcome: fc.constantFrom(null, 1) },
+    ...{ last_active: maybe, inactive_since: maybe, retired_at: maybe, first_seen: moment, last_seen: moment },
+  });
+  const rules = { lingerMs: 5, settleMs: 2 };
+  const db = database();
+  fc.assert(
+    fc.property(fc.array(row, { maxLength: 20 }), moment, (rows, nowMs) => {
+      db.run('delete from symbols');
+      rows.forEach((values, i) => {
+        const names = Object.keys(values);
+        const marks = names.map(() => '?').join(', ');
+        db.run(
+          `insert into symbols (symbol, ${names.join(', ')}) values (?, ${marks})`,
+          `S${i}`,
+          ...Object.values(values),
+        );
+      });
+      const known = allSymbols(db);
+      const live = known.filter((facts) => mayBeLive({ ...facts, retiredAt: null }, nowMs, rules));
+      const unsettled = unsettledSymbols(db, nowMs - rules.lingerMs);
+      expect(unsettled).toEqual(known.filter(({ symbol }) => unsettled.some((one) => one.symbol === symbol)));
+      expect(unsettled).toEqual(expect.arrayContaining(live));
+      const ended = known.filter((f) => f.inactiveSince !== null && f.inactiveSince <= nowMs - rules.lingerMs);
+      const longAgo = ended.filter((f) => Math.max(f.resolvedAt ?? 0, f.lastActive ?? 0) <= nowMs - rules.lingerMs);
+      for (const { symbol } of longAgo) expect(unsettled.map((facts) => facts.symbol)).not.toContain(symbol);
+      const givenUp = known.filter((facts) => facts.retiredAt !== null && facts.inactiveSince === null);
+      expect(givenUpSymbols(db)).toEqual(givenUp.map(({ symbol }) => symbol));
+    }),
+    { numRuns: 300 },
+  );
 });

@@ -13,11 +13,13 @@ import { noteRootTexts, rootTexts } from '../texts/root-texts.ts';
  * `record` notes in the same transaction what the publish took in.
  */
 export function commit(archive: Archive, manifest: Manifest, moves: Intent['moves'], record: () => void): void {
-  commitIntent(archive, { generation: manifest.generation, manifest: manifestText(manifest), moves }, record);
+  const text = manifestText(manifest);
+  archive.committed(text, manifest);
+  commitIntent(archive, { generation: manifest.generation, manifest: text, moves }, record, manifest);
 }
 
 /** The same for a manifest's text, which may be that of the generation that is published already. */
-export function commitIntent(archive: Archive, intent: Intent, record: () => void): void {
+export function commitIntent(archive: Archive, intent: Intent, record: () => void, manifest?: Manifest): void {
   const { db } = archive.state;
   syncStaged(archive, intent.moves);
   db.transaction(() => {
@@ -25,7 +27,7 @@ export function commitIntent(archive: Archive, intent: Intent, record: () => voi
     noteManifest(db, intent.manifest);
     record();
   });
-  carryOut(archive, intent);
+  carryOut(archive, intent, manifest);
 }
 
 /** Makes the names of staged files durable; their bytes are already. */
@@ -55,7 +57,8 @@ export function keepManifestText({ state }: Archive, text: string): void {
   });
 }
 
-function carryOut(archive: Archive, intent: Intent): void {
+/** @param given what the text of its manifest says, where that is at hand */
+function carryOut(archive: Archive, intent: Intent, given?: Manifest): void {
   const { disk, layout } = archive;
   const at = (path: string): string => join(layout.root, path);
   const folders = new Set<string>();
@@ -73,7 +76,7 @@ function carryOut(archive: Archive, intent: Intent): void {
   // Of a file that goes even the folder may be missing.
   for (const { to } of intent.moves) if (disk.isFolder(dirname(at(to)))) folders.add(dirname(at(to)));
   for (const folder of folders) disk.syncFolder(folder);
-  const manifest = parseManifest(intent.manifest, 'the state database');
+  const manifest = given ?? parseManifest(intent.manifest, 'the state database');
   const texts = rootTexts(manifest);
   for (const [name, text] of Object.entries(texts)) replace(archive, name, text);
   // The parts before the manifest: until it names them, nobody looks.
