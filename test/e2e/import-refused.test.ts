@@ -1,0 +1,57 @@
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { day0, importInto, pageOf, put, type Tick } from './import-lake.ts';
+import { addsUp, folder, run, ticksOf } from './lake.ts';
+
+const ticks = (symbol: string, from: number): Tick[] =>
+  Array.from({ length: 50 }, (_, i) => ({ symbol, t: day0 + from + i * 60_000, p: (i % 10) / 10 }));
+
+test('what an import has for a damaged part is kept, and taken in once that is mended; the rest is published', async () => {
+  const [files, later, output] = [folder(), folder(), folder()];
+  const symbols = ['alpha', 'beta', 'gamma', 'delta', 'epsilon'];
+  for (const symbol of symbols) {
+    put(files, `${symbol}.json`, pageOf(symbol, ticks(symbol, 0)));
+    put(later, `${symbol}.json`, pageOf(symbol, ticks(symbol, 7_200_000)));
+  }
+  const set = ['source.name=box', 'archive.parts=2'];
+  expect((await importInto(output, [files], {}, set)).ticks.accepted).toBe(250);
+  const [part] = globSync('ticks/*/part-00.parquet', { cwd: output }).map((path) => join(output, path));
+  const intact = readFileSync(part!);
+  const damaged = Buffer.from(intact);
+  damaged[100]! ^= 1;
+  writeFileSync(part!, damaged);
+
+  const refused = await importInto(output, [later], {}, set);
+  expect(refused.exit_code).toBe(6);
+  expect(refused.error).toContain('stays journaled');
+  expect(refused.ticks).toMatchObject({ fetched: 250, accepted: 250 });
+  expect(addsUp(refused)).toBe(true);
+
+  writeFileSync(part!, intact);
+  const published = await run(['publish', '--output', output, '--json', '--quiet']);
+  expect(published.code, published.stderr).toBe(0);
+  expect(published.summary.recovered).toBeGreaterThan(0);
+  const all = ticksOf(output);
+  for (const symbol of symbols) expect(all.get(symbol)).toHaveLength(100);
+});
+
+/** What a page covers, within one day: so there is one part to be refused. */
+const ofDay = { to: day0 + 12_000_000 };
+
+test('where all that an import brings is for a damaged part, nothing is published and everything is kept', async () => {
+  const [files, later, output] = [folder(), folder(), folder()];
+  put(files, 'a.json', pageOf('alpha', ticks('alpha', 0), ofDay));
+  put(later, 'a.json', pageOf('alpha', ticks('alpha', 7_200_000), ofDay));
+  const set = ['source.name=box', 'archive.parts=1'];
+  await importInto(output, [files], {}, set);
+  const [part] = globSync('ticks/*/part-00.parquet', { cwd: output }).map((path) => join(output, path));
+  const intact = readFileSync(part!);
+  writeFileSync(part!, intact.subarray(0, -3));
+  const refused = await importInto(output, [later], {}, set);
+  expect(refused).toMatchObject({ exit_code: 6, generation: 1 });
+  expect(refused.ticks).toMatchObject({ fetched: 50, accepted: 50 });
+  writeFileSync(part!, intact);
+  expect((await run(['publish', '--output', output, '--json', '--quiet'])).code).toBe(0);
+  expect(ticksOf(output).get('alpha')).toHaveLength(100);
+});
