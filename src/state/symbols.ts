@@ -147,8 +147,11 @@ export function noteOutcomes(
   nowMs: number,
 ): string[] {
   return db.transaction(() => {
+    const failing = new Set(
+      db.all<{ symbol: string }>('select symbol from symbols where failures > 0').map(({ symbol }) => symbol),
+    );
     for (const symbol of outcomes.done) {
-      db.run('update symbols set failures = 0, retired_at = null where symbol = ? and failures > 0', symbol);
+      if (failing.has(symbol)) db.run('update symbols set failures = 0, retired_at = null where symbol = ?', symbol);
     }
     const retired: string[] = [];
     if (outcomes.done.length === 0) return retired;
