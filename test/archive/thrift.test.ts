@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { readStruct } from '../../src/archive/parquet/thrift.ts';
+import { binary, bool, i16, i32, i64, list, struct, text } from '../../src/archive/parquet/thrift-write.ts';
 
 // Written by hand after the protocol's own description, so that what is read is not what this project would write.
 
@@ -107,5 +108,44 @@ describe('what is no struct of ours', () => {
     const listed = (n: number) => read(head(1, types.list), head(15, types.byte), ...varint(n), stop);
     expect(() => listed(10_000_000)).toThrow('ends too early');
     expect(() => listed(10_000_001)).toThrow('a list in a header is too long');
+  });
+});
+
+describe('what is written', () => {
+  test('is read as it was: numbers with their signs, truths, texts, lists and structs, fields left out', () => {
+    const many = Array.from({ length: 300 }, (_, i) => i - 150);
+    const written = struct({
+      1: i16(-3),
+      2: undefined,
+      3: i32(2 ** 31 - 1),
+      4: bool(true),
+      5: bool(false),
+      6: i64(-(2 ** 51)),
+      7: text('🚀'),
+      8: list(many.map(i32)),
+      9: list([struct({ 2: binary(new Uint8Array(200).fill(7)) }), struct({})]),
+      // As far from the one before as a head can tell.
+      24: list([]),
+    });
+    expect(readStruct(Uint8Array.from([9, ...written.bytes]), 1)).toEqual({
+      value: [
+        ...[undefined, -3, undefined, 2 ** 31 - 1, true, false, -(2 ** 51), Uint8Array.from(Buffer.from('🚀')), many],
+        ...[[[undefined, undefined, new Uint8Array(200).fill(7)], []], ...Array(14), []],
+      ],
+      end: written.bytes.length + 1,
+    });
+  });
+
+  test('ends as the protocol says: a head of four bits for the number and four for the type, a zero after the last', () => {
+    expect(struct({ 1: i32(-1), 3: text('A') }).bytes).toEqual([
+      head(1, types.i32),
+      1,
+      head(2, types.binary),
+      1,
+      65,
+      stop,
+    ]);
+    expect(list(Array.from({ length: 14 }, () => i32(0))).bytes[0]).toBe((14 << 4) | types.i32);
+    expect(list(Array.from({ length: 15 }, () => i32(0))).bytes.slice(0, 2)).toEqual([0xf0 | types.i32, 15]);
   });
 });

@@ -13,12 +13,11 @@ const rows = [
   ['B', day0, 0.25],
   ['B', day0 + 1, 0.75],
 ];
-const part = {
-  symbols: ['A', 'B'],
-  offsets: Float64Array.of(0, 1, 3),
-  t: Float64Array.of(day0, day0, day0 + 1),
-  p: Float64Array.of(0.5, 0.25, 0.75),
-};
+/** The same as a part. */
+const published = encodeTicks({
+  ...{ symbols: ['A', 'B'], offsets: Float64Array.of(0, 1, 3) },
+  ...{ t: Float64Array.from(rows, ([, t]) => t as number), p: Float64Array.from(rows, ([, , p]) => p as number) },
+});
 const file: PublishedFile = {
   ...{ path: 'ticks/date=2026-06-01/part-00.parquet', date: '2026-06-01', rows: 3, bytes: 1, sha256: 'a' },
   ...{ t_min: day0, t_max: day0 + 1, symbols: 2, generation: 1 },
@@ -42,7 +41,7 @@ function over(bytes: Uint8Array, bytesMax: number) {
 }
 
 test('what was read stays in memory, and the index of a file tells which symbols it lacks', () => {
-  const { asked, pairs } = over(encodeTicks(part), 1 << 20);
+  const { asked, pairs } = over(published, 1 << 20);
   for (let round = 0; round < 2; round++) {
     expect(pairs('B')).toEqual([
       [0, 0.25],
@@ -54,7 +53,7 @@ test('what was read stays in memory, and the index of a file tells which symbols
 });
 
 test('without memory each read begins with the file, to the same result', () => {
-  const { asked, pairs } = over(encodeTicks(part), 0);
+  const { asked, pairs } = over(published, 0);
   for (let round = 0; round < 2; round++) expect(pairs('A')).toEqual([[0, 0.5]]);
   expect(asked.times).toBe(2);
 });

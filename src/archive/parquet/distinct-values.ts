@@ -29,40 +29,28 @@ export function distinctOf(values: Float64Array, max: number): Distinct | undefi
   let mask = slotsMin - 1;
   table.fill(0, 0, mask + 1);
   let count = 0;
-  let index = 0;
-  // No value's: the first row finds none.
-  let low = ~bits[0]!;
-  let high = 0;
+  // Nothing of a row is asked of the one before it: a branch on whether they are equal is a coin toss, and costs more than
+  // it saves.
   for (let row = 0; row < rows; row++) {
-    const [a, b] = [bits[2 * row]!, bits[2 * row + 1]!];
-    // Prices mostly stay as they are.
-    if (a === low && b === high) {
-      out[row] = index;
-      continue;
+    const low = bits[2 * row]!;
+    const high = bits[2 * row + 1]!;
+    let slot = slotOf(low, high, mask);
+    let index = table[slot]! - 1;
+    while (index >= 0 && (takenBits[2 * index] !== low || takenBits[2 * index + 1] !== high)) {
+      slot = (slot + 1) & mask;
+      index = table[slot]! - 1;
     }
-    low = a;
-    high = b;
-    // Times at which all symbols are polled come in the order of the first one's.
-    index++;
-    if (index >= count || takenBits[2 * index] !== low || takenBits[2 * index + 1] !== high) {
-      let slot = slotOf(low, high, mask);
-      for (;;) {
-        index = table[slot]! - 1;
-        if (index < 0 || (takenBits[2 * index] === low && takenBits[2 * index + 1] === high)) break;
-        slot = (slot + 1) & mask;
-      }
-      if (index < 0) {
-        if (count === max) return undefined;
-        index = count++;
-        takenBits[2 * index] = low;
-        takenBits[2 * index + 1] = high;
-        table[slot] = count;
-        if (2 * count > mask) {
-          mask = 4 * (mask + 1) - 1;
-          grow(count, mask);
-          table = slots;
-          takenBits = new Int32Array(taken.buffer);
-        }
+    if (index < 0) {
+      if (count === max) return undefined;
+      index = count++;
+      takenBits[2 * index] = low;
+      takenBits[2 * index + 1] = high;
+      table[slot] = count;
+      if (2 * count > mask) {
+        mask = 4 * (mask + 1) - 1;
+        grow(count, mask);
+        table = slots;
+        takenBits = new Int32Array(taken.buffer);
       }
     }
     out[row] = index;

@@ -17,10 +17,13 @@ export function numberChunk(values: Float64Array, physical: Physical, pages: rea
     const bounds = boundsOf(values);
     if (bounds.most - bounds.least <= spanMax && Math.max(bounds.most, -bounds.least) <= spanMax) {
       const distinct = distinctOf(values, shareOf(values, 8));
-      const deltas = deltaChunk(values, pages, statisticsFor(bounds));
-      if (distinct === undefined) return deltas;
-      const indexed = distinctChunk(distinct, physical, inTwos(pages), statisticsFor(bounds));
-      return indexed.size < deltas.size ? indexed : deltas;
+      const statistics = statisticsFor(bounds);
+      if (distinct === undefined) return deltaChunk(values, pages, statistics);
+      const indexed = distinctChunk(distinct, physical, inTwos(pages), statistics);
+      // One page's differences tell what all of them would take.
+      const sample = pages[pages.length >> 1]!;
+      const deltaSize = (deltaChunk(values, [sample], statistics).size * values.length) / (sample.to - sample.from);
+      return indexed.size < deltaSize ? indexed : deltaChunk(values, pages, statistics);
     }
   }
   const distinct = distinctOf(values, shareOf(values, 2));
@@ -116,12 +119,12 @@ interface Bounds {
 function boundsOf(values: Float64Array): Bounds {
   let least = Number.POSITIVE_INFINITY;
   let most = Number.NEGATIVE_INFINITY;
+  // Without a branch a value, which takes half the time.
   for (let i = 0; i < values.length; i++) {
-    const value = values[i]!;
-    if (value < least) least = value;
-    if (value > most) most = value;
+    least = Math.min(least, values[i]!);
+    most = Math.max(most, values[i]!);
   }
-  return { least, most };
+  return Number.isNaN(least) ? boundsOf(values.filter((value) => !Number.isNaN(value))) : { least, most };
 }
 
 function numberStatistics({ least, most }: Bounds, physical: Physical, nulls: number): Written {

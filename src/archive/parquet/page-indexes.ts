@@ -79,10 +79,16 @@ function readPacked(
     width > 0 && width <= 25 ? Math.max(0, Math.min(count, Math.floor(((bytes.length - 4) * 8 - start) / width))) : 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const mask = (1 << width) - 1;
-  for (let i = 0, bit = start; i < count; i++, bit += width) {
-    let index: number;
-    if (i < inline) index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
-    else index = bitsAt(bytes, bit, width);
+  const known = values.length;
+  let bit = start;
+  let i = 0;
+  for (; i < inline; i++, bit += width) {
+    const index = (view.getInt32(bit >>> 3, true) >>> (bit & 7)) & mask;
+    if (index >= known) break;
+    out[outAt + i] = values[index]!;
+  }
+  for (; i < count; i++, bit += width) {
+    const index = bitsAt(bytes, bit, width);
     requireIndex(index, values);
     out[outAt + i] = values[index]!;
   }

@@ -39,7 +39,7 @@ export function list(values: readonly Written[]): Written {
   return { type: 9, bytes: [...head, ...values.flatMap(({ bytes }) => bytes)] };
 }
 
-/** A struct of fields by their numbers, 1 to 14 apart at most; those that are undefined are left out. */
+/** A struct of fields by their numbers, at most 15 apart; those that are undefined are left out. */
 export function struct(fields: Readonly<Record<number, Written | undefined>>): Written {
   const bytes: number[] = [];
   let latest = 0;
