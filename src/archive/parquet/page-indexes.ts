@@ -47,7 +47,7 @@ function requireIndex(index: number, values: Float64Array): void {
   if (index >= values.length) throw new Error('a page names what its dictionary lacks');
 }
 
-/** Those of two bytes: as our writer mostly stores prices. */
+/** Those of two bytes: as our writer stores times that repeat. */
 function readShorts(
   bytes: Uint8Array,
   start: number,
