@@ -4,6 +4,7 @@ import { arrowType, batchOf, schemaOf, type Value } from './arrow-data.ts';
 import type { Column, ColumnType } from './datasets.ts';
 import { arrow, parquetWasm } from './libraries.ts';
 import { encodeFlatRows } from './row-file.ts';
+import { decodeFlatRows } from './row-pages.ts';
 
 /** Rows of a row group: small enough that one symbol's read touches little, at a few per cent more bytes. */
 export const rowGroupRows = 122_880;
@@ -85,8 +86,20 @@ export function decode(bytes: Uint8Array, groups?: Groups): Table {
   );
 }
 
-/** Decodes a file of few rows; times and counts come as numbers, lists as arrays. */
+/**
+ * Decodes a file of few rows; times and counts come as numbers, lists as arrays. What is stored otherwise than our writers
+ * store rows without nulls goes the plain way, which says what is wrong with it.
+ */
 export function decodeRows(columns: readonly Column[], bytes: Uint8Array, groups?: Groups): Value[][] {
+  try {
+    return decodeFlatRows(columns, bytes, groups);
+  } catch {
+    return decodeRowsPlain(columns, bytes, groups);
+  }
+}
+
+/** The same through Arrow and parquet-wasm. */
+export function decodeRowsPlain(columns: readonly Column[], bytes: Uint8Array, groups?: Groups): Value[][] {
   const table = decode(bytes, groups);
   const vectors = columns.map((c) => table.getChild(c.name));
   const missing = columns.filter((c, i) => vectors[i] === null && !c.nullable);

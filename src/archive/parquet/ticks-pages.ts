@@ -35,7 +35,8 @@ export function pagesOfTicks(file: Uint8Array, groups?: readonly number[]): Tick
   return { ...columns, rows: row };
 }
 
-function footerOf(file: Uint8Array): Struct {
+/** @throws Error where the file is none of Parquet */
+export function footerOf(file: Uint8Array): Struct {
   if (!isMagic(file.subarray(0, magic.length)) || !isMagic(file.subarray(-magic.length)))
     throw new Error('a file does not begin and end as Parquet does');
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
@@ -60,7 +61,7 @@ function requireColumns(schema: readonly Field[]): void {
 }
 
 /** The data pages of one column chunk, its rows beginning at `row`. */
-function* pagesOf(file: Uint8Array, meta: Struct, row: number, rows: number): Generator<Page> {
+export function* pagesOf(file: Uint8Array, meta: Struct, row: number, rows: number): Generator<Page> {
   const start = Math.min(number(meta[9]), meta[11] === undefined ? Number.POSITIVE_INFINITY : number(meta[11]));
   let dictionary: Page['dictionary'] = null;
   for (let at = start, first = row; first < row + rows; ) {
@@ -105,7 +106,8 @@ export function visitSymbols(
   if (row !== rows) throw new Error('pages are missing');
 }
 
-function textsOf(bytes: Uint8Array, count: number): string[] {
+/** The first `count` texts that are stored plainly. */
+export function textsOf(bytes: Uint8Array, count: number): string[] {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
   return Array.from({ length: count }, () => {
@@ -118,19 +120,19 @@ function textsOf(bytes: Uint8Array, count: number): string[] {
   });
 }
 
-function number(field: Field | undefined): number {
+export function number(field: Field | undefined): number {
   if (typeof field !== 'number' || field < 0) throw new Error('a header lacks a number');
   return field;
 }
 
-function list(field: Field | undefined): readonly Field[] {
+export function list(field: Field | undefined): readonly Field[] {
   if (!Array.isArray(field)) throw new Error('a header lacks a list');
   return field as readonly Field[];
 }
 
-const struct = (field: Field | undefined): Struct => list(field) as Struct;
+export const struct = (field: Field | undefined): Struct => list(field) as Struct;
 
-function textOf(field: Field | undefined): string {
+export function textOf(field: Field | undefined): string {
   if (!(field instanceof Uint8Array)) throw new Error('a header lacks a text');
   return Buffer.from(field).toString('utf8');
 }
