@@ -17,8 +17,12 @@ interface Kind<R> {
   readonly loadOf: (record: R) => number;
 }
 
-/** Answers that may wait in memory, and share one transaction and so one sync of the disk. */
-const batchMax = 64;
+/**
+ * Answers that may wait in memory, and share one transaction and so one sync of the disk: so many, and what they weigh
+ * together in ticks. Of small ones many come while one batch is gathered.
+ */
+const batchMax = 1024;
+const batchLoadMax = 320_000;
 
 /** How long an answer may wait for others, in ms: what a kill can cost, to be asked for again. */
 const gatherMs = 50;
@@ -40,6 +44,7 @@ export const openBookSink = (state: State, clock: Clock, journalTicksMax: number
  */
 function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMax: number, publish: Publish): Sink<R> {
   let waiting: R[] = [];
+  let waitingLoad = 0;
   let journaled = journalLoad(state.db);
   let broken: { error: unknown } | undefined;
   let writing: Promise<void> | undefined;
@@ -48,9 +53,11 @@ function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMa
     try {
       while (waiting.length > 0) {
         const batch = waiting;
+        const load = waitingLoad;
         waiting = [];
+        waitingLoad = 0;
         kind.append(state, batch);
-        journaled += batch.reduce((sum, record) => sum + kind.loadOf(record), 0);
+        journaled += load;
         if (journaled <= journalTicksMax) continue;
         await publish();
         journaled = journalLoad(state.db);
@@ -67,6 +74,8 @@ function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMa
     await write();
   }
 
+  const isFull = (): boolean => waiting.length >= batchMax || waitingLoad >= batchLoadMax;
+
   const check = (): void => {
     if (broken !== undefined) throw broken.error;
   };
@@ -75,9 +84,10 @@ function openSinkOf<R>(kind: Kind<R>, state: State, clock: Clock, journalTicksMa
     async append(record) {
       check();
       waiting.push(record);
+      waitingLoad += kind.loadOf(record);
       writing ??= gatherAndWrite();
       // Full: nobody asks on before this is written, and a publish that it brings about is over.
-      while (waiting.length >= batchMax && broken === undefined) await writing;
+      while (isFull() && broken === undefined) await writing;
       check();
     },
     async drain() {

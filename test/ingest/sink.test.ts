@@ -66,19 +66,35 @@ describe('the sink', () => {
     expect([ticks(), transactions()]).toEqual([64, 2]);
   });
 
-  test('takes no 65th answer before 64 are written, and lets nobody wait for fewer', async () => {
+  /** Appends a last answer after others that each found room; tells whether it had to wait until all were written. */
+  async function lastWaits(count: number, record: (i: number) => TickRecord): Promise<boolean> {
     const { state, clock, ticks } = journalOf();
-    const sink = openSink(state, clock, 1000, nothing);
-    for (let i = 0; i < 63; i++) await sink.append(one(i));
+    const sink = openSink(state, clock, 10_000_000, nothing);
+    for (let i = 0; i < count - 1; i++) await sink.append(record(i));
     let taken = false;
-    const last = sink.append(one(63)).then(() => {
+    const last = sink.append(record(count - 1)).then(() => {
       taken = true;
     });
     await turns();
-    expect([taken, ticks()]).toEqual([false, 0]);
+    const waited = !taken && ticks() === 0;
     clock.wake();
     await last;
-    expect(ticks()).toBe(64);
+    await sink.drain();
+    return waited;
+  }
+
+  test('takes no 1,025th answer before 1,024 are written, and lets nobody wait for fewer', async () => {
+    expect(await lastWaits(1024, one)).toBe(true);
+  });
+
+  test('takes no more than 320,000 ticks before they are written', async () => {
+    const page = (i: number): TickRecord =>
+      answer(
+        `S${i}`,
+        Array.from({ length: 5000 }, (_, n) => [day0 + n, 0.5]),
+      );
+    // With what they cover, 63 of these weigh less than that, and 64 more.
+    expect(await lastWaits(64, page)).toBe(true);
   });
 
   test('is drained only once all is written that came while it was being drained', async () => {
@@ -153,8 +169,8 @@ describe('the sink', () => {
     expect([ticks(), publishes]).toEqual([1, 1]);
     const other = openSink(state, clock, 0, async () => {
       // By now as many wait as may.
-      for (let i = 0; i < 63; i++) void other.append(one(i)).catch(() => {});
-      waiting = other.append(one(63)).catch((error: unknown) => error);
+      for (let i = 0; i < 1023; i++) void other.append(one(i)).catch(() => {});
+      waiting = other.append(one(1023)).catch((error: unknown) => error);
       await turns();
       throw full;
     });
