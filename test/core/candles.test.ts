@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type CandleColumns, candleIntervals, candlesOf } from '../../src/core/candles.ts';
+import {
+  type CandleColumns,
+  candleIntervals,
+  candlesOf,
+  candlesOfAll,
+  coarserCandles,
+} from '../../src/core/candles.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
 import { union, type Window } from '../../src/core/window.ts';
 
@@ -105,5 +111,26 @@ describe('candles', () => {
 
   test('of no ticks are none', () => {
     expect(rowsOf(candlesOf(partOf(new Map()), new Map(), hourMs))).toEqual([]);
+  });
+
+  test('of a longer interval are the same from those of a shorter one as from the ticks', () => {
+    fc.assert(
+      fc.property(anyTicks, fc.array(anyCoverage, { maxLength: 4 }), (ticks, windows) => {
+        const coverage = new Map([...ticks.keys()].flatMap((symbol, i) => (windows[i] ? [[symbol, windows[i]]] : [])));
+        const part = partOf(ticks);
+        for (const [short, long] of [
+          [hourMs, 24 * hourMs],
+          [hourMs / 4, hourMs],
+          [hourMs, 6 * hourMs],
+        ] as const) {
+          const fine = candlesOf(part, coverage, short);
+          expect(coarserCandles(fine, coverage, long)).toEqual(candlesOf(part, coverage, long));
+        }
+        const asked = [24 * hourMs, hourMs, hourMs * 1.5];
+        expect(candlesOfAll(part, coverage, asked)).toEqual(asked.map((ms) => candlesOf(part, coverage, ms)));
+      }),
+      { seed },
+    );
+    expect(candlesOfAll(partOf(new Map()), new Map(), [])).toEqual([]);
   });
 });

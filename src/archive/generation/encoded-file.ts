@@ -1,3 +1,4 @@
+import type { PartColumns } from '../../core/merge.ts';
 import { dayOf } from '../../core/time.ts';
 import type { FileRecord } from '../../state/row-groups.ts';
 import { sha256 } from '../disk/disk.ts';
@@ -24,14 +25,15 @@ export interface FileFacts {
 /** The facts of a part with at least one row, from its columns; `day` is its UTC midnight in epoch ms. */
 export function factsOfPart(
   day: number,
-  { t, symbols }: { readonly t: Float64Array; readonly symbols: readonly string[] },
+  { symbols, offsets, t }: Pick<PartColumns, 'symbols' | 'offsets' | 't'>,
 ): FileFacts {
   let min = Number.POSITIVE_INFINITY;
   let max = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < t.length; i++) {
-    const time = t[i]!;
-    if (time < min) min = time;
-    if (time > max) max = time;
+  // Times rise within a symbol.
+  for (let s = 0; s < symbols.length; s++) {
+    if (offsets[s] === offsets[s + 1]) continue;
+    min = Math.min(min, t[offsets[s]!]!);
+    max = Math.max(max, t[offsets[s + 1]! - 1]!);
   }
   return { date: dayOf(day), rows: t.length, t_min: min, t_max: max, symbols: symbols.length };
 }

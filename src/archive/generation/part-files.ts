@@ -1,4 +1,4 @@
-import { type CandleColumns, type CandleInterval, candleIntervals, candlesOf } from '../../core/candles.ts';
+import { type CandleColumns, type CandleInterval, candleIntervals, candlesOfAll } from '../../core/candles.ts';
 import { joinCandles } from '../../core/join-candles.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import type { Window } from '../../core/window.ts';
@@ -26,7 +26,8 @@ export function startPartFiles(
   groupRows: number,
 ): PartFiles {
   const file = startTicks(groupRows);
-  const candles = intervals.map((interval) => ({ interval, lots: [] as CandleColumns[] }));
+  const lengths = intervals.map((interval) => candleIntervals[interval]);
+  const lots: CandleColumns[][] = [];
   const keys = new Map<number, Key>();
   let facts: FileFacts | undefined;
   return {
@@ -35,14 +36,16 @@ export function startPartFiles(
       if (ticks) file.add(columns);
       noteKeys(keys, columns, facts?.rows ?? 0, groupRows);
       facts = joinFacts(facts, factsOfPart(bin.day, columns));
-      for (const { interval, lots } of candles) lots.push(candlesOf(columns, coverage, candleIntervals[interval]));
+      lots.push(candlesOfAll(columns, coverage, lengths));
     },
     end(ticks) {
       if (facts === undefined) return [];
       const path = dayPath('ticks', bin.day, bin.part);
       return [
         ...(ticks ? [encodedFile('ticks', path, file.end(), facts, (row) => keys.get(row)!)] : []),
-        ...candles.map(({ interval, lots }) => encodedCandlePart(interval, bin, joinCandles(lots), groupRows)),
+        ...intervals.map((interval, i) =>
+          encodedCandlePart(interval, bin, joinCandles(lots.map((lot) => lot[i]!)), groupRows),
+        ),
       ];
     },
   };

@@ -29,13 +29,14 @@ function joinNumbers(a: Numbers, b: Numbers): Numbers {
   return joined;
 }
 
-/** A copy of the rows from `from` on, at least one, so that the others can go. */
-export function rowsBehind({ by: { symbols, offsets }, values }: HeldRows, from: number): HeldRows {
+/** A copy of the rows `from` to `to`, at least one, so that the others can go. */
+export function rowsBetween({ by: { symbols, offsets }, values }: HeldRows, from: number, to: number): HeldRows {
   const first = symbolAt(offsets, from);
-  const left = offsets.slice(first).map((offset) => Math.max(0, offset - from));
+  const last = symbolAt(offsets, to - 1);
+  const between = offsets.slice(first, last + 2).map((offset) => Math.min(to, Math.max(from, offset)) - from);
   return {
-    by: { symbols: symbols.slice(first), offsets: left },
-    values: mapped(values, (numbers) => numbers.slice(from)),
+    by: { symbols: symbols.slice(first, last + 1), offsets: between },
+    values: mapped(values, (numbers) => numbers.slice(from, to)),
   };
 }
 

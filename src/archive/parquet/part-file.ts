@@ -2,7 +2,7 @@ import type { BySymbol } from './by-symbol.ts';
 import { type Chunk, noLevels, type PageSpan } from './chunk.ts';
 import { type FileColumn, type FlatType, pageRowsMax, startFile } from './column-file.ts';
 import type { Column } from './datasets.ts';
-import { type HeldRows, joinRows, type Numbers, rowsBehind } from './held-rows.ts';
+import { type HeldRows, joinRows, type Numbers, rowsBetween } from './held-rows.ts';
 import { numberChunk } from './number-chunk.ts';
 import { symbolChunk } from './symbol-chunk.ts';
 import type { Physical } from './value-bytes.ts';
@@ -39,13 +39,20 @@ export function startPart(columns: readonly Column[], groupRows: number): Starte
   let held: HeldRows | undefined;
   return {
     add(rows) {
-      const all = held === undefined ? rows : joinRows(held, rows);
-      const length = all.by.offsets.at(-1)!;
-      const told = columnsOf(all, columns);
+      const length = rows.by.offsets.at(-1)!;
       let from = 0;
+      if (held !== undefined) {
+        // What completes the row group that was begun, and no more: joining copies.
+        from = Math.min(length, groupRows - held.by.offsets.at(-1)!);
+        held = joinRows(held, rowsBetween(rows, 0, from));
+        if (held.by.offsets.at(-1)! < groupRows) return;
+        file.addGroup(columnsOf(held, columns), 0, groupRows);
+        held = undefined;
+      }
+      const told = columnsOf(rows, columns);
       // One that is just full may be the last: that makes no difference to the bytes.
       for (; from + groupRows <= length; from += groupRows) file.addGroup(told, from, from + groupRows);
-      held = from === 0 ? all : from < length ? rowsBehind(all, from) : undefined;
+      if (from < length) held = from === 0 ? rows : rowsBetween(rows, from, length);
     },
     end() {
       if (held !== undefined) file.addGroup(columnsOf(held, columns), 0, held.by.offsets.at(-1)!);
