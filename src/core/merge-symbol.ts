@@ -83,12 +83,11 @@ function gather(out: MergeOutput, symbol: string, chunks: readonly Chunk[], star
   let at = 0;
   for (let index = 0; index < chunks.length; index++) {
     const chunk = chunks[index]!;
-    for (let i = 0; i < chunk.t.length; i++, at++) {
-      t[at] = chunk.t[i]!;
-      // -0 is 0: the one price that is not kept to the bit.
-      p[at] = chunk.p[i]! + 0;
-      source[at] = index;
-    }
+    const end = at + chunk.t.length;
+    t.set(chunk.t, at);
+    source.fill(index, at, end);
+    // -0 is 0: the one price that is not kept to the bit.
+    for (let i = 0; at < end; i++, at++) p[at] = chunk.p[i]! + 0;
   }
   const ticks = { t, p, source };
   orderByTime(ticks, out.aside);

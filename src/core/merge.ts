@@ -55,17 +55,31 @@ export const noPart: PartColumns = {
   p: new Float64Array(0),
 };
 
+/** Room for columns, made when it is needed; new one has to be cleared, and had from the system page by page. */
+export interface MergeRoom {
+  t: Float64Array;
+  p: Float64Array;
+}
+
 /**
  * Merges new chunks into a part. Pure: the same observations give the same columns in whatever order and grouping
  * they come. `accepted` counts the rows added, `conflicts` the ticks whose key is held at another price.
+ * @param room where the columns are made, if their room is to be used again: they hold until it is handed over once more
  */
-export function mergePart(old: PartColumns, chunks: readonly Chunk[], known: KnownStandings): Merged {
+export function mergePart(
+  old: PartColumns,
+  chunks: readonly Chunk[],
+  known: KnownStandings,
+  room: MergeRoom = { t: noPart.t, p: noPart.p },
+): Merged {
   const bySymbol = chunksBySymbol(chunks);
   const brought = [...bySymbol.keys()].sort(compareUtf8);
   const capacity = old.t.length + chunks.reduce((sum, c) => sum + c.t.length, 0);
+  if (room.t.length < capacity) room.t = new Float64Array(capacity);
+  if (room.p.length < capacity) room.p = new Float64Array(capacity);
   const out: MergeOutput = {
-    t: new Float64Array(capacity),
-    p: new Float64Array(capacity),
+    t: room.t,
+    p: room.p,
     length: 0,
     source: new Uint32Array(0),
     aside: startAside(),

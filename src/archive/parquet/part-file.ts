@@ -52,7 +52,8 @@ export function startPart(columns: readonly Column[], groupRows: number): Starte
       const told = columnsOf(rows, columns);
       // One that is just full may be the last: that makes no difference to the bytes.
       for (; from + groupRows <= length; from += groupRows) file.addGroup(told, from, from + groupRows);
-      if (from < length) held = from === 0 ? rows : rowsBetween(rows, from, length);
+      // A copy: whoever adds may use the columns again.
+      if (from < length) held = rowsBetween(rows, from, length);
     },
     end() {
       if (held !== undefined) file.addGroup(columnsOf(held, columns), 0, held.by.offsets.at(-1)!);

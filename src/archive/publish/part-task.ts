@@ -1,7 +1,14 @@
 import type { CandleInterval } from '../../core/candles.ts';
 import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
 import { judgeAnswers, type LostWindow } from '../../core/lost.ts';
-import { type Chunk, type KnownStandings, mergePart, noPart, type PartColumns } from '../../core/merge.ts';
+import {
+  type Chunk,
+  type KnownStandings,
+  type MergeRoom,
+  mergePart,
+  noPart,
+  type PartColumns,
+} from '../../core/merge.ts';
 import { compareUtf8 } from '../../core/order.ts';
 import { countIn, timesIn } from '../../core/part-times.ts';
 import type { TickDelta } from '../../state/symbols.ts';
@@ -31,6 +38,9 @@ export interface PartTask {
   readonly groupRows: number;
 }
 
+/** Used again from lot to lot, whose rows are encoded or copied before the next. */
+const mergeRoom: MergeRoom = { t: noPart.t, p: noPart.p };
+
 /** Ticks that are merged at a time, old and new together; more where a single symbol has more. */
 const lotTicks = 1_000_000;
 
@@ -47,7 +57,7 @@ export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTi
   try {
     for (const lot of lots) {
       const chunks = loaded(lot.chunks, spills);
-      const { columns, ...merged } = mergePart(lot.old, chunks, known);
+      const { columns, ...merged } = mergePart(lot.old, chunks, known, mergeRoom);
       const judged = judgeBin(ofLot(task.answers, lot), task.lost, columns);
       const published = ofLot(task.coverage, lot);
       const changed = coverageChanged(published, judged.covered, [...merged.added.keys()], columns);
