@@ -1,7 +1,8 @@
 import type { BackfillFlags, Job } from '../src/app/job.ts';
 import { lostStep } from '../src/app/lost-step.ts';
+import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { backfillPlans, collectPlans, marketsStep, publishStep, verifyStep } from '../src/app/steps.ts';
+import { backfillPlans, collectPlans, marketsStep } from '../src/app/steps.ts';
 import { expectedRequests } from '../src/ingest/plan.ts';
 import { allSymbols } from '../src/state/symbols.ts';
 

@@ -1,11 +1,11 @@
 import type { Job, RepairFlags } from '../src/app/job.ts';
 import { lostStep } from '../src/app/lost-step.ts';
+import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { rawReplayStep } from '../src/app/raw-replay-step.ts';
 import { nobodyToAsk, refetchStep } from '../src/app/refetch-step.ts';
 import { repairStep } from '../src/app/repair-step.ts';
 import { countRestored } from '../src/app/restored.ts';
 import { runJob } from '../src/app/run.ts';
-import { publishStep, verifyStep } from '../src/app/steps.ts';
 import { requireOther } from '../src/settings/settings.ts';
 
 /** Mends what is damaged and has what was lost again: of answers that were kept, from the upstream or another oddslake. */

@@ -1,8 +1,9 @@
 import type { Job, TicksFlags } from '../src/app/job.ts';
 import { lostStep } from '../src/app/lost-step.ts';
 import { noneListed } from '../src/app/polled-symbols.ts';
+import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { endOfPoll, marketsStep, publishStep, ticksStep, verifyStep } from '../src/app/steps.ts';
+import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps.ts';
 
 /** One poll of ticks up to now, published. */
 export const job: Job<TicksFlags> = {

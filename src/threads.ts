@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { setFlagsFromString } from 'node:v8';
 
 /** Threads that all have one entry, whose exports are what they can be asked to do. */
 export interface Pool {
@@ -14,6 +15,8 @@ export const threadsMax = (): number => Math.min(availableParallelism(), 4);
 /** Starts threads. Their entry is a module beside another: `./name`, without its ending, and that one's `import.meta.url`. */
 export async function openPool(entry: string, beside: string, count: number): Promise<Pool> {
   const { Tinypool } = await import('tinypool');
+  // The launcher lets this thread's heap grow further before it is swept; each of several would hold that much more.
+  setFlagsFromString('--initial-old-space-size=0');
   // The ending is that of the asking module: what is published is JavaScript, and the build renames those of imports only.
   const ending = /\.[jt]s$/.exec(beside)![0];
   const pool = new Tinypool({

@@ -2,8 +2,9 @@ import { UpstreamError } from '../core/errors.ts';
 import { type BooksCollected, collectBooks } from '../ingest/collect-books.ts';
 import { openBookSink } from '../ingest/sink.ts';
 import { polledSymbols } from './polled-symbols.ts';
+import { publishStep } from './publish-step.ts';
 import type { Run } from './run.ts';
-import { count, publishStep } from './steps.ts';
+import { count } from './steps.ts';
 import type { FailureLine } from './summary.ts';
 
 /**

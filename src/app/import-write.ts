@@ -12,8 +12,9 @@ import { appendSetAside, observeImported, type SetAside } from '../state/importe
 import { appendMarkets, appendTicks, inOrder, loadOf, type TickRecord } from '../state/journal.ts';
 import { appendBooks, type BookRecord, bookLoadOf } from '../state/journal-books.ts';
 import { journalLoad } from '../state/journal-load.ts';
+import { publishStep } from './publish-step.ts';
 import type { Run } from './run.ts';
-import { keepPoll, publishStep } from './steps.ts';
+import { keepPoll } from './steps.ts';
 import type { Threads } from './threads.ts';
 
 /** What was read of a page, or gathered of rows. */

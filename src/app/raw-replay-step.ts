@@ -5,9 +5,9 @@ import { intersection, isEmpty, type Window } from '../core/window.ts';
 import type { ImportFile } from './import-files.ts';
 import { openReplay } from './import-raw.ts';
 import { openImportWriter } from './import-write.ts';
+import { publishStep } from './publish-step.ts';
 import { lostTicks } from './restored.ts';
 import type { Run } from './run.ts';
-import { publishStep } from './steps.ts';
 import { UnreadableFile } from './unreadable-file.ts';
 
 /**

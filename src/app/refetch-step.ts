@@ -3,9 +3,10 @@ import { union } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { KnownLoss } from '../state/lost.ts';
 import { keyOf } from './lost-asked.ts';
+import { publishStep } from './publish-step.ts';
 import { lostTicks } from './restored.ts';
 import type { Run } from './run.ts';
-import { collectPlans, publishStep } from './steps.ts';
+import { collectPlans } from './steps.ts';
 
 /** Every symbol that lost ticks, whatever became of it since, with its lost windows whole. */
 const plansOf = (lost: readonly KnownLoss[]): SymbolPlan[] =>

@@ -1,8 +1,5 @@
-import type { Intake } from '../archive/publish/intake.ts';
-import { publish } from '../archive/publish/publish.ts';
-import { verify } from '../archive/verify/verify.ts';
 import type { Origin } from '../core/coverage.ts';
-import { DamageError, UpstreamError, UsageError } from '../core/errors.ts';
+import { UpstreamError, UsageError } from '../core/errors.ts';
 import { isDue } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
 import { isoUtc } from '../core/time.ts';
@@ -13,7 +10,7 @@ import { type MarketsPoll, pollMarkets } from '../ingest/markets.ts';
 import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
 import { coverageOf } from '../state/coverage.ts';
-import { appendMarkets, journaledTicks } from '../state/journal.ts';
+import { appendMarkets } from '../state/journal.ts';
 import { allLostTicks, lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
 import {
@@ -26,10 +23,10 @@ import {
   oneSymbol,
 } from '../state/symbols.ts';
 import type { Context } from './context.ts';
-import { noteAnswered, noteAsked, settleAsked } from './lost-asked.ts';
+import { noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
+import { publishStep } from './publish-step.ts';
 import { lingerRules, namedSymbols, type Run, skewMs } from './run.ts';
-import { openThreads, type Threads } from './threads.ts';
 
 const minuteMs = 60_000;
 
@@ -230,59 +227,6 @@ function account(run: Run, collected: Collected): void {
 /** `3 symbols (A, B, C)`, so many of them by name. */
 export const count = (symbols: readonly string[], noun: string, namedMax = 3): string =>
   `${symbols.length} ${noun}${symbols.length === 1 ? '' : 's'} (${symbols.slice(0, namedMax).join(', ')}${symbols.length > namedMax ? ', …' : ''})`;
-
-/** Ticks that are worth the start of threads. */
-const threadedTicks = 1_000_000;
-
-/**
- * Publishes what is journaled, and what an import has read. Damaged parts are refused: exit code 6, and what was for them
- * stays journaled.
- */
-export async function publishStep(
-  run: Run,
-  from: { intake?: Intake; threads?: Threads | undefined } = {},
-): Promise<void> {
-  const { context, archive } = run;
-  const display = await context.startDisplay('publish', 1, 'parts');
-  const worth = context.threads > 1 && journaledTicks(archive.state.db) >= threadedTicks;
-  const own = from.threads === undefined && worth ? await openThreads(context.threads) : undefined;
-  try {
-    const published = await publish(archive, {
-      ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-      named: namedSymbols(context),
-      rules: lingerRules(context),
-      candles: context.settings.archive.candles,
-      ...{ intake: from.intake, workers: (from.threads ?? own)?.parts },
-      onProgress: (done, total) => display.update({ done, total }),
-    });
-    for (const file of published.files) run.files.set(file.path, file);
-    noteAnswered(run, published.lacking);
-    if (published.refused.length > 0) {
-      throw new DamageError(
-        `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,
-      );
-    }
-    if (published.files.length > 0) {
-      const { generation } = published.manifest;
-      context.log.info({ generation, files: published.files.length }, 'published');
-    }
-  } finally {
-    await own?.close();
-    display.stop();
-  }
-}
-
-/** Re-reads what this run published. */
-export async function verifyStep(run: Run): Promise<void> {
-  const changed = [...run.files.values()];
-  if (changed.length === 0) return;
-  const { findings } = await verify(run.archive, changed, undefined, run.context.signal);
-  if (findings.length > 0) {
-    throw new DamageError(
-      `${findings.map((f) => `${f.path} ${f.what}`).join(', ')} right after it was published: check the disk.`,
-    );
-  }
-}
 
 /** The end of a poll: now, or the end of a past UTC day. */
 export function endOfPoll({ clock }: Context, day: number | null): number {

@@ -1,12 +1,19 @@
+import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
 import type { PartDone } from '../archive/publish/part-done.ts';
 import { type PartTask, workPart } from '../archive/publish/part-task.ts';
+import { openSpill, type Spill } from '../archive/publish/spill.ts';
 import { knownStandings, type StandingsOf } from '../state/standings.ts';
 import { type PageRead, type PagesTask, readPages } from './import-pages.ts';
 
-// What a thread of the pool is asked to do.
+// What a thread of the pool is asked to do. It ends with the import that it reads for.
 
-export const pages = (task: PagesTask): PageRead[] => readPages(task, `ticks-${threadId}`);
+let spill: Spill | undefined;
+
+export function pages(task: PagesTask): PageRead[] {
+  spill ??= openSpill(join(task.scratch, `ticks-${threadId}`));
+  return readPages(task, spill);
+}
 
 export function part({ task, standings }: { task: PartTask; standings: StandingsOf }): PartDone {
   return workPart(task, knownStandings(standings));

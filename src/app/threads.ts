@@ -1,9 +1,12 @@
+import { join } from 'node:path';
 import type { PartDone } from '../archive/publish/part-done.ts';
+import { type PartTask, workPart } from '../archive/publish/part-task.ts';
 import type { PartWorkers } from '../archive/publish/part-workers.ts';
+import { openSpill, type Spill } from '../archive/publish/spill.ts';
 import { openPool } from '../threads.ts';
-import type { PageRead, PagesTask } from './import-pages.ts';
+import { type PageRead, type PagesTask, readPages } from './import-pages.ts';
 
-/** Threads that read saved pages and work on parts; see thread.ts. */
+/** Threads that read saved pages and work on parts (see thread.ts), the one that asks among them. */
 export interface Threads {
   readonly count: number;
   readonly parts: PartWorkers;
@@ -12,23 +15,55 @@ export interface Threads {
   close(): Promise<void>;
 }
 
-/** Starts threads; they are there when the first task is given to them. */
+/** Tasks that a thread is given: one to work on, and one so that it need not wait for the next. */
+const tasksPerThread = 2;
+
+/**
+ * Starts threads. The one that asks does what the others have no room for: it is there while they are still starting,
+ * and has loaded what it takes.
+ * @param count at least 2
+ */
 export async function openThreads(count: number): Promise<Threads> {
-  const pool = await openPool('./thread', import.meta.url, count);
+  const pool = await openPool('./thread', import.meta.url, count - 1);
+  const most = (count - 1) * tasksPerThread;
+  let under = 0;
+  let spill: Spill | undefined;
+  const inPool = async <T>(task: string, value: unknown, transfer: readonly ArrayBuffer[] = []): Promise<T> => {
+    under++;
+    try {
+      return (await pool.run(task, value, transfer)) as T;
+    } finally {
+      under--;
+    }
+  };
   return {
     count,
-    pages: (task) => pool.run('pages', task) as Promise<PageRead[]>,
+    async pages(task) {
+      // What the others have done is heard of between tasks.
+      await new Promise((resolve) => setImmediate(resolve));
+      if (under < most) return await inPool<PageRead[]>('pages', task);
+      spill ??= openSpill(join(task.scratch, 'ticks-0'));
+      return readPages(task, spill);
+    },
     parts: {
-      // One more than they are, so that none waits for the next.
-      width: count + 1,
-      work(task, standings) {
-        const arrays = [task.old, ...task.chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []))];
-        const transfer = new Set(arrays.filter(isWhole).map(({ buffer }) => buffer as ArrayBuffer));
-        return pool.run('part', { task, standings: standings.values() }, [...transfer]) as Promise<PartDone>;
+      width: most + 1,
+      async work(task, standings) {
+        if (under < most)
+          return await inPool<PartDone>('part', { task, standings: standings.values() }, buffersOf(task));
+        return workPart(task, standings.live);
       },
     },
-    close: () => pool.close(),
+    async close() {
+      await pool.close();
+      spill?.close();
+    },
   };
+}
+
+/** What is moved to a thread, not copied. */
+function buffersOf({ old, chunks }: PartTask): ArrayBuffer[] {
+  const arrays = [old, ...chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []))];
+  return [...new Set(arrays.filter(isWhole).map(({ buffer }) => buffer as ArrayBuffer))];
 }
 
 /** Whether an array is all that its buffer holds: else others may need that. */

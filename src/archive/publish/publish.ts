@@ -8,7 +8,15 @@ import { compareUtf8 } from '../../core/order.ts';
 import { dayFloor } from '../../core/window.ts';
 import { addSegments, allSegments } from '../../state/coverage.ts';
 import type { Database } from '../../state/database.ts';
-import { type Bin, consume, hasRejected, journalEnd, readMarkets, readRejected } from '../../state/journal.ts';
+import {
+  type Bin,
+  consume,
+  hasRejected,
+  journalEnd,
+  journaledTicks,
+  readMarkets,
+  readRejected,
+} from '../../state/journal.ts';
 import { type BookAnswer, consumeBooks } from '../../state/journal-books.ts';
 import { takeWriteLock } from '../../state/lock.ts';
 import { dropLost, lostWindows } from '../../state/lost.ts';
@@ -21,7 +29,7 @@ import { commit, finishIntent } from '../generation/commit.ts';
 import { encodeDay, marketRows, readMarketRows } from '../generation/day-files.ts';
 import { type JudgedBy, movesOf, nextManifest, stageSymbols } from '../generation/next-generation.ts';
 import { type Stage, stagePrivate, startStage } from '../generation/stage.ts';
-import { quarantinePath } from '../layout.ts';
+import { dayPath, quarantinePath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
 import type { Intake } from './intake.ts';
 import { ownThread, type PartWorkers } from './part-workers.ts';
@@ -40,8 +48,11 @@ export interface PublishOptions extends JudgedBy {
   readonly onProgress?: (done: number, total: number) => void;
   /** What an import has read, besides what is journaled. */
   readonly intake?: Intake | undefined;
-  /** Who works on the parts; the caller's own thread where it is not given. */
-  readonly workers?: PartWorkers | undefined;
+  /**
+   * Who works on the parts, where so many ticks are to be gone through, old and new; the caller's own thread where it is not
+   * given.
+   */
+  readonly workers?: ((ticks: number) => Promise<PartWorkers>) | undefined;
   /** Bring an older format up, taking in nothing that is journaled. Any other publish refuses an older format. */
   readonly upgrades?: boolean;
 }
@@ -104,7 +115,8 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   let done = 0;
   const ofDays = await stageDays(archive, stage, {
     ...{ days: daysOf(bins, books.answers), source, end, intervals, signal: options.signal },
-    workers: options.workers ?? ownThread,
+    workers:
+      (await options.workers?.(publishedIn(base, bins) + journaledTicks(db) + (intake?.ticks ?? 0))) ?? ownThread,
     onPart: () => options.onProgress?.(++done, bins.length),
   });
   const { bins: taken, answers: answered } = ofDays;
@@ -134,6 +146,12 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const lacking = taken.flatMap((bin) => bin.lacking);
   const files = [...stage.files.values()].map((staged) => staged.file);
   return { before: base, manifest, files, lacking, refused };
+}
+
+/** How many ticks are published in parts. */
+function publishedIn(base: Manifest, bins: readonly Bin[]): number {
+  const rows = new Map(base.datasets.ticks.files.map((file) => [file.path, file.rows]));
+  return bins.reduce((sum, { day, part }) => sum + (rows.get(dayPath('ticks', day, part)) ?? 0), 0);
 }
 
 /** What is journaled of each day, in the order of days. */
