@@ -9,6 +9,7 @@ const threadedBytes = 16 << 20;
 /** What a thread is given to read at a time. */
 const batchBytes = 4 << 20;
 const batchFiles = 64;
+const batchesPerThread = 4;
 
 /** Threads where there is enough for them to do. */
 export async function threadsFor({ threads }: Context, files: readonly ImportFile[]): Promise<Threads | undefined> {
@@ -41,8 +42,8 @@ export async function* inThreads(
     for (const [i, file] of first.files.entries()) yield { file, page: settled.pages[i] ?? null };
   };
   for (const batch of batchesOf(files)) {
-    // Twice as many as there are threads, so that none waits for the next.
-    while (under.length >= 2 * threads.count) yield* next();
+    // More than they are at, as they do not end in order.
+    while (under.length >= batchesPerThread * threads.count) yield* next();
     const isOfPages = batch[0]!.format === 'pages';
     const pages = isOfPages ? threads.pages({ ...shared, files: batch.map(namesOf) }) : Promise.resolve([]);
     under.push({

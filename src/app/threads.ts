@@ -36,17 +36,23 @@ export async function openThreads(count: number): Promise<Threads> {
       under--;
     }
   };
+  let turns = Promise.resolve();
+  /** One task after the other finds its place, once it was heard what the others have done. */
+  const turn = (): Promise<void> => {
+    turns = turns.then(() => new Promise((resolve) => setImmediate(resolve)));
+    return turns;
+  };
   return {
     count,
     async pages(task) {
-      // What the others have done is heard of between tasks.
-      await new Promise((resolve) => setImmediate(resolve));
+      await turn();
       if (under < most) return await inPool<PageRead[]>('pages', task);
       spill ??= openSpill(join(task.scratch, 'ticks-0'));
       return readPages(task, spill);
     },
     parts: {
-      width: most + 1,
+      // One that this thread is at, and one that is done before its turn to be staged: it would wait for the others else.
+      width: most + 2,
       async work(task, standings) {
         if (under < most)
           return await inPool<PartDone>('part', { task, standings: standings.values() }, buffersOf(task));
