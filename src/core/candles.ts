@@ -32,9 +32,7 @@ export function candlesOf(
   intervalMs: number,
 ): CandleColumns {
   const { offsets, ends } = intervalsOf(part, intervalMs);
-  const doubles = (): Float64Array => new Float64Array(ends.length);
-  const out = { t: doubles(), open: doubles(), high: doubles(), low: doubles(), close: doubles(), covered: doubles() };
-  const ticks = new Int32Array(ends.length);
+  const { ticks, ...out } = emptyCandles(ends.length);
   let from = part.offsets[0]!;
   for (let row = 0; row < ends.length; row++) {
     const end = ends[row]!;
@@ -69,9 +67,7 @@ export function coarserCandles(
   intervalMs: number,
 ): CandleColumns {
   const { offsets, ends } = intervalsOf(fine, intervalMs);
-  const doubles = (): Float64Array => new Float64Array(ends.length);
-  const out = { t: doubles(), open: doubles(), high: doubles(), low: doubles(), close: doubles(), covered: doubles() };
-  const ticks = new Int32Array(ends.length);
+  const { ticks, ...out } = emptyCandles(ends.length);
   let from = 0;
   for (let row = 0; row < ends.length; row++) {
     const end = ends[row]!;
@@ -105,6 +101,13 @@ export function candlesOfAll(
     if (ms === shortest) return fine;
     return ms % shortest === 0 ? coarserCandles(fine, coverage, ms) : candlesOf(part, coverage, ms);
   });
+}
+
+/** Columns of so many candles, all zero. */
+function emptyCandles(length: number): Omit<CandleColumns, 'symbols' | 'offsets'> {
+  const doubles = (): Float64Array => new Float64Array(length);
+  const prices = { open: doubles(), high: doubles(), low: doubles(), close: doubles() };
+  return { t: doubles(), ...prices, ticks: new Int32Array(length), covered: doubles() };
 }
 
 const startOf = (t: number, intervalMs: number): number => Math.floor(t / intervalMs) * intervalMs;

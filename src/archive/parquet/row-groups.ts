@@ -1,5 +1,6 @@
 import type { FileRecord, Key, RowGroup } from '../../state/row-groups.ts';
 import { sha256 } from '../disk/disk.ts';
+import { type BySymbol, symbolAt } from './by-symbol.ts';
 import { type DatasetName, datasets } from './datasets.ts';
 import { magic } from './format.ts';
 import { decode } from './parquet.ts';
@@ -54,21 +55,9 @@ export function keysOfRows(dataset: DatasetName, rows: readonly (readonly unknow
 }
 
 /** The keys of columns that are kept together by symbol; `rest` gives what follows the symbol. */
-export function keysBySymbol(
-  { symbols, offsets }: { readonly symbols: readonly string[]; readonly offsets: Float64Array },
-  rest: KeyAt,
-): KeyAt {
-  return (row) => {
-    let low = 0;
-    let high = symbols.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (offsets[middle]! <= row) low = middle;
-      else high = middle - 1;
-    }
-    return [symbols[low]!, ...rest(row)];
-  };
-}
+export const keysBySymbol =
+  ({ symbols, offsets }: BySymbol, rest: KeyAt): KeyAt =>
+  (row) => [symbols[symbolAt(offsets, row)]!, ...rest(row)];
 
 type Range = Pick<RowGroup, 'start' | 'end' | 'rows'>;
 
