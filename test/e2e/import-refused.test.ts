@@ -1,6 +1,7 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { tryLock } from '../../src/state/lock.ts';
 import { day0, importInto, pageOf, put, type Tick } from './import-lake.ts';
 import { addsUp, folder, run, ticksOf } from './lake.ts';
 
@@ -54,4 +55,19 @@ test('where all that an import brings is for a damaged part, nothing is publishe
   writeFileSync(part!, intact);
   expect((await run(['publish', '--output', output, '--json', '--quiet'])).code).toBe(0);
   expect(ticksOf(output).get('alpha')).toHaveLength(100);
+});
+
+test('what an import has read waits in the journal where another process publishes for too long', async () => {
+  const [files, output] = [folder(), folder()];
+  put(files, 'a.json', pageOf('alpha', ticks('alpha', 0)));
+  const set = ['source.name=box'];
+  await importInto(output, [put(folder(), 'b.json', pageOf('beta', ticks('beta', 0)))], {}, set);
+  const lock = tryLock(join(output, '.oddslake', 'lock.sqlite'))!;
+  const busy = await importInto(output, [files], {}, set);
+  expect(busy).toMatchObject({ exit_code: 5, ticks: { fetched: 50, accepted: 50 }, generation: 1 });
+  lock.release();
+  const published = await run(['publish', '--output', output, '--json', '--quiet']);
+  expect(published.code, published.stderr).toBe(0);
+  expect(published.summary.recovered).toBe(50);
+  expect(ticksOf(output).get('alpha')).toHaveLength(50);
 });
