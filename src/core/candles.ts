@@ -1,4 +1,4 @@
-import type { PartColumns } from './merge.ts';
+import type { PartColumns } from './part-columns.ts';
 import { seek } from './search.ts';
 import { dayMs, intersection, type Window } from './window.ts';
 

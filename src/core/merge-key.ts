@@ -1,5 +1,5 @@
-import type { Chunk, Conflict, PartColumns, Tally } from './merge.ts';
 import type { Aside, SourcedTicks } from './merge-order.ts';
+import type { Chunk, Conflict, PartColumns, Tally } from './part-columns.ts';
 import {
   type KnownStandings,
   ranks,

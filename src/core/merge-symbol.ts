@@ -1,6 +1,6 @@
-import type { Chunk, PartColumns, Tally } from './merge.ts';
 import { type Fresh, type MergeOutput, outranks, settleKey } from './merge-key.ts';
 import { orderByTime, type SourcedTicks } from './merge-order.ts';
+import type { Chunk, PartColumns, Tally } from './part-columns.ts';
 import { seek } from './search.ts';
 import { ranks, type Stretch, sameStanding } from './standings.ts';
 

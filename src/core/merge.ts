@@ -2,37 +2,11 @@ import type { MergeOutput } from './merge-key.ts';
 import { startAside } from './merge-order.ts';
 import { copyRows, mergeSymbol } from './merge-symbol.ts';
 import { compareUtf8 } from './order.ts';
-import { type KeyStanding, type KnownStandings, type Standing, type Stretch, startNotes } from './standings.ts';
-import type { TickColumns } from './tick.ts';
+import { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './part-columns.ts';
+import { type KeyStanding, type KnownStandings, type Stretch, startNotes } from './standings.ts';
 
+export { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './part-columns.ts';
 export { type KnownStandings, ranks, type Standing } from './standings.ts';
-
-/** Ticks of one symbol from one answer, in any order, repeats included. */
-export interface Chunk extends TickColumns, Standing {
-  readonly symbol: string;
-  /** Whose count these ticks go to. */
-  readonly runId: string;
-}
-
-/** Ticks of many symbols: symbol i holds rows offsets[i] to offsets[i + 1], sorted by t. Symbols in UTF-8 order. */
-export interface PartColumns extends TickColumns {
-  readonly symbols: readonly string[];
-  readonly offsets: Float64Array;
-}
-
-export interface Conflict {
-  readonly symbol: string;
-  readonly t: number;
-  readonly kept: number;
-  readonly dropped: number;
-  readonly seenAt: number;
-}
-
-export interface Tally {
-  accepted: number;
-  duplicates: number;
-  conflicts: number;
-}
 
 export interface Merged {
   readonly columns: PartColumns;
@@ -47,13 +21,6 @@ export interface Merged {
   /** Rows added, by symbol. */
   readonly added: ReadonlyMap<string, number>;
 }
-
-export const noPart: PartColumns = {
-  symbols: [],
-  offsets: new Float64Array(1),
-  t: new Float64Array(0),
-  p: new Float64Array(0),
-};
 
 /** Room for columns, made when it is needed; new one has to be cleared, and had from the system page by page. */
 export interface MergeRoom {

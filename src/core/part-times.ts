@@ -1,4 +1,4 @@
-import type { PartColumns } from './merge.ts';
+import type { PartColumns } from './part-columns.ts';
 import { firstAtOrAfter } from './search.ts';
 import type { Window } from './window.ts';
 
