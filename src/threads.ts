@@ -26,8 +26,15 @@ export async function openPool(entry: string, beside: string, count: number): Pr
     resourceLimits: { maxYoungGenerationSizeMb: 8 },
   });
   let ended = false;
+  let broken: Error | undefined;
+  // One that dies without a task, as it starts perhaps: the library would start others for ever.
+  pool.on('error', (error: Error) => {
+    broken ??= new Error(`a thread ended early: ${error.message}`, { cause: error });
+    void pool.destroy();
+  });
   return {
     async run(task, value, transfer = []) {
+      if (broken !== undefined) throw broken;
       // The library would start others.
       if (ended) throw new Error('the threads have ended');
       return await pool.run(value, { name: task, transferList: [...transfer] });

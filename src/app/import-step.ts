@@ -12,6 +12,7 @@ import { openReplay } from './import-raw.ts';
 import { lazyReader, planOfPacked, type Reading, readFileIn } from './import-read.ts';
 import { type ImportWriter, openImportWriter } from './import-write.ts';
 import type { Run } from './run.ts';
+import type { Threads } from './threads.ts';
 import { UnreadableFile } from './unreadable-file.ts';
 
 export interface ImportFlags {
@@ -72,10 +73,21 @@ export async function prepareImport(context: Context, flags: ImportFlags): Promi
  */
 export async function importStep(run: Run, input: ImportInput): Promise<void> {
   const { context, archive } = run;
+  const { folder: scratch, release } = takeScratch(archive, `import-${run.id}`);
+  let threads: Threads | undefined;
+  try {
+    threads = await threadsFor(context, input.files);
+    await importInto(run, input, scratch, threads);
+  } finally {
+    await threads?.close();
+    release();
+  }
+}
+
+async function importInto(run: Run, input: ImportInput, scratch: string, threads: Threads | undefined): Promise<void> {
+  const { context } = run;
   const { flags, files, plans } = input;
   const futureMs = context.clock.nowMs() + context.settings.poll.futureSkewSeconds * 1000;
-  const threads = await threadsFor(context, files);
-  const { folder: scratch, release } = takeScratch(archive, `import-${run.id}`);
   const { journalTicksMax } = context.settings.publish;
   const writer = openImportWriter(run, { preferred: flags.preferred, futureMs, scratch, journalTicksMax, threads });
   const lazy = lazyReader(scratch);
@@ -118,10 +130,8 @@ export async function importStep(run: Run, input: ImportInput): Promise<void> {
     await writer.publish();
   } finally {
     display.stop();
-    await threads?.close();
     await lazy.close();
     writer.close();
-    release();
   }
   run.symbols.planned += writer.symbols.size;
   run.symbols.done += writer.symbols.size;

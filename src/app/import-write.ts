@@ -100,18 +100,22 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
   let seen: { facts: readonly MarketFacts[]; firstSeen: number; lastSeen: number }[] = [];
   let ticks = 0;
   let load = journalLoad(state.db);
+  let failed = false;
 
   async function weigh(more: number): Promise<void> {
     context.signal.throwIfAborted();
     load += more;
-    if (load <= journalTicksMax) return;
+    // Who could not publish would only wait again.
+    if (load <= journalTicksMax || failed) return;
     await publish();
   }
 
   async function publish(): Promise<void> {
     const taken = intake;
     intake = openIntake(runId, rank, state.identity.parts);
+    failed = true;
     await publishStep(run, { intake: taken, threads });
+    failed = false;
     load = journalLoad(state.db);
   }
 

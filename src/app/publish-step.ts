@@ -2,7 +2,7 @@ import type { Intake } from '../archive/publish/intake.ts';
 import { ownThread, type PartWorkers } from '../archive/publish/part-workers.ts';
 import { publish } from '../archive/publish/publish.ts';
 import { verify } from '../archive/verify/verify.ts';
-import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
+import { DamageError } from '../core/errors.ts';
 import { noteAnswered } from './lost-asked.ts';
 import { lingerRules, namedSymbols, type Run } from './run.ts';
 import { openThreads, type Threads } from './threads.ts';
@@ -46,11 +46,6 @@ export async function publishStep(
       const { generation } = published.manifest;
       context.log.info({ generation, files: published.files.length }, 'published');
     }
-  } catch (error) {
-    // Somebody else publishes for long: what was read waits in the journal, as it does for those who collect.
-    const busy = error instanceof OddslakeError && error.exitCode === exitCodes.busy;
-    if (busy && from.intake !== undefined) archive.state.db.transaction(() => from.intake!.settle(archive.state, []));
-    throw error;
   } finally {
     await own?.close();
     display.stop();

@@ -1,4 +1,5 @@
 import { type Archive, openArchive, requireCurrentFormat } from '../archive/archive.ts';
+import { clearAbandoned } from '../archive/copies/scratch.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { recover } from '../archive/publish/publish.ts';
 import type { RawKeeper } from '../archive/raw/raw-keeper.ts';
@@ -79,7 +80,11 @@ export async function runJob(
     const mends = needs.mends === true;
     parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true, mends);
     // Of one that is to be mended nothing is read before it is.
-    if (!mends) requireCurrentFormat(parts.archive);
+    if (!mends) {
+      requireCurrentFormat(parts.archive);
+      // What a killed import had put aside may fill the disk.
+      clearAbandoned(parts.archive);
+    }
     await finishBroken(parts.archive, context);
     const { state, layout } = parts.archive;
     const shapes = startShapes();

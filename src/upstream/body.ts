@@ -20,22 +20,37 @@ const gunzipLater: (bytes: Uint8Array, how: { maxOutputLength: number; chunkSize
 const smallBytesMax = 16 * 1024;
 /** Deflate makes at most so many bytes of one (RFC 1951: 258 of a bit or two). */
 const deflateRatioMax = 1032;
-const chunkBytesMin = 64;
+const chunkBytes = 64 * 1024;
 
 /**
  * Gzip says in its last four bytes how long it gets (RFC 1952, 2.3.1): a chunk of that length is filled at once and is
- * the answer, where chunks of the usual length are filled in turn and put together. It is a hint; what it says of
- * several members is only the last one's.
+ * the answer, where chunks of the usual length are filled in turn and put together. It is a hint: of several members it
+ * is the last one's, and anybody may say anything.
  */
 async function ungzip(bytes: Uint8Array, { maxOutputLength }: { maxOutputLength: number }): Promise<Buffer> {
   const said =
     bytes.length < 4 ? 0 : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readUInt32LE(bytes.length - 4);
   const length = Math.min(said, bytes.length * deflateRatioMax, maxOutputLength);
+  // What is packed is hardly ever longer than what it was.
+  const likely = length >= bytes.length / 2;
+  if (likely && length <= smallBytesMax && bytes.length <= smallBytesMax) {
+    const small = gunzipNow(bytes, Math.min(maxOutputLength, smallBytesMax), length);
+    if (small !== undefined) return small;
+  }
   // One more, or a second chunk is made to see that nothing follows.
-  const how = { maxOutputLength, chunkSize: Math.max(chunkBytesMin, length + 1) };
-  return length <= smallBytesMax && bytes.length <= smallBytesMax
-    ? gunzipSync(bytes, how)
-    : await gunzipLater(bytes, how);
+  const plain = await gunzipLater(bytes, { maxOutputLength, chunkSize: likely ? length + 1 : chunkBytes });
+  // One that got far shorter than it says would hold all of its chunk.
+  return plain.length < plain.buffer.byteLength / 2 ? Buffer.from(plain) : plain;
+}
+
+/** Undefined where it gets longer than `bytesMax`. */
+function gunzipNow(bytes: Uint8Array, bytesMax: number, length: number): Buffer | undefined {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: bytesMax, chunkSize: Math.max(64, length + 1) });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') return undefined;
+    throw error;
+  }
 }
 
 /**

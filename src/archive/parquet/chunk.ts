@@ -73,7 +73,9 @@ export class ChunkBuilder {
 export function compress(bytes: Uint8Array, level: number): Uint8Array {
   // Room for what cannot be made smaller, so that it comes in one piece.
   const chunkSize = bytes.length + (bytes.length >> 8) + 64;
-  return zstdCompressSync(bytes, { chunkSize, params: { [constants.ZSTD_c_compressionLevel]: level } });
+  const packed = zstdCompressSync(bytes, { chunkSize, params: { [constants.ZSTD_c_compressionLevel]: level } });
+  // It is held until the file is made, and with it all of its room.
+  return 2 * packed.length < packed.buffer.byteLength ? new Uint8Array(packed) : packed;
 }
 
 /** @param bounds the least and the greatest value as they are stored plainly; undefined where there is none */

@@ -112,9 +112,10 @@ function visitRuns(
     const first = Math.max(row, from);
     const seen = Math.min(row + count, to) - first;
     const bit = cursor.at * 8;
-    if (seen > 0) visit(packed ? bit + (first - row) * width : bit, width, seen, packed);
     cursor.at += packed ? (count / 8) * width : (width + 7) >> 3;
-    row += count;
+    // Before anything is made of what is not there.
     if (cursor.at > bytes.length) throw new Error('a page ends too early');
+    if (seen > 0) visit(packed ? bit + (first - row) * width : bit, width, seen, packed);
+    row += count;
   }
 }

@@ -75,6 +75,7 @@ function readDeltas(bytes: Uint8Array, from: number, to: number, out: Float64Arr
         if (row >= from) out[outAt + row - from] = value;
       }
       cursor.at += (miniValues * width) / 8;
+      if (cursor.at > bytes.length) throw new Error('a page ends too early');
     }
   }
 }

@@ -188,7 +188,7 @@ const miniblocks = 4;
 const miniValues = blockValues / miniblocks;
 
 /** Differences above this may not be exact. */
-export const spanMax = 2 ** 49;
+export const spanMax = 2 ** 48;
 
 const deltas = new Float64Array(blockValues);
 /** What deltas are above the least of their block, where that takes less than 32 bits. */

@@ -39,6 +39,8 @@ export interface Intake extends TickSource {
    * In the publish's transaction.
    */
   settle(state: State, taken: readonly Bin[]): void;
+  /** Journals all of it, some at a time: there is no publish to take it in. */
+  keep(state: State): void;
 }
 
 interface Entry {
@@ -132,6 +134,9 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
         else journal(state, entry);
       }
       addFetched(state.db, runId, count);
+    },
+    keep(state) {
+      for (const entry of byKey.values()) state.db.transaction(() => journal(state, entry));
     },
   };
 }

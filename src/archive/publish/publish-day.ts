@@ -90,7 +90,8 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
     const first = pending.shift()!;
     if (!('bin' in first)) {
       stageRest(archive, stage, first.day);
-      outcome.answers.push(...first.day.input.answers);
+      for (const answer of first.day.input.answers) outcome.answers.push(answer);
+      await turn();
       return;
     }
     const { day, bin } = first;
@@ -102,7 +103,11 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
     } else if (settled.error instanceof DamageError) outcome.refused.push(settled.error.message);
     else throw settled.error;
     input.onPart();
-    // Signals and other work get their turn between parts.
+    await turn();
+  }
+
+  /** Signals and other work get theirs. */
+  async function turn(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
     signal?.throwIfAborted();
   }
@@ -124,6 +129,8 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
       under++;
     }
     pending.push({ day });
+    // Days of order books alone wait for nothing.
+    while (pending.length > 0 && !('bin' in pending[0]!)) await next();
   }
   while (pending.length > 0) await next();
   return outcome;
@@ -168,7 +175,9 @@ function take(archive: Archive, stage: Stage, of: Day, bin: Bin, done: PartDone,
   for (const file of files) stageFile(archive, stage, file);
   for (const conflict of rest.merged.conflicts) of.conflicts.push(conflict);
   for (const [symbol, stretches] of coverage) of.coverage.ticks.set(symbol, [...stretches]);
-  return { bin, ...rest, ticksByRun: binTicksByRun(archive.state.db, bin, end) };
+  // They are the day's now: of all days together there may be more than memory holds.
+  const merged = { ...rest.merged, conflicts: [] };
+  return { bin, ...rest, merged, ticksByRun: binTicksByRun(archive.state.db, bin, end) };
 }
 
 /** Stages what a day has one file of. */

@@ -1,7 +1,7 @@
 import type { CandleInterval } from '../../core/candles.ts';
 import type { Clock } from '../../core/clock.ts';
 import { type Covered, overlayOnto } from '../../core/coverage.ts';
-import { DamageError } from '../../core/errors.ts';
+import { DamageError, exitCodes, OddslakeError } from '../../core/errors.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../../core/market.ts';
 import { compareUtf8 } from '../../core/order.ts';
@@ -76,7 +76,13 @@ export interface Published {
  */
 export async function publish(archive: Archive, options: PublishOptions): Promise<Published> {
   const otherwise = options.upgrades === true ? undefined : journaled;
-  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal, otherwise);
+  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal, otherwise).catch(
+    (error: unknown) => {
+      // Somebody else publishes for long: what was read waits in the journal, as it does for those who collect.
+      if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.keep(archive.state);
+      throw error;
+    },
+  );
   try {
     finishIntent(archive);
     return await publishLocked(archive, options);

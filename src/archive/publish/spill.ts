@@ -58,7 +58,7 @@ function write(path: string, file: number, pieces: readonly Uint8Array[]): numbe
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error;
     throw new OddslakeError(
       exitCodes.unexpected,
-      `The disk is full: ${path} could not grow. An import needs 16 bytes a tick there until it is published. Free some space and run it again; nothing of it was taken in.`,
+      `The disk is full: ${path} could not grow. An import needs 16 bytes a tick there until it is published. Free some space and run it again; what was not published yet was not taken in.`,
       { cause: error },
     );
   }
