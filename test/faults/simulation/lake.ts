@@ -15,6 +15,7 @@ import { startChain } from './manifest-chain.ts';
 import { type Network, startNetwork } from './network.ts';
 import { type Oracle, startOracle } from './oracle.ts';
 import { type Reader, startReader } from './reader.ts';
+import { type Saved, savedIn } from './saved.ts';
 import { makeManners, type Service, startService } from './service.ts';
 import { startTimeline, type Timeline } from './timeline.ts';
 import { dayMs, hourMs, makeWorld, type World } from './world.ts';
@@ -86,11 +87,13 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       reader.onName(path);
       chain.onName(path);
     },
-    onCommit(db) {
-      oracle.heed(db);
+    onCommit(db, name) {
+      oracle.heed(db, saved.get(name));
       heard.heed(db);
     },
   });
+  /** What imports read, by the names of their processes. */
+  const saved = new Map<string, Saved>();
   let processes = 0;
   let recordings = 0;
 
@@ -106,7 +109,10 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       return path;
     },
     start(name, run, flags) {
-      const process = machine.startProcess(`${name}${++processes}`);
+      const ofProcess = `${name}${++processes}`;
+      const pages = savedIn(flags);
+      if (pages !== undefined) saved.set(ofProcess, pages);
+      const process = machine.startProcess(ofProcess);
       const context: Context = {
         ...{ settings, log: silent, version: 'simulated', waitMs: 600_000, strict: false, threads: 1, mayCreate: true },
         ...{ disk: process.disk, openDatabase: process.openDatabase, signal: process.signal },

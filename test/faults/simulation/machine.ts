@@ -52,8 +52,8 @@ export interface MachineEvents {
   onChange(line: string): void;
   /** A name below the root has changed: a reader may look. */
   onName(path: string): void;
-  /** A transaction of the state is through. */
-  onCommit(db: Database): void;
+  /** A transaction of the state is through, of the process of this name. */
+  onCommit(db: Database, name: string): void;
 }
 
 /** No process has this number: systems count no further than to 2^22. */
@@ -151,7 +151,12 @@ export function startMachine(root: string, events: MachineEvents): Machine {
     const open: OpenDatabase = (path, busyMsMax) => {
       alive();
       const db = openDatabase(path, busyMsMax);
-      return watched(db, alive, (what, work) => change(own, `${name} ${what}`, work, false), events.onCommit);
+      return watched(
+        db,
+        alive,
+        (what, work) => change(own, `${name} ${what}`, work, false),
+        (done) => events.onCommit(done, name),
+      );
     };
     return {
       disk: diskOver(disk),

@@ -1,7 +1,10 @@
 import type { Covered } from '../../../src/core/coverage.ts';
+import { dayFloor, splitByDay } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import { doublesOf } from '../../../src/state/journal.ts';
+import { getMeta } from '../../../src/state/state.ts';
 import type { LostTick } from './damage.ts';
+import type { Saved } from './saved.ts';
 import { toldTicks, type World } from './world.ts';
 
 /** One accepted tick: a price that some answer told, durable since its transaction. */
@@ -14,7 +17,7 @@ export interface Observation {
 
 /**
  * What may be in the archive, and what must: a plain map of (symbol, t) to what was accepted. It hears of every
- * transaction of the state and asks for nothing else.
+ * transaction of the state, and of what an import has read, which is accepted with the import's commit.
  */
 export interface Oracle {
   readonly seen: ReadonlyMap<string, ReadonlyMap<number, readonly Observation[]>>;
@@ -26,7 +29,8 @@ export interface Oracle {
   readonly wrongs: string[];
   /** Keys whose standing is known no more, as the state was lost: the price of any observation may win. */
   isLoose(symbol: string, t: number): boolean;
-  heed(db: Database): void;
+  /** @param saved what the process has read whose transaction it was */
+  heed(db: Database, saved?: Saved): void;
   /** These were published, and are lost: whoever tells of them next is the first. */
   lose(ticks: readonly LostTick[]): void;
   /** The state is lost: what was journaled, which `isPublished` tells, is nobody's any more. */
@@ -58,11 +62,47 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
   const ever = new Map<string, Observation[]>();
   const wrongs: string[] = [];
   let last = 0;
+  let generation: number | undefined;
 
-  function heed(db: Database): void {
+  function heed(db: Database, saved?: Saved): void {
     if (db.one("select 1 from sqlite_master where name = 'journal'") === undefined) return;
+    const journaled = heedJournal(db);
+    const now = Number(getMeta(db, 'generation'));
+    const committed = generation !== undefined && now > generation;
+    generation = now;
+    if (committed && saved !== undefined) accept(saved, journaled);
+  }
+
+  /** What a commit took in of an import: all but what it journaled in place of that. */
+  function accept({ rank, pages }: Saved, journaled: ReadonlySet<string>): void {
+    for (const { symbol, observedAt, ticks } of pages) {
+      for (const { t, p } of ticks)
+        if (!journaled.has(`${symbol} ${dayFloor(t)}`)) note(symbol, t, { rank, observedAt, p, record: 0 });
+    }
+    for (const { symbol, observedAt, covered } of pages) {
+      for (const { from, to } of covered.flatMap((window) => splitByDay(window)))
+        if (!journaled.has(`${symbol} ${dayFloor(from)}`))
+          claim({ symbol, t_from: from, t_to: to, fetched_at: observedAt, origin: 'import' });
+    }
+  }
+
+  function note(symbol: string, t: number, observation: Observation): void {
+    const ofSymbol = seen.get(symbol) ?? new Map<number, Observation[]>();
+    seen.set(symbol, ofSymbol);
+    const list = ofSymbol.get(t);
+    if (list === undefined) ofSymbol.set(t, [observation]);
+    else list.push(observation);
+    const key = `${symbol}\n${t}`;
+    const all = ever.get(key);
+    if (all === undefined) ever.set(key, [observation]);
+    else all.push(observation);
+  }
+
+  /** The symbols and days of which something new is journaled. */
+  function heedJournal(db: Database): Set<string> {
+    const days = new Set<string>();
     const { id } = db.one<{ id: number | null }>('select max(id) as id from journal')!;
-    if (id === null || id <= last) return;
+    if (id === null || id <= last) return days;
     const rows = db.all<TickRow & Record<string, never>>(
       `select k.record_id, k.symbol, k.t, k.p, j.observed_at, j.rank
        from journal_ticks k join journal j on j.id = k.record_id where k.record_id > ?`,
@@ -70,25 +110,21 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     );
     for (const row of rows) {
       const [t, p] = [doublesOf(row.t), doublesOf(row.p)];
-      const ofSymbol = seen.get(row.symbol) ?? new Map<number, Observation[]>();
-      seen.set(row.symbol, ofSymbol);
       for (let i = 0; i < t.length; i++) {
-        const observation = { rank: row.rank, observedAt: row.observed_at, p: p[i]!, record: row.record_id };
-        const list = ofSymbol.get(t[i]!);
-        if (list === undefined) ofSymbol.set(t[i]!, [observation]);
-        else list.push(observation);
-        const key = `${row.symbol}\n${t[i]}`;
-        const all = ever.get(key);
-        if (all === undefined) ever.set(key, [observation]);
-        else all.push(observation);
+        note(row.symbol, t[i]!, { rank: row.rank, observedAt: row.observed_at, p: p[i]!, record: row.record_id });
+        days.add(`${row.symbol} ${dayFloor(t[i]!)}`);
       }
     }
     const claims = db.all<CoverRow & Record<string, never>>(
       'select symbol, t_from, t_to, fetched_at, origin from journal_cover where record_id > ?',
       last,
     );
-    for (const row of claims) claim(row);
+    for (const row of claims) {
+      claim(row);
+      days.add(`${row.symbol} ${dayFloor(row.t_from)}`);
+    }
     last = id;
+    return days;
   }
 
   /** A claim is true where all that was told of its window at its moment has been accepted. */
@@ -129,6 +165,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     },
     forget(published, covered) {
       last = 0;
+      generation = undefined;
       const kept = new Map<string, Map<number, Observation[]>>();
       loose = new Set();
       for (const [symbol, ticks] of published) {

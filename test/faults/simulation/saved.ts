@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs';
+import { ranks } from '../../../src/core/merge.ts';
+import { subtract, type Window } from '../../../src/core/window.ts';
+
+/** What the pages hold that one import takes in, as they say it themselves. */
+export interface Saved {
+  readonly rank: number;
+  readonly pages: readonly SavedPage[];
+}
+
+export interface SavedPage {
+  readonly symbol: string;
+  readonly observedAt: number;
+  readonly ticks: readonly { readonly t: number; readonly p: number }[];
+  readonly covered: readonly Window[];
+}
+
+/** The pages that the flags of an import name; undefined for the flags of any other job. */
+export function savedIn(flags: unknown): Saved | undefined {
+  const { paths, preferred } = (flags ?? {}) as { paths?: readonly string[]; preferred?: boolean };
+  if (paths === undefined) return undefined;
+  return { rank: preferred ? ranks.preferred : ranks.import, pages: paths.map(pageAt) };
+}
+
+function pageAt(path: string): SavedPage {
+  const page = JSON.parse(readFileSync(path, 'utf8')) as {
+    symbol: string;
+    ticks: { t: number; p: number }[];
+    from: number;
+    to: number;
+    generated_at: number;
+    gaps?: Window[];
+  };
+  const { symbol, ticks, from, to, generated_at: observedAt } = page;
+  return { symbol, observedAt, ticks, covered: subtract([{ from, to: Math.min(to, observedAt) }], page.gaps ?? []) };
+}
