@@ -1,4 +1,4 @@
-import { type DuckDBConnection, DuckDBListValue, type DuckDBValue } from '@duckdb/node-api';
+import { type DuckDBConnection, DuckDBDoubleVector, DuckDBListValue, type DuckDBValue } from '@duckdb/node-api';
 import { prepareRead } from './statement.ts';
 import { type TextFormat, textPieces } from './text-formats.ts';
 import type { Parameter } from './values.ts';
@@ -27,6 +27,30 @@ function plain(value: DuckDBValue): ChunkValue {
     return value;
   if (value instanceof DuckDBListValue) return value.items as string[];
   throw new TypeError(`a value of a type that a chunk does not hold: ${value}`);
+}
+
+/** Columns of doubles as such: to make a list of values of each costs more than all that is done with them. */
+export async function* doublesOf(
+  connection: DuckDBConnection,
+  sql: string,
+  values: readonly Parameter[],
+): AsyncGenerator<readonly Float64Array[]> {
+  const result = await streamOf(connection, sql, values);
+  let room = Array.from({ length: result.columnCount }, () => new Float64Array(0));
+  for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
+    const rows = chunk.rowCount;
+    if (rows > room[0]!.length) room = room.map(() => new Float64Array(rows));
+    for (const [c, column] of room.entries()) {
+      const vector = chunk.getColumnVector(c);
+      if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that holds no doubles: ${sql}`);
+      for (let row = 0; row < rows; row++) {
+        const value = vector.getItem(row);
+        if (value === null) throw new TypeError(`a column of doubles that holds a null: ${sql}`);
+        column[row] = value;
+      }
+    }
+    yield room.map((column) => column.subarray(0, rows));
+  }
 }
 
 /** The same as text. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { chunksOf, textsOf } from './chunks.ts';
+import { chunksOf, doublesOf, textsOf } from './chunks.ts';
 import { failureOf } from './failure.ts';
 import { type Query, type QueryOptions, rowsMax, type Source } from './query.ts';
 import { prepareRead } from './statement.ts';
@@ -104,6 +104,7 @@ export function queryOver(
       }),
     chunks: (statements, signal = never, values = []) =>
       streamed(signal, (connection) => chunksOf(connection, statements, values)),
+    doubles: (sql, signal = never, values = []) => streamed(signal, (connection) => doublesOf(connection, sql, values)),
     texts: (statements, format, signal = never, values = []) =>
       streamed(signal, (connection) => textsOf(connection, statements, format, values)),
   };

@@ -73,7 +73,16 @@ export interface Query {
     signal?: AbortSignal,
     values?: readonly Parameter[],
   ): AsyncGenerator<Chunk, void, undefined>;
-  /** The same as one text, as `write` has it; at least one statement. */
+  /**
+   * The rows of one statement whose columns are all doubles, none of them null, as columns; some thousand at a time. A
+   * chunk holds only until the next one is asked for.
+   */
+  doubles(
+    sql: string,
+    signal?: AbortSignal,
+    values?: readonly Parameter[],
+  ): AsyncGenerator<readonly Float64Array[], void, undefined>;
+  /** The rows of statements as one text, as `write` has it; at least one statement. */
   texts(
     statements: readonly string[],
     format: 'csv' | 'ndjson',

@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
+import { requireIntact } from '../../archive/copies/export-file.ts';
+import { mayHold } from '../../archive/copies/slice.ts';
+import { sha256 } from '../../archive/disk/disk.ts';
+import type { PublishedFile } from '../../archive/manifest.ts';
+import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
+import type { Random } from '../../core/clock.ts';
+import { dayMs, type Window } from '../../core/window.ts';
+import type { Query, Source } from '../../query/query.ts';
+import type { ArchiveUsed } from '../../research/result.ts';
+import { openPinned } from '../pinned.ts';
+
+/** What a backtest reads of: the files of one generation, pinned and found intact. */
+export interface Ground {
+  /** Over all of it. */
+  readonly query: Query;
+  readonly parts: number;
+  readonly hasBooks: boolean;
+  readonly used: ArchiveUsed;
+  /** Where the files are, and where a reader may put what does not fit in memory. */
+  readonly root: string;
+  readonly scratch: string;
+  /** The files that may tell of some symbols in a window. */
+  sources(symbols: readonly string[], window: Window): Source[];
+  close(): Promise<void>;
+}
+
+/** Ends that are null are open. */
+export interface Reach {
+  readonly from: number | null;
+  readonly to: number | null;
+  /** Whether states of markets are wanted. */
+  readonly states: boolean;
+}
+
+const memoryBytesMax = 512 * 1024 ** 2;
+
+/** What is known of a market is looked for so far before a run: by then it was polled once, if it is polled at all. */
+const statesBackMs = 7 * dayMs;
+
+/** @throws DamageError where a file is not what the manifest says */
+export async function openGround(archive: Archive, reach: Reach, random: Random, signal: AbortSignal): Promise<Ground> {
+  const names: readonly DatasetName[] = [
+    ...(['ticks', 'symbols', 'coverage', 'orderbooks'] as const),
+    ...(reach.states ? (['markets'] as const) : []),
+  ];
+  const manifestParts = { parts: archive.manifest().parts };
+  const wantedOf = (name: DatasetName, symbols: readonly string[], { from, to }: Omit<Reach, 'states'>) =>
+    mayHold(manifestParts, name, symbols, {
+      from: from === null || name !== 'markets' ? from : from - statesBackMs,
+      to,
+    });
+  const wanted = (file: PublishedFile): boolean => wantedOf(datasetOf(file), [], reach)(file);
+  const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
+  try {
+    const { manifest, manifestText, root, scratch } = pinned;
+    const files = names.flatMap((name) => manifest.datasets[name].files.filter(wanted));
+    for (const file of files) {
+      signal.throwIfAborted();
+      requireIntact(archive.disk, pinned, file);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    return {
+      ...{ query, root, scratch, close, parts: manifest.parts },
+      hasBooks: files.some((file) => datasetOf(file) === 'orderbooks'),
+      used: usedOf(manifest.generation, manifestText, files),
+      sources: (symbols, window) =>
+        names
+          .filter((name) => name !== 'symbols')
+          .map((name) => ({
+            ...{ dataset: name, columns: datasets[name], dated: true },
+            paths: manifest.datasets[name].files
+              .filter((file) => wanted(file) && wantedOf(name, symbols, window)(file))
+              .map(({ path }) => join(root, path)),
+          })),
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+const datasetOf = ({ path }: PublishedFile): DatasetName => path.slice(0, path.indexOf('/')) as DatasetName;
+
+function usedOf(generation: number, manifestText: string, files: readonly PublishedFile[]): ArchiveUsed {
+  // As SHA256SUMS has them.
+  const lines = files.map(({ sha256: hash, path }) => `${hash}  ${path}\n`);
+  return {
+    ...{ generation, manifest_sha256: sha256(Buffer.from(manifestText, 'utf8')), files: files.length },
+    files_sha256: sha256(Buffer.from(lines.sort().join(''), 'utf8')),
+  };
+}

@@ -1,0 +1,69 @@
+import { addRun } from '../../research/run-series.ts';
+import { openPool } from '../../threads.ts';
+import type { PlayTask } from './backtest-thread.ts';
+import type { Batch } from './batches.ts';
+import type { Ground } from './ground.ts';
+import type { BatchDone, BatchPlan } from './play-batch.ts';
+
+/** Threads that play batches. */
+export interface Players {
+  /** Plays batches, at least one, and adds up what became of them in their order. */
+  play(batches: readonly Batch[], plan: BatchPlan): Promise<BatchDone>;
+  close(): Promise<void>;
+}
+
+/** Batches that are under way or done before their turn, a thread. */
+const aheadPerThread = 2;
+
+/** @param onBatch told of each batch that is done */
+export async function openPlayers(
+  ground: Ground,
+  threads: number,
+  signal: AbortSignal,
+  onBatch: () => void,
+): Promise<Players> {
+  const pool = await openPool('./backtest-thread', import.meta.url, threads);
+  // Whatever they are at: nothing that they do is kept.
+  const stop = (): void => void pool.close();
+  signal.addEventListener('abort', stop, { once: true });
+
+  async function begin(batch: Batch, plan: BatchPlan): Promise<{ done: BatchDone } | { error: unknown }> {
+    const symbols = [...batch.members, ...batch.beside].map(({ symbol }) => symbol);
+    const sources = ground.sources(symbols, { from: plan.lookFrom, to: plan.span.to });
+    const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan };
+    try {
+      return { done: (await pool.run('play', task)) as BatchDone };
+    } catch (error) {
+      return { error };
+    }
+  }
+
+  return {
+    async play(batches, plan) {
+      const ahead: ReturnType<typeof begin>[] = [];
+      let begun = 0;
+      let sum: BatchDone | undefined;
+      for (let i = 0; i < batches.length; i++) {
+        while (begun < batches.length && ahead.length < threads * aheadPerThread)
+          ahead.push(begin(batches[begun++]!, plan));
+        const next = await ahead.shift()!;
+        signal.throwIfAborted();
+        if ('error' in next) throw next.error;
+        const { done } = next;
+        sum = sum === undefined ? done : added(sum, done);
+        onBatch();
+      }
+      if (sum === undefined) throw new Error('there is nothing to play');
+      return sum;
+    },
+    async close() {
+      signal.removeEventListener('abort', stop);
+      await pool.close();
+    },
+  };
+}
+
+const added = (a: BatchDone, b: BatchDone): BatchDone => ({
+  run: addRun(a.run, b.run),
+  lacking: { asked: a.lacking.asked + b.lacking.asked, lacking: a.lacking.lacking + b.lacking.lacking },
+});

@@ -1,0 +1,111 @@
+import type { Archive } from '../../archive/archive.ts';
+import type { Random } from '../../core/clock.ts';
+import { dayFloor, dayMs, type Window } from '../../core/window.ts';
+import type { BacktestAsked } from '../../research/asked.ts';
+import { bind, gridPoints, type Point } from '../../research/bind.ts';
+import { allLooks, type Looks } from '../../research/looks.ts';
+import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
+import type { Strategy } from '../../research/strategy.ts';
+import { type Batch, planBatches } from './batches.ts';
+import { openGround } from './ground.ts';
+import { openPlayers, type Players } from './players.ts';
+import { UnfitBacktest } from './unfit.ts';
+import { readUniverse, spanOf } from './universe.ts';
+
+/** What goes on beside a run. */
+export interface Watching {
+  readonly random: Random;
+  readonly signal: AbortSignal;
+  /** Threads that play, at least 1. */
+  readonly threads: number;
+  /** Told now and then how many batches of how many are done. */
+  progress(done: number, total: number): void;
+}
+
+/** The strategy that is asked for, as it was found by its name. */
+export interface Found {
+  readonly strategy: Strategy;
+  /** Of a user's strategy; else null. */
+  readonly version: number | null;
+}
+
+/**
+ * Runs a backtest on one generation of the archive. A grid is run with all of its points on what they are chosen by and on
+ * what is held out; then the best of them is told one by one, on what was held out.
+ * @throws UnfitBacktest where what is asked cannot be run; UsageError for a symbol that nobody knows; DamageError for
+ *   damaged files; the signal's reason once it is aborted
+ */
+export async function runBacktest(
+  archive: Archive,
+  asked: BacktestAsked,
+  found: Found,
+  { random, signal, threads, progress }: Watching,
+): Promise<BacktestResult> {
+  const points = gridPoints(asked.grid);
+  const strategies = points.map((point) => bound(asked, found, point));
+  const looks = allLooks(strategies);
+  const ground = await openGround(archive, { ...reach(asked, looks), states: looks.states }, random, signal);
+  let players: Players | undefined;
+  try {
+    const universe = await readUniverse(ground.query, asked, signal);
+    const span = spanOf(universe.members, asked);
+    if (span === null)
+      throw new UnfitBacktest([{ name: 'from', reason: 'and to leave no tick of any symbol asked for' }]);
+    const batchesOn = (window: Window): Batch[] => planBatches(universe, window, ground.parts, looks.venues);
+    const split = Object.keys(asked.grid).length === 0 ? null : splitFor(span, asked);
+    const told = split === null ? span : split[1];
+    const [all, last] = [batchesOn(span), batchesOn(told)];
+    const batches = last.length + (split === null ? 0 : all.length);
+    let done = 0;
+    players = await openPlayers(ground, threads, signal, () => progress(++done, batches));
+
+    let [grid, chosen]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
+    if (split !== null) {
+      const plan = { strategies, spans: split, detailed: false };
+      const { run } = await players.play(all, planOn(span, looks, plan));
+      grid = gridResult(asked, points, split, run);
+      chosen = strategies[grid.best ?? 0];
+    }
+    const plan = { strategies: [chosen!], spans: [told], detailed: true };
+    const { run, lacking } = await players.play(last, planOn(told, looks, plan));
+    const coverage = {
+      ...{ asked_ms: lacking.asked, lacking_ms: lacking.lacking },
+      lacking_share: lacking.asked === 0 ? null : lacking.lacking / lacking.asked,
+    };
+    const framed = { asked, strategy: chosen!, strategy_version: found.version, grid, coverage, archive: ground.used };
+    return resultOf(framed, told, run);
+  } finally {
+    await players?.close();
+    await ground.close();
+  }
+
+  function planOn(window: Window, of: Looks, plan: Parameters<Players['play']>[1]['plan']) {
+    const lookFrom = lookFromOf(window.from, of);
+    return { plan, parts: ground.parts, span: window, lookFrom, states: of.states, books: ground.hasBooks };
+  }
+}
+
+/** @throws UnfitBacktest */
+function bound(asked: BacktestAsked, { strategy }: Found, point: Point): Strategy {
+  const both = Object.keys(point).find((name) => Object.hasOwn(asked.parameters, name));
+  if (both !== undefined) throw new UnfitBacktest([{ name: `parameters.${both}`, reason: 'is in the grid, too' }]);
+  const read = bind(strategy, { ...asked.parameters, ...point });
+  if ('faults' in read) throw new UnfitBacktest(read.faults);
+  return read.strategy;
+}
+
+function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window] {
+  const split = splitOf(span, asked.held_out);
+  if (split === undefined)
+    throw new UnfitBacktest([{ name: 'held_out', reason: 'leaves nothing to choose by, or to judge on' }]);
+  return split;
+}
+
+/** Whole days, and one more, so that a window has the tick before its start though symbols may be quiet for long. */
+const lookFromOf = (from: number, { backMs }: Looks): number => (backMs === 0 ? from : dayFloor(from - backMs - dayMs));
+
+/** What may be read of the archive. */
+const reach = ({ from, to }: BacktestAsked, looks: Looks) => ({
+  from: from === null ? null : lookFromOf(from, looks),
+  to,
+});

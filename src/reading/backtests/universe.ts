@@ -1,0 +1,114 @@
+import { UsageError } from '../../core/errors.ts';
+import { compareUtf8 } from '../../core/order.ts';
+import type { Window } from '../../core/window.ts';
+import type { Query } from '../../query/query.ts';
+import type { BacktestAsked } from '../../research/asked.ts';
+import type { Settlement } from '../../research/series.ts';
+
+/** A symbol as the symbols dataset knows it. Times are epoch milliseconds. */
+export interface Member {
+  readonly symbol: string;
+  readonly canonicalId: string | null;
+  /** Published ticks, and the first and the last of them; null where there are none. */
+  readonly ticks: number;
+  readonly firstTick: number | null;
+  readonly lastTick: number | null;
+  /** From when on it may have had ticks. */
+  readonly livesFrom: number;
+  readonly settlement: Settlement | null;
+}
+
+export interface Universe {
+  /** What is asked for, by symbol. */
+  readonly members: readonly Member[];
+  /** By canonical id all symbols of markets that members are of, where more than one has ticks. */
+  readonly venues: ReadonlyMap<string, readonly Member[]>;
+  /** Whether every symbol with ticks is a member. */
+  readonly isWhole: boolean;
+}
+
+const columns = [
+  ...['symbol', 'canonical_id', 'category', 'source', 'outcome', 'ticks::DOUBLE'],
+  ...['opens_at', 'resolved_at', 'first_seen', 'first_tick', 'last_tick'].map((name) => `epoch_ms(${name})::DOUBLE`),
+].join(', ');
+
+/**
+ * The symbols that a backtest is asked for, out of a query over the symbols dataset; those without a tick are left out.
+ * @throws UsageError where one is named that is not known
+ */
+export async function readUniverse(
+  query: Query,
+  { symbols, filter }: Pick<BacktestAsked, 'symbols' | 'filter'>,
+  signal: AbortSignal,
+): Promise<Universe> {
+  const named = symbols === null ? null : new Set(symbols);
+  const missing = new Set(named);
+  const members: Member[] = [];
+  const rest: Member[] = [];
+  const isIn = (names: readonly string[], value: unknown): boolean =>
+    names.length === 0 || names.includes(value as string);
+  for await (const chunk of query.chunks([`SELECT ${columns} FROM symbols`], signal)) {
+    for (const row of chunk[0]!.keys()) {
+      const [
+        symbol,
+        canonicalId,
+        category,
+        source,
+        outcome,
+        ticks,
+        opensAt,
+        resolvedAt,
+        firstSeen,
+        firstTick,
+        lastTick,
+      ] = chunk.map((column) => column[row]) as Row;
+      missing.delete(symbol);
+      if (ticks === 0) continue;
+      const member: Member = {
+        ...{ symbol, canonicalId, ticks, firstTick, lastTick },
+        livesFrom: opensAt ?? Math.min(firstTick ?? firstSeen, firstSeen),
+        // Without the moment of its resolution, it is settled with its last tick.
+        settlement: outcome === null ? null : { at: resolvedAt ?? lastTick! + 1, outcome },
+      };
+      const isMember =
+        (named === null || named.has(symbol)) && isIn(filter.categories, category) && isIn(filter.sources, source);
+      (isMember ? members : rest).push(member);
+    }
+  }
+  if (missing.size > 0) {
+    const [first, ...others] = missing;
+    const more = others.length === 0 ? '' : ` and ${others.length} more`;
+    throw new UsageError(
+      `The archive knows no symbol ${first}${more}. Run oddslake symbols to find what it is called.`,
+    );
+  }
+  members.sort((a, b) => compareUtf8(a.symbol, b.symbol));
+  return { members, venues: venuesOf(members, rest), isWhole: rest.length === 0 };
+}
+
+type Row = [
+  ...[symbol: string, canonicalId: string | null, category: string | null, source: string | null],
+  ...[outcome: number | null, ticks: number, opensAt: number | null, resolvedAt: number | null],
+  ...[firstSeen: number, firstTick: number | null, lastTick: number | null],
+];
+
+function venuesOf(members: readonly Member[], rest: readonly Member[]): Map<string, Member[]> {
+  const wanted = new Set(members.flatMap(({ canonicalId }) => (canonicalId === null ? [] : [canonicalId])));
+  const byId = Map.groupBy(
+    [...members, ...rest].filter(({ canonicalId }) => canonicalId !== null && wanted.has(canonicalId)),
+    ({ canonicalId }) => canonicalId!,
+  );
+  return new Map([...byId].filter(([, venues]) => venues.length > 1));
+}
+
+/** From the first tick to behind the last one and every settlement, where nothing else is asked; null where nothing is left. */
+export function spanOf(members: readonly Member[], { from, to }: Pick<BacktestAsked, 'from' | 'to'>): Window | null {
+  const known = members.filter(({ firstTick }) => firstTick !== null);
+  const least = known.reduce((low, { firstTick }) => Math.min(low, firstTick!), Number.POSITIVE_INFINITY);
+  const most = known.reduce(
+    (high, { lastTick, settlement }) => Math.max(high, lastTick! + 1, (settlement?.at ?? 0) + 1),
+    Number.NEGATIVE_INFINITY,
+  );
+  const span = { from: from ?? least, to: to ?? most };
+  return Number.isFinite(span.from) && Number.isFinite(span.to) && span.from < span.to ? span : null;
+}

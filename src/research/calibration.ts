@@ -1,0 +1,42 @@
+import type { Window } from '../core/window.ts';
+import { countBelow, type Series } from './series.ts';
+
+/** Prices of settled symbols against their outcomes, by decile: the first holds prices below 0.1, the last from 0.9 on. */
+export interface Calibration {
+  /** Ticks by decile, the sums of their prices, of their outcomes, and of (price - outcome)². */
+  readonly ticks: Float64Array;
+  readonly prices: Float64Array;
+  readonly outcomes: Float64Array;
+  readonly brier: Float64Array;
+}
+
+export const deciles = 10;
+
+export const emptyCalibration = (): Calibration => ({
+  ticks: new Float64Array(deciles),
+  prices: new Float64Array(deciles),
+  outcomes: new Float64Array(deciles),
+  brier: new Float64Array(deciles),
+});
+
+/** Adds the ticks of a symbol in a window and before its settlement; a price that no contract can have counts nowhere. */
+export function addSeries({ ticks, prices, outcomes, brier }: Calibration, series: Series, { from, to }: Window): void {
+  const { t, p, settlement } = series;
+  if (settlement === null) return;
+  const { at, outcome } = settlement;
+  const end = countBelow(t, Math.min(to, at));
+  for (let i = countBelow(t, from); i < end; i++) {
+    const price = p[i]!;
+    if (!(price >= 0 && price <= 1)) continue;
+    const decile = Math.min(deciles - 1, Math.floor(price * deciles));
+    ticks[decile]!++;
+    prices[decile]! += price;
+    outcomes[decile]! += outcome;
+    brier[decile]! += (price - outcome) ** 2;
+  }
+}
+
+export function addCalibration(to: Calibration, other: Calibration): void {
+  for (const name of ['ticks', 'prices', 'outcomes', 'brier'] as const)
+    for (let k = 0; k < deciles; k++) to[name][k]! += other[name][k]!;
+}

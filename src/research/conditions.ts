@@ -1,0 +1,83 @@
+import { amountOf } from './bind.ts';
+import type { Measures, Position, Read } from './measures.ts';
+import type { CategoryTest, Condition, NumberTest, Operand, Strategy } from './strategy.ts';
+
+/** Whether a condition holds at a tick. Asked for ticks in their order, not for each of them. */
+export type Holds = (i: number) => boolean;
+
+/** A condition over the measures of one symbol, as a function. What is not known makes a test fail, whatever its bound. */
+export function holds(condition: Condition, strategy: Strategy, measures: Measures, position: Position): Holds {
+  const compile = (one: Condition): Holds => {
+    if ('all' in one) return all(one.all.map(compile));
+    if ('any' in one) return any(one.any.map(compile));
+    if (one.measure === 'category') return ofCategory(one, measures);
+    return all(testsOf(one, strategy, measures, position));
+  };
+  return compile(condition);
+}
+
+function all(parts: readonly Holds[]): Holds {
+  const [a, b] = parts;
+  if (a === undefined) return () => true;
+  if (b === undefined) return a;
+  if (parts.length === 2) return (i) => a(i) && b(i);
+  return (i) => {
+    for (const part of parts) if (!part(i)) return false;
+    return true;
+  };
+}
+
+function any(parts: readonly Holds[]): Holds {
+  return (i) => {
+    for (const part of parts) if (part(i)) return true;
+    return false;
+  };
+}
+
+function ofCategory(test: CategoryTest, measures: Measures): Holds {
+  const named = new Set(test.in ?? test.not_in);
+  const wanted = test.in !== undefined;
+  return (i) => {
+    const category = measures.state(i)?.category ?? null;
+    return category !== null && named.has(category) === wanted;
+  };
+}
+
+/** One test a bound that is named. Nothing compares with NaN. */
+function testsOf(test: NumberTest, strategy: Strategy, measures: Measures, position: Position): Holds[] {
+  const read = measures.read(test, position);
+  const bounded = (
+    operand: Operand | undefined,
+    compare: (x: number, y: number) => boolean,
+    fixed: (y: number) => Holds,
+  ) => {
+    if (operand === undefined) return [];
+    if (typeof operand !== 'number' && 'measure' in operand) {
+      const other: Read = measures.read(operand, position);
+      return [(i: number) => compare(read(i), other(i))];
+    }
+    return [fixed(amountOf(operand, strategy))];
+  };
+  return [
+    ...bounded(
+      test.above,
+      (x, y) => x > y,
+      (y) => (i) => read(i) > y,
+    ),
+    ...bounded(
+      test.at_least,
+      (x, y) => x >= y,
+      (y) => (i) => read(i) >= y,
+    ),
+    ...bounded(
+      test.below,
+      (x, y) => x < y,
+      (y) => (i) => read(i) < y,
+    ),
+    ...bounded(
+      test.at_most,
+      (x, y) => x <= y,
+      (y) => (i) => read(i) <= y,
+    ),
+  ];
+}

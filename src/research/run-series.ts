@@ -1,0 +1,101 @@
+import { compareUtf8 } from '../core/order.ts';
+import type { Window } from '../core/window.ts';
+import { addCalibration, addSeries, type Calibration, emptyCalibration } from './calibration.ts';
+import { samplesOf } from './samples.ts';
+import { countBelow, type Series } from './series.ts';
+import { simulate, type Trade } from './simulate.ts';
+import type { Strategy } from './strategy.ts';
+import { addTally, addTrades, emptyTally, type Tally } from './tally.ts';
+
+/** What is to be played: every strategy on every span. */
+export interface RunPlan {
+  /** One a point of the grid, its parameters bound. */
+  readonly strategies: readonly Strategy[];
+  readonly spans: readonly Window[];
+  /** Whether trades and symbols are wanted one by one; of one strategy on one span. */
+  readonly detailed: boolean;
+}
+
+/** What became of one symbol. */
+export interface SymbolRow {
+  readonly symbol: string;
+  /** Ticks in the span. */
+  readonly ticks: number;
+  readonly trades: number;
+  readonly contracts: number;
+  /** Dollars. */
+  readonly fees: number;
+  readonly pnl: number;
+  /** Null where it is not settled within the span. */
+  readonly outcome: number | null;
+}
+
+export interface RunDone {
+  /** By span, then by strategy. */
+  readonly tallies: readonly (readonly Tally[])[];
+  /** Of the first span to the last. */
+  readonly calibration: Calibration;
+  readonly symbols: readonly SymbolRow[];
+  /** The first ones by the time of their fill, at most `tradesMax`. */
+  readonly trades: readonly Trade[];
+  readonly ticks: number;
+}
+
+/** Trades that are told one by one. */
+export const tradesMax = 1000;
+
+/** Plays a plan on some symbols, in their order. */
+export function runSeries(plan: RunPlan, all: readonly Series[]): RunDone {
+  const { strategies, spans, detailed } = plan;
+  const samples = spans.map(samplesOf);
+  const tallies = samples.map((one) => strategies.map(() => emptyTally(one)));
+  const calibration = emptyCalibration();
+  const symbols: SymbolRow[] = [];
+  let trades: Trade[] = [];
+  let ticks = 0;
+  for (const series of all) {
+    for (const [s, span] of spans.entries()) {
+      addSeries(calibration, series, span);
+      for (const [k, strategy] of strategies.entries()) {
+        const made = simulate(series, strategy, span);
+        addTrades(tallies[s]![k]!, series, made, samples[s]!);
+        if (!detailed) continue;
+        symbols.push(rowOf(series, made, span));
+        for (const trade of made) trades.push(trade);
+        if (trades.length > 10 * tradesMax) trades = firstTrades(trades);
+      }
+    }
+    ticks += series.t.length;
+  }
+  return { tallies, calibration, symbols, trades: firstTrades(trades), ticks };
+}
+
+/** The first trades by fill, symbol and rule. */
+export const firstTrades = (trades: readonly Trade[]): Trade[] =>
+  trades
+    .toSorted((a, b) => a.filled_at - b.filled_at || compareUtf8(a.symbol, b.symbol) || a.rule - b.rule)
+    .slice(0, tradesMax);
+
+function rowOf({ symbol, t, settlement }: Series, trades: readonly Trade[], { from, to }: Window): SymbolRow {
+  const sum = (of: (trade: Trade) => number): number => trades.reduce((total, trade) => total + of(trade), 0);
+  return {
+    ...{ symbol, ticks: countBelow(t, to) - countBelow(t, from), trades: trades.length },
+    contracts: sum(({ contracts }) => contracts),
+    fees: sum(({ entry_fees, exit_fees }) => entry_fees + exit_fees),
+    pnl: sum(({ pnl }) => pnl),
+    outcome: settlement !== null && settlement.at < to ? settlement.outcome : null,
+  };
+}
+
+/** Adds what became of the next symbols. Sums depend on their order: the same batches in the same order give the same bytes. */
+export function addRun(to: RunDone, other: RunDone): RunDone {
+  for (const [s, tallies] of to.tallies.entries())
+    for (const [k, tally] of tallies.entries()) addTally(tally, other.tallies[s]![k]!);
+  addCalibration(to.calibration, other.calibration);
+  return {
+    ...to,
+    symbols: [...to.symbols, ...other.symbols],
+    trades: firstTrades([...to.trades, ...other.trades]),
+    ticks: to.ticks + other.ticks,
+  };
+}

@@ -1,0 +1,56 @@
+/**
+ * All that a run knows of one symbol, in the order of time. A decision at a moment may use what is of that moment or
+ * before it; the outcome is known to settlements alone.
+ */
+export interface Series {
+  readonly symbol: string;
+  /** Times of its ticks, epoch milliseconds, ascending, none twice. Some may be from before the run, to look back on. */
+  readonly t: Float64Array;
+  /** Their prices. */
+  readonly p: Float64Array;
+  /** States of its market, by `from`. */
+  readonly states: readonly MarketState[];
+  /** Its order books, by `t`. */
+  readonly books: readonly Book[];
+  readonly settlement: Settlement | null;
+  /** The same market on other venues. */
+  readonly others: readonly Pick<Series, 't' | 'p'>[];
+}
+
+/** What was known of a market from a moment on, until the next one. Null: not known. */
+export interface MarketState {
+  /** Epoch milliseconds. */
+  readonly from: number;
+  readonly category: string | null;
+  readonly confidence: number | null;
+  /** Epoch milliseconds. */
+  readonly closesAt: number | null;
+}
+
+/** A snapshot of an order book, best prices first; prices of yes, quantities in contracts. */
+export interface Book {
+  /** Epoch milliseconds. */
+  readonly t: number;
+  readonly bids: readonly Level[];
+  readonly asks: readonly Level[];
+}
+
+export type Level = readonly [price: number, quantity: number];
+
+export interface Settlement {
+  /** Epoch milliseconds: from then on nothing is traded. */
+  readonly at: number;
+  /** What a contract of yes pays: 1, 0, or between. */
+  readonly outcome: number;
+}
+
+/** How many numbers of a sorted list are less than `x`. */
+export function countBelow(sorted: Float64Array, x: number): number {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (sorted[middle]! < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,190 @@
+import type { Window } from '../core/window.ts';
+import { amountOf } from './bind.ts';
+import { type Holds, holds } from './conditions.ts';
+import {
+  buyAtTick,
+  buyFromBook,
+  type Costs,
+  costsOf,
+  type Fill,
+  sellAtTick,
+  sellToBook,
+  type Wanted,
+  worth,
+} from './fills.ts';
+import { measuresOf, type Position } from './measures.ts';
+import { type Book, countBelow, type Series } from './series.ts';
+import type { Rule, Side, Strategy } from './strategy.ts';
+
+/** What was bought and what became of it; of what is sold in pieces each piece. Times are epoch milliseconds. */
+export interface Trade {
+  readonly symbol: string;
+  /** Which of the strategy's rules, from 0. */
+  readonly rule: number;
+  readonly side: Side;
+  readonly contracts: number;
+  /** The tick that the entry was decided at, and the one that it was filled at. */
+  readonly decided_at: number;
+  readonly filled_at: number;
+  /** The price of yes at the tick of the fill. */
+  readonly price: number;
+  /** Paid for a contract, and got for it: at a sale, at the settlement, or as it stands at the end of the run. */
+  readonly paid: number;
+  readonly got: number;
+  readonly exit: 'sold' | 'settled' | 'open';
+  /** The tick that the exit was decided at; null where none was. */
+  readonly exit_decided_at: number | null;
+  readonly exited_at: number;
+  /** Dollars; a settlement, and what is still held, has no fee of an exit. */
+  readonly entry_fees: number;
+  readonly exit_fees: number;
+  /** Dollars, fees taken off. */
+  readonly pnl: number;
+}
+
+/** A book that is older says nothing about a fill. */
+export const bookAgeMsMax = 5 * 60_000;
+
+/**
+ * Plays a strategy on one symbol, tick by tick. A decision at a tick knows that tick and what was before it; it is filled
+ * at the next tick whose price a contract can have: from the order book in force there, where there is one that is young
+ * enough and no order of the rule has used, else at the tick's price. Trades in the order of their fills, by rule.
+ * @param span decisions and fills lie in it; ticks before it are looked back on
+ */
+export function simulate(series: Series, strategy: Strategy, span: Window): Trade[] {
+  const end = countBelow(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
+  const start = countBelow(series.t, span.from);
+  const costs = costsOf(strategy);
+  return strategy.rules.flatMap((rule, index) =>
+    playRule({ series, strategy, rule, index, costs }, start, end, span.to),
+  );
+}
+
+interface Playing {
+  readonly series: Series;
+  readonly strategy: Strategy;
+  readonly rule: Rule;
+  readonly index: number;
+  readonly costs: Costs;
+}
+
+/** What is held: contracts, when and at what they were bought. */
+interface Holding extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'paid'> {
+  contracts: number;
+  /** Fees of the entry, a contract. */
+  readonly fee: number;
+}
+
+function playRule({ series, strategy, rule, index, costs }: Playing, start: number, end: number, to: number): Trade[] {
+  const { symbol, t, p, settlement } = series;
+  const { side } = rule;
+  const trades: Trade[] = [];
+  const position: Position = { since: 0, cost: 0, ...(side === 'yes' ? { sign: 1, base: 0 } : { sign: -1, base: 1 }) };
+  const enters = conditionOf(rule.entry, position);
+  const exits = rule.exit === null ? null : conditionOf(rule.exit, position);
+  const wanted = wantedOf(rule, strategy);
+  const bookOf = booksInForce(series);
+  let entriesLeft = rule.entries_max === null ? Number.POSITIVE_INFINITY : amountOf(rule.entries_max, strategy);
+  let held: Holding | null = null;
+  /** The tick that an order was decided at, -1 where there is none; it buys where nothing is held. */
+  let decided = -1;
+
+  function conditionOf(condition: Rule['entry'], of: Position): Holds {
+    return holds(condition, strategy, measuresOf(series, strategy), of);
+  }
+
+  /** What an order got at a tick; null where it has to wait for another. */
+  function filled(i: number): Fill | null {
+    const price = p[i]!;
+    if (!(price >= 0 && price <= 1)) return null;
+    const book = bookOf(i);
+    if (book === 'used') return null;
+    const fill = held === null ? buy(price, book) : sell(held.contracts, price, book);
+    if (!(fill.contracts > 0)) return null;
+    bookOf.use();
+    return fill;
+  }
+  const buy = (price: number, book: Book | null): Fill =>
+    book === null ? buyAtTick(side, price, wanted, costs) : buyFromBook(side, book, wanted);
+  const sell = (contracts: number, price: number, book: Book | null): Fill =>
+    book === null ? sellAtTick(side, price, contracts, costs) : sellToBook(side, book, contracts);
+
+  /** Ends so many of the contracts that are held. */
+  function endOf(
+    { decided_at, filled_at, price, paid, fee }: Holding,
+    { contracts, each }: Fill,
+    how: Pick<Trade, 'exit' | 'exit_decided_at' | 'exited_at'>,
+  ): void {
+    const [entry_fees, exit_fees] = [contracts * fee, how.exit === 'sold' ? contracts * costs.feeOf(each) : 0];
+    trades.push({
+      ...{ symbol, rule: index, side, contracts, decided_at, filled_at, price, paid, got: each, ...how },
+      ...{ entry_fees, exit_fees, pnl: contracts * (each - paid) - entry_fees - exit_fees },
+    });
+  }
+
+  for (let i = start; i < end; i++) {
+    if (decided >= 0) {
+      const fill = filled(i);
+      if (fill === null) continue;
+      if (held === null) {
+        entriesLeft--;
+        const { contracts, each: paid } = fill;
+        held = { contracts, decided_at: t[decided]!, filled_at: t[i]!, price: p[i]!, paid, fee: costs.feeOf(paid) };
+        [position.since, position.cost] = [t[i]!, paid];
+        decided = -1;
+      } else {
+        endOf(held, fill, { exit: 'sold', exit_decided_at: t[decided]!, exited_at: t[i]! });
+        held.contracts -= fill.contracts;
+        // Of a book that was too thin the rest goes on to the next.
+        if (held.contracts > 0) continue;
+        held = null;
+        decided = -1;
+      }
+    }
+    if (held === null) {
+      if (entriesLeft < 1) break;
+      if (enters(i)) decided = i;
+    } else {
+      // It is held until its end.
+      if (exits === null) break;
+      if (exits(i)) decided = i;
+    }
+  }
+  if (held !== null) {
+    const settled = settlement !== null && settlement.at < to;
+    const price = settled ? settlement.outcome : Math.min(1, Math.max(0, p[end - 1]!));
+    const exited_at = settled ? settlement.at : t[end - 1]!;
+    endOf(
+      held,
+      { contracts: held.contracts, each: worth(side, price) },
+      {
+        ...{ exit: settled ? 'settled' : 'open', exit_decided_at: null, exited_at },
+      },
+    );
+  }
+  return trades;
+}
+
+const wantedOf = ({ size }: Rule, strategy: Strategy): Wanted =>
+  'contracts' in size
+    ? { contracts: amountOf(size.contracts, strategy) }
+    : { dollars: amountOf(size.dollars, strategy) };
+
+/**
+ * The book in force at a tick, for ticks in their order: the latest that is not too old, 'used' where the last fill was
+ * from it already, null where there is none. `use` notes that the last one was filled from.
+ */
+function booksInForce({ t, books }: Series): ((i: number) => Book | 'used' | null) & { use(): void } {
+  let known = 0;
+  let used = 0;
+  const of = (i: number): Book | 'used' | null => {
+    while (known < books.length && books[known]!.t <= t[i]!) known++;
+    const book = books[known - 1];
+    if (book === undefined || book.t < t[i]! - bookAgeMsMax) return null;
+    return used === known ? 'used' : book;
+  };
+  const use = (): void => {
+    used = known;
+  };
+  return Object.assign(of, { use });
+}
