@@ -61,4 +61,66 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .execute();
     },
   },
+  '003_users_objects': {
+    async up(db) {
+      const object = (name: string) =>
+        db.schema
+          .createTable(name)
+          .addColumn('id', 'text', (column) => column.primaryKey())
+          .addColumn('ordinal', 'bigint', (column) => column.notNull())
+          .addColumn('owner', 'text', (column) => column.notNull())
+          .addColumn('workspace', 'text', (column) => column.notNull())
+          .addColumn('idempotency_key', 'text')
+          .addColumn('created_at', 'bigint', (column) => column.notNull());
+      await object('strategies')
+        .addColumn('name', 'text', (column) => column.notNull())
+        .addColumn('version', 'bigint', (column) => column.notNull())
+        .addColumn('definition', 'text', (column) => column.notNull())
+        .execute();
+      await object('bots')
+        .addColumn('name', 'text', (column) => column.notNull())
+        .addColumn('strategy_id', 'text', (column) => column.notNull())
+        .addColumn('symbols', 'text')
+        .addColumn('filter', 'text', (column) => column.notNull())
+        .addColumn('mode', 'text', (column) => column.notNull())
+        .addColumn('status', 'text', (column) => column.notNull())
+        .addColumn('updated_at', 'bigint', (column) => column.notNull())
+        .execute();
+      await object('backtests')
+        .addColumn('place', 'text', (column) => column.notNull())
+        .addColumn('state', 'text', (column) => column.notNull())
+        .addColumn('asked', 'text', (column) => column.notNull())
+        .addColumn('strategy', 'text', (column) => column.notNull())
+        .addColumn('strategy_version', 'bigint')
+        .addColumn('runner', 'bigint')
+        .addColumn('started_at', 'bigint')
+        .addColumn('finished_at', 'bigint')
+        .addColumn('batches_done', 'bigint', (column) => column.notNull())
+        .addColumn('batches_total', 'bigint')
+        .addColumn('error', 'text')
+        .addColumn('value', 'double precision')
+        .addColumn('result', 'text')
+        .execute();
+      for (const table of ['strategies', 'bots', 'backtests']) {
+        const place = table === 'backtests' ? ['place'] : [];
+        await db.schema
+          .createIndex(`${table}_of_owners`)
+          .on(table)
+          .columns([...place, 'owner', 'workspace', 'ordinal'])
+          .execute();
+        await db.schema
+          .createIndex(`${table}_once`)
+          .unique()
+          .on(table)
+          .columns([...place, 'owner', 'workspace', 'idempotency_key'])
+          .execute();
+      }
+      await db.schema
+        .createIndex('strategies_by_name')
+        .unique()
+        .on('strategies')
+        .columns(['owner', 'workspace', 'name', 'version'])
+        .execute();
+    },
+  },
 };

@@ -1,5 +1,5 @@
 /**
- * Tables of the service's database, as migrations.ts makes them. Columns hold text and whole numbers only, so that every
+ * Tables of the service's database, as migrations.ts makes them. Columns hold text and numbers only, so that every
  * database has them. Times are epoch milliseconds.
  */
 export interface Tables {
@@ -16,6 +16,9 @@ export interface Tables {
     requests_per_minute: number | null;
   };
   export_jobs: ExportJobRow;
+  strategies: StrategyRow;
+  bots: BotRow;
+  backtests: BacktestRow;
 }
 
 /** The last three are final. */
@@ -49,4 +52,65 @@ export interface ExportJobRow {
   rows: number | null;
   generation: number | null;
   error: string | null;
+}
+
+/** Whose an object is: nobody else finds it. */
+export interface OwnerColumns {
+  /** The user of the token that made it. */
+  owner: string;
+  /** The workspace of that token; '' for none, as absent ones would all be different. */
+  workspace: string;
+}
+
+interface ObjectRow extends OwnerColumns {
+  id: string;
+  /** Grows with every object of its table: the order in which they were made. */
+  ordinal: number;
+  idempotency_key: string | null;
+  created_at: number;
+}
+
+/** A version of a strategy: it never changes. */
+export interface StrategyRow extends ObjectRow {
+  name: string;
+  /** From 1, without a hole, by owner and name. */
+  version: number;
+  /** JSON, as src/research/strategy.ts has it. */
+  definition: string;
+}
+
+export interface BotRow extends ObjectRow {
+  name: string;
+  strategy_id: string;
+  /** A JSON list; null: those that the filter leaves. */
+  symbols: string | null;
+  /** JSON: categories and sources. */
+  filter: string;
+  mode: 'paper';
+  status: 'active' | 'paused';
+  updated_at: number;
+}
+
+/** A research backtest that is kept; its states are those of every job. */
+export interface BacktestRow extends ObjectRow {
+  /** Which archive it is run on: several services may share a database. */
+  place: string;
+  state: JobState;
+  /** JSON, as src/research/asked.ts has it. */
+  asked: string;
+  /** JSON: the strategy as it was found when it was asked for. */
+  strategy: string;
+  /** Its version where it is one of the owner's. */
+  strategy_version: number | null;
+  /** The process that is at it. */
+  runner: number | null;
+  started_at: number | null;
+  finished_at: number | null;
+  batches_done: number;
+  batches_total: number | null;
+  error: string | null;
+  /** The objective's value, for lists. */
+  value: number | null;
+  /** JSON, as src/research/result.ts has it. */
+  result: string | null;
 }

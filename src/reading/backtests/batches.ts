@@ -9,8 +9,6 @@ export interface Batch {
   readonly members: readonly Member[];
   /** Loaded to be looked at only: the same markets on other venues. */
   readonly beside: readonly Member[];
-  /** Whether no other symbol with ticks stands between them in their part, so that their ends name all of them. */
-  readonly isRange: boolean;
 }
 
 /** Ticks of a batch, unless one market alone has more; 16 bytes each are held. */
@@ -22,12 +20,7 @@ const batchSymbolsMax = 2_000;
  * symbols of one part do, that no file need be read for two batches without need. How long a symbol's ticks are in the
  * window is guessed from its life: the plan depends on nothing but its values.
  */
-export function planBatches(
-  { members, venues, isWhole }: Universe,
-  span: Window,
-  parts: number,
-  grouped: boolean,
-): Batch[] {
+export function planBatches({ members, venues }: Universe, span: Window, parts: number, grouped: boolean): Batch[] {
   const groups = grouped ? marketsOf(members, venues) : members.map((member) => ({ members: [member], beside: [] }));
   const placed = groups.map((group) => ({ ...group, part: partOf(group.members[0]!.symbol, parts) }));
   placed.sort((a, b) => a.part - b.part || compareUtf8(a.members[0]!.symbol, b.members[0]!.symbol));
@@ -46,7 +39,7 @@ export function planBatches(
       last.ticks += ticks;
     } else batches.push({ members: [...own], beside: [...beside], part, ticks });
   }
-  return batches.map(({ members: own, beside }) => ({ members: own, beside, isRange: isWhole && !grouped }));
+  return batches.map(({ members: own, beside }) => ({ members: own, beside }));
 }
 
 /** Symbols by their market, those without another venue alone; by the first of their symbols. */
@@ -62,7 +55,7 @@ function marketsOf(members: readonly Member[], venues: Universe['venues']): { me
 }
 
 /** A guess: ticks lie evenly over a symbol's life. */
-function ticksIn({ ticks, firstTick, lastTick }: Member, { from, to }: Window): number {
+export function ticksIn({ ticks, firstTick, lastTick }: Member, { from, to }: Window): number {
   if (firstTick === null || lastTick === null) return 0;
   const shared = Math.min(lastTick + 1, to) - Math.max(firstTick, from);
   return shared <= 0 ? 0 : Math.ceil((ticks * shared) / (lastTick + 1 - firstTick));

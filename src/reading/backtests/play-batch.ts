@@ -1,12 +1,13 @@
 import { compareUtf8 } from '../../core/order.ts';
+import { partOf } from '../../core/part.ts';
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { addRun, type RunDone, type RunPlan, runSeries } from '../../research/run-series.ts';
 import type { Book, MarketState, Series } from '../../research/series.ts';
-import { type Batch, batchTicksMax } from './batches.ts';
+import { type Batch, batchTicksMax, ticksIn } from './batches.ts';
 import { type Lacking, lackingOf } from './lacking.ts';
 import { readBooks, readStates } from './market-states.ts';
-import { byPart, runsOf, type TicksBySymbol, ticksOf } from './tick-runs.ts';
+import { readTicks, type TickColumns, TooManyTicks } from './tick-columns.ts';
 
 /** What a thread is given to play. */
 export interface BatchPlan {
@@ -35,34 +36,57 @@ export async function playBatch(query: Query, batch: Batch, plan: BatchPlan, sig
 }
 
 async function playMembers(query: Query, batch: Batch, plan: BatchPlan, signal: AbortSignal): Promise<RunDone> {
-  const { members, beside, isRange } = batch;
-  const window = { from: plan.lookFrom, to: plan.span.to };
-  const loads: { asked: Parameters<typeof ticksOf>[1]; runs: Awaited<ReturnType<typeof runsOf>> }[] = [];
-  for (const [, ofPart] of byPart([...members, ...beside], plan.parts)) {
-    const asked = { symbols: ofPart.map(({ symbol }) => symbol).sort(compareUtf8), isRange, ...window };
-    loads.push({ asked, runs: await runsOf(query, asked, signal) });
-  }
-  const ticks = loads.flatMap(({ runs }) => runs).reduce((sum, { n }) => sum + n, 0);
-  if (ticks > surpriseMax * batchTicksMax && members.length > 1 && beside.length === 0) {
+  const { members, beside } = batch;
+  const canBeCut = members.length > 1 && beside.length === 0;
+  const ticks = await load(
+    query,
+    batch,
+    plan,
+    canBeCut ? batchTicksMax * surpriseMax : Number.POSITIVE_INFINITY,
+    signal,
+  );
+  if (ticks === null) {
     const middle = members.length >> 1;
-    const halves = [members.slice(0, middle), members.slice(middle)];
-    const [first, second] = [halves[0]!, halves[1]!].map((half) => ({ ...batch, members: half }));
-    return addRun(await playMembers(query, first!, plan, signal), await playMembers(query, second!, plan, signal));
+    const first = await playMembers(query, { ...batch, members: members.slice(0, middle) }, plan, signal);
+    return addRun(first, await playMembers(query, { ...batch, members: members.slice(middle) }, plan, signal));
   }
-  const bySymbol = new Map<string, { t: Float64Array; p: Float64Array }>();
-  for (const { asked, runs } of loads)
-    for (const [symbol, columns] of await ticksOf(query, asked, runs, signal)) bySymbol.set(symbol, columns);
   const symbols = members.map(({ symbol }) => symbol);
   const states = plan.states ? await readStates(query, symbols, plan.span.to, signal) : new Map();
   const books = plan.books ? await readBooks(query, symbols, plan.span, signal) : new Map();
-  return runSeries(plan.plan, seriesOf(batch, bySymbol, states, books));
+  return runSeries(plan.plan, seriesOf(batch, ticks, states, books));
+}
+
+/** The ticks of all symbols of a batch; null where they are too many. */
+async function load(
+  query: Query,
+  { members, beside }: Batch,
+  { lookFrom, span, parts }: BatchPlan,
+  ticksMax: number,
+  signal: AbortSignal,
+): Promise<Map<string, TickColumns> | null> {
+  const out = new Map<string, TickColumns>();
+  for (const ofPart of Map.groupBy([...members, ...beside], ({ symbol }) => partOf(symbol, parts)).values()) {
+    const sorted = ofPart.toSorted((a, b) => compareUtf8(a.symbol, b.symbol));
+    const symbols = sorted.map(({ symbol }) => symbol);
+    const window = { from: lookFrom, to: span.to };
+    // A little more than it would be.
+    const guesses = sorted.map((member) => Math.ceil(1.1 * ticksIn(member, window)) + 16);
+    try {
+      const columns = await readTicks(query, { symbols, guesses, ...window }, ticksMax, signal);
+      for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
+    } catch (error) {
+      if (error instanceof TooManyTicks) return null;
+      throw error;
+    }
+  }
+  return out;
 }
 
 const noTicks = { t: new Float64Array(0), p: new Float64Array(0) };
 
 function seriesOf(
   { members, beside }: Batch,
-  ticks: TicksBySymbol,
+  ticks: ReadonlyMap<string, TickColumns>,
   states: ReadonlyMap<string, readonly MarketState[]>,
   books: ReadonlyMap<string, readonly Book[]>,
 ): Series[] {

@@ -23,8 +23,6 @@ export interface Universe {
   readonly members: readonly Member[];
   /** By canonical id all symbols of markets that members are of, where more than one has ticks. */
   readonly venues: ReadonlyMap<string, readonly Member[]>;
-  /** Whether every symbol with ticks is a member. */
-  readonly isWhole: boolean;
 }
 
 const columns = [
@@ -83,7 +81,7 @@ export async function readUniverse(
     );
   }
   members.sort((a, b) => compareUtf8(a.symbol, b.symbol));
-  return { members, venues: venuesOf(members, rest), isWhole: rest.length === 0 };
+  return { members, venues: venuesOf(members, rest) };
 }
 
 type Row = [
