@@ -4,6 +4,7 @@ import { systemRandom } from '../../src/system.ts';
 import { ownerOf } from '../../src/workspace/owner.ts';
 import type { BacktestRow } from '../../src/workspace/tables.ts';
 import { now } from '../archive/scratch.ts';
+import { freshDatabase, type Kind, overEachDatabase } from '../workspace/databases.ts';
 import { archived } from './exporting.ts';
 import { claims, crafted, hs256 } from './forged-tokens.ts';
 import { type Serving, serving } from './serving.ts';
@@ -77,9 +78,9 @@ const said = ({ status, headers, body }: Told): unknown => {
 
 const nowhere = 'nosuchobject';
 
-async function start() {
+async function start(kind: Kind = 'sqlite') {
   const archive = await archived();
-  const service = await serving(archive, { set: withTokens });
+  const service = await serving(archive, { set: withTokens, database: await freshDatabase(kind) });
   const objects = await objectsOf(service, archive);
   const routes = await routesOf(service);
   // What there is of alice's, as she sees it; null where the route is still to come.
@@ -109,48 +110,51 @@ const emptied = (path: string): string => path.replaceAll(/\{[^}]+\}/g, nowhere)
 const headersOf = ({ method }: Route): Record<string, string> =>
   method === 'POST' ? { 'idempotency-key': 'once' } : {};
 
-test("another's object answers on every route and verb as one that never was, and stays as it is", async () => {
-  const { service, objects, routes, state } = await start();
-  const before = await state();
-  const named = routes.filter(({ path }) => path.includes('{'));
-  expect(named.length).toBeGreaterThanOrEqual(7);
-  for (const [who, token] of Object.entries(strangers)) {
+overEachDatabase((kind) => {
+  test("another's object answers on every route and verb as one that never was, and stays as it is", async () => {
+    const { service, objects, routes, state } = await start(kind);
+    const before = await state();
+    const named = routes.filter(({ path }) => path.includes('{'));
+    expect(named.length).toBeGreaterThanOrEqual(7);
+    for (const [who, token] of Object.entries(strangers)) {
+      for (const route of named) {
+        const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
+        const told = await ask(filled(route.path, objects));
+        expect(told.status, `${who}: ${route.method} ${route.path}`).toBe(404);
+        expect(said(told), `${who}: ${route.method} ${route.path}`).toEqual(said(await ask(emptied(route.path))));
+      }
+    }
+    expect(await state()).toEqual(before);
+    // Alice herself is told the same of what is not there, so that the answer tells nobody whether it was his to ask.
     for (const route of named) {
-      const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
-      const told = await ask(filled(route.path, objects));
-      expect(told.status, `${who}: ${route.method} ${route.path}`).toBe(404);
-      expect(said(told), `${who}: ${route.method} ${route.path}`).toEqual(said(await ask(emptied(route.path))));
+      const own = await as(service, alice, route.method, emptied(route.path), bodyOf(route), headersOf(route));
+      const theirs = await as(
+        service,
+        strangers['another user of the same workspace']!,
+        route.method,
+        filled(route.path, objects),
+        bodyOf(route),
+        headersOf(route),
+      );
+      expect(said(own)).toEqual(said(theirs));
     }
-  }
-  expect(await state()).toEqual(before);
-  // Alice herself is told the same of what is not there, so that the answer tells nobody whether it was his to ask.
-  for (const route of named) {
-    const own = await as(service, alice, route.method, emptied(route.path), bodyOf(route), headersOf(route));
-    const theirs = await as(
-      service,
-      strangers['another user of the same workspace']!,
-      route.method,
-      filled(route.path, objects),
-      bodyOf(route),
-      headersOf(route),
-    );
-    expect(said(own)).toEqual(said(theirs));
-  }
-});
+  });
 
-test("nothing of another's is in a list, or comes back for an idempotency key that is the same", async () => {
-  const { service, objects, routes, state } = await start();
-  const before = await state();
-  const ids = Object.values(objects);
-  for (const [who, token] of Object.entries(strangers)) {
-    for (const route of routes.filter(({ path }) => !path.includes('{'))) {
-      const told = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
-      const text = JSON.stringify(told.body ?? null) + (told.headers.get('location') ?? '');
-      expect(told.status, `${who}: ${route.method} ${route.path}`).not.toBe(422);
-      for (const mark of [...ids, 'secret']) expect(text, `${who}: ${route.method} ${route.path}`).not.toContain(mark);
+  test("nothing of another's is in a list, or comes back for an idempotency key that is the same", async () => {
+    const { service, objects, routes, state } = await start(kind);
+    const before = await state();
+    const ids = Object.values(objects);
+    for (const [who, token] of Object.entries(strangers)) {
+      for (const route of routes.filter(({ path }) => !path.includes('{'))) {
+        const told = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
+        const text = JSON.stringify(told.body ?? null) + (told.headers.get('location') ?? '');
+        expect(told.status, `${who}: ${route.method} ${route.path}`).not.toBe(422);
+        for (const mark of [...ids, 'secret'])
+          expect(text, `${who}: ${route.method} ${route.path}`).not.toContain(mark);
+      }
     }
-  }
-  expect(await state()).toEqual(before);
+    expect(await state()).toEqual(before);
+  });
 });
 
 test('without a token, with a key or with a bad token every route is refused before anything is looked up', async () => {
