@@ -32,7 +32,7 @@ const beyond = [
   /^stands in more than 8 others$/,
   /^has \d+ conditions, more than 100$/,
 ];
-const outOfRange = /^must be from \S+ to \S+$/;
+const outOfRange = /^must be (from \S+ to \S+|a number)$/;
 
 /** What stands at a field as faults name it: `rules[0].size.contracts`. */
 const at = (json: unknown, field: string): unknown =>
