@@ -11,8 +11,10 @@ const faultsMax = 50;
 export class Reader {
   readonly faults: Fault[] = [];
 
+  /** Of one field the first says it. */
   fault(name: string, reason: string): void {
-    if (this.faults.length < faultsMax) this.faults.push({ name, reason });
+    if (this.faults.length < faultsMax && this.faults.every((told) => told.name !== name))
+      this.faults.push({ name, reason });
   }
 
   path(at: string, name: string): string {

@@ -14,6 +14,7 @@ import { parseQueryString, type Query, requireReadable } from './query-string.ts
 import { readQuery } from './query-values.ts';
 import { refuseUnfit, requireCleanBody } from './refusals.ts';
 import { frameworkLog, logRequest } from './request-log.ts';
+import { botRoutes } from './routes/bots.ts';
 import { catalogueRoutes } from './routes/catalogue.ts';
 import { documentationRoutes } from './routes/documentation.ts';
 import { exportRoutes } from './routes/export.ts';
@@ -24,6 +25,7 @@ import { marketsRoutes } from './routes/markets.ts';
 import { metricsRoutes } from './routes/metrics.ts';
 import { orderbookRoutes } from './routes/orderbook.ts';
 import { readyRoutes } from './routes/ready.ts';
+import { strategyRoutes } from './routes/strategies.ts';
 import { ticksRoutes } from './routes/ticks.ts';
 import { userRoutes } from './routes/users.ts';
 import { answerClientError, boundConnections } from './sockets.ts';
@@ -48,6 +50,8 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   exportRoutes(app, context);
   exportJobRoutes(app, context);
   userRoutes(app, context);
+  strategyRoutes(app, context, limits);
+  botRoutes(app, context, limits);
   catalogueRoutes(app, context);
   await documentationRoutes(app);
 

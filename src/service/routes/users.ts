@@ -10,10 +10,6 @@ import { ProblemError } from '../problem.ts';
 const coming: readonly (readonly ['GET' | 'POST', string, Access, string])[] = [
   ['GET', paths.backtest, 'user', 'The backtests of a user'],
   ['POST', paths.researchBacktest, 'research', 'Runs a strategy against the archive; needs the scope research'],
-  ['GET', paths.bots, 'user', 'The bots of a user'],
-  ['POST', paths.bots, 'user', 'Creates a bot'],
-  ['GET', paths.strategies, 'user', 'The strategies of a user'],
-  ['POST', paths.strategies, 'user', 'Creates a strategy'],
 ];
 
 const notServed = 'This version does not serve the objects of users yet.';
