@@ -51,7 +51,9 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
       from: from === null || name !== 'markets' ? from : from - statesBackMs,
       to,
     });
-  const wanted = (file: PublishedFile): boolean => wantedOf(datasetOf(file), [], reach)(file);
+  // Symbols have no time, though their file tells of some.
+  const wanted = (file: PublishedFile): boolean =>
+    datasetOf(file) === 'symbols' || wantedOf(datasetOf(file), [], reach)(file);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
     const { manifest, manifestText, root, scratch } = pinned;
