@@ -60,12 +60,17 @@ function take(side: Side, levels: readonly Level[], wanted: Wanted): Fill {
   for (const [price, quantity] of levels) {
     const each = worth(side, price);
     if (!(each >= 0 && each <= 1 && quantity > 0)) continue;
-    const left =
-      'contracts' in wanted ? wanted.contracts - contracts : contractsFor({ dollars: wanted.dollars - money }, each);
-    const taken = Math.min(left, quantity);
-    if (!(taken > 0)) break;
-    contracts += taken;
-    money += taken * each;
+    // See contractsFor.
+    if ('dollars' in wanted && each === 0) continue;
+    const left = 'contracts' in wanted ? wanted.contracts - contracts : (wanted.dollars - money) / each;
+    if (left <= quantity) {
+      money += left * each;
+      // To the digit: what rounding leaves over would be an order for nothing.
+      contracts = 'contracts' in wanted ? wanted.contracts : contracts + left;
+      break;
+    }
+    contracts += quantity;
+    money += quantity * each;
   }
   return { contracts, each: contracts > 0 ? money / contracts : 0 };
 }

@@ -114,7 +114,8 @@ function sizeIn(scope: Scope, json: unknown, at: string): Size {
 
 function feesIn(scope: Scope, json: unknown, at: string): Fees {
   const read = scope.reader.object(json, at, { required: [], optional: Object.keys(free) });
-  const fee = (name: keyof Fees): Quantity => quantityIn(scope, read[name] ?? free[name], `${at}.${name}`, share);
+  const fee = (name: keyof Fees): Quantity =>
+    Object.hasOwn(read, name) ? quantityIn(scope, read[name], `${at}.${name}`, share) : free[name];
   return { per_contract: fee('per_contract'), of_notional: fee('of_notional'), of_variance: fee('of_variance') };
 }
 
