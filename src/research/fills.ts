@@ -1,6 +1,6 @@
 import { amountOf } from './bind.ts';
 import type { Book, Level } from './series.ts';
-import type { Side, Strategy } from './strategy.ts';
+import { contractsMax, type Side, type Strategy } from './strategy.ts';
 
 /** Contracts that changed hands, at so much each: what was paid for one, or got for it. Fees are not in it. */
 export interface Fill {
@@ -41,10 +41,10 @@ export const sellAtTick = (side: Side, price: number, contracts: number, { slipp
   each: Math.max(0, worth(side, price) - slippage),
 });
 
-/** Nothing costs nothing: money cannot say how much of it is wanted, and what is there for it is no market. */
+/** What costs nothing, money cannot say how much of it is wanted; of what costs next to nothing it would be all of it. */
 const contractsFor = (wanted: Wanted, each: number): number => {
   if ('contracts' in wanted) return wanted.contracts;
-  return each > 0 ? wanted.dollars / each : 0;
+  return each > 0 ? Math.min(contractsMax, wanted.dollars / each) : 0;
 };
 
 /** What a book offers of what is wanted; who buys no takes the bids for yes. No contracts where it has nothing. */

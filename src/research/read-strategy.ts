@@ -3,6 +3,7 @@ import {
   bounds,
   type CategoryTest,
   type Condition,
+  contractsMax,
   type Fees,
   type Measure,
   measureNames,
@@ -28,7 +29,7 @@ interface Range {
 
 const anyNumber: Range = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
 const share: Range = { least: 0, most: 1 };
-const sizes: Range = { least: 1e-6, most: 1e9 };
+const sizes: Range = { least: 1e-6, most: contractsMax };
 const counts: Range = { least: 1, most: 1e6 };
 const windows: Range = { least: 1, most: windowMsMax };
 
