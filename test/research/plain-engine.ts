@@ -55,7 +55,9 @@ function measured({ measure, window_ms }: Measure, known: Known, strategy: Strat
   const windowStart = now - (window_ms === undefined ? 0 : numberOf(window_ms, strategy));
   const inside = p.filter((_, i) => t[i]! > windowStart);
   const before = p.filter((_, i) => t[i]! <= windowStart);
-  const mean = inside.reduce((sum, price) => sum + price, 0) / inside.length;
+  const alike = inside.every((price) => price === inside[0]);
+  // Rounding must not say that a price is above itself.
+  const mean = alike ? inside[0]! : inside.reduce((sum, price) => sum + price, 0) / inside.length;
   const state = states.at(-1);
   switch (measure) {
     case 'price':
@@ -65,7 +67,7 @@ function measured({ measure, window_ms }: Measure, known: Known, strategy: Strat
     case 'moving_average':
       return before.length > 0 ? mean : undefined;
     case 'z_score': {
-      if (before.length === 0 || inside.every((price) => price === inside[0])) return undefined;
+      if (before.length === 0 || alike) return undefined;
       const variance = inside.reduce((sum, price) => sum + (price - mean) ** 2, 0) / inside.length;
       return (p.at(-1)! - mean) / Math.sqrt(variance);
     }
