@@ -56,21 +56,22 @@ export const sellToBook = (side: Side, book: Book, contracts: number): Fill =>
 
 /** Takes levels from the best on. */
 function take(side: Side, levels: readonly Level[], wanted: Wanted): Fill {
-  let [contracts, money] = [0, 0];
+  // The mean is kept as such: of one level it is that level's price, to the digit.
+  let [contracts, money, mean] = [0, 0, 0];
   for (const [price, quantity] of levels) {
     const each = worth(side, price);
     if (!(each >= 0 && each <= 1 && quantity > 0)) continue;
     // See contractsFor.
     if ('dollars' in wanted && each === 0) continue;
     const left = 'contracts' in wanted ? wanted.contracts - contracts : (wanted.dollars - money) / each;
-    if (left <= quantity) {
-      money += left * each;
-      // To the digit: what rounding leaves over would be an order for nothing.
-      contracts = 'contracts' in wanted ? wanted.contracts : contracts + left;
-      break;
-    }
-    contracts += quantity;
-    money += quantity * each;
+    const isLast = left <= quantity;
+    const taken = isLast ? left : quantity;
+    if (!(taken > 0)) break;
+    // To the digit: what rounding leaves over would be an order for nothing.
+    contracts = isLast && 'contracts' in wanted ? wanted.contracts : contracts + taken;
+    money += taken * each;
+    mean += (each - mean) * Math.min(1, taken / contracts);
+    if (isLast) break;
   }
-  return { contracts, each: contracts > 0 ? money / contracts : 0 };
+  return { contracts, each: mean };
 }

@@ -120,16 +120,18 @@ type Order = { readonly contracts: number } | { readonly dollars: number };
 function filled(order: Order, levels: readonly Level[]): { contracts: number; each: number } {
   let left = 'contracts' in order ? order.contracts : order.dollars;
   let [contracts, money] = [0, 0];
+  const prices = new Set<number>();
   for (const [each, quantity] of levels) {
     if (each < 0 || each > 1 || quantity <= 0 || ('dollars' in order && each === 0)) continue;
     const taken = Math.min(quantity, 'dollars' in order ? Math.min(contractsMax, left / each) : left);
     left -= 'dollars' in order ? taken * each : taken;
     contracts += taken;
+    prices.add(each);
     money += taken * each;
     if (left <= 1e-12) break;
   }
-  // A tick has one price for all, and a mean of it would be off by rounding.
-  return { contracts, each: levels[0]?.[1] === Number.POSITIVE_INFINITY ? levels[0][0] : money / contracts };
+  // Of one price for all a mean would be off by rounding.
+  return { contracts, each: prices.size === 1 ? [...prices][0]! : money / contracts };
 }
 
 export const plainTrades = (series: Series, strategy: Strategy, span: Window): Trade[] =>
