@@ -5,8 +5,8 @@ import { readAsked } from '../../src/research/asked.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
-import { claims, crafted, hs256, secret } from './forged-tokens.ts';
 import { type ServingOptions, serving } from './serving.ts';
+import { tokenOf, withTokens } from './users.ts';
 
 // What the tests of backtests ask for, as whom, and how they follow it.
 
@@ -54,20 +54,11 @@ export const long = (points = 1000) => ({
   grid: { enter_beyond: Array.from({ length: points }, (_, i) => 1 + i / points) },
 });
 
-export interface User {
-  readonly user?: string;
-  readonly workspace?: string;
-  readonly scope?: string;
-}
-
-export const tokenOf = ({ user = 'alice', workspace, scope = 'research' }: User = {}): string =>
-  crafted(hs256, { ...claims, sub: user, ...(workspace === undefined ? {} : { workspace }), scope });
-
 /** Serves backtests until the test is over. */
 export async function asking(archive: Archive, { set = [], ...rest }: ServingOptions = {}) {
-  const service = await serving(archive, { set: [`service.tokens.secret=${secret}`, ...set], ...rest });
-  const as = (user: User = {}) => {
-    const authorization = `Bearer ${tokenOf(user)}`;
+  const service = await serving(archive, { set: [...withTokens, ...set], ...rest });
+  const as = (user: string, workspace?: string) => {
+    const authorization = `Bearer ${tokenOf(user, workspace)}`;
     const json = <T = Kept>(at: string, init: RequestInit = {}) =>
       service.json<T>(at, { ...init, headers: { ...init.headers, authorization } });
     return {
@@ -91,7 +82,7 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
       },
     };
   };
-  return { ...service, as, alice: as({ user: 'alice' }), bob: as({ user: 'bob' }) };
+  return { ...service, as, alice: as('alice'), bob: as('bob') };
 }
 
 /** What the engine gives without a service, as JSON has it. */

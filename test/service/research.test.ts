@@ -41,7 +41,7 @@ describe('a backtest that is answered at once', () => {
     for (const [body, names] of [
       [null, ['body']],
       [[], ['body']],
-      [{}, ['entry_executable', 'objective']],
+      [{}, ['entry_executable', 'entry_executable.name', 'objective']],
       [{ ...plain, entry_executable: { name: 'buy_low' } }, ['entry_executable.name']],
       [{ ...plain, entry_executable: { name: 'threshold', version: 1 } }, ['entry_executable.version']],
       [{ ...plain, entry_executable: { name: 'x', strategy: {} } }, ['entry_executable.strategy.rules']],
@@ -73,7 +73,7 @@ describe('a backtest that is answered at once', () => {
 
   test('means by a name a strategy of the user first, in the version that is asked for', async () => {
     const service = await asking(await traded());
-    const alice = service.as({ user: 'alice', workspace: 'desk' });
+    const alice = service.as('alice', 'desk');
     const [hold] = executables;
     const buying = (contracts: number) => ({
       ...hold!.strategy,
@@ -105,8 +105,7 @@ describe('a backtest that is answered at once', () => {
     expect(await told(alice, 1)).toEqual([1, 3]);
     expect(errorsOf((await alice.post(asked(3))).body)).toEqual(['entry_executable.version']);
     // Of another workspace, or another user: the one that everybody has.
-    for (const other of [service.alice, service.as({ user: 'bob', workspace: 'desk' })])
-      expect(await told(other, null)).toEqual([null, 1]);
+    for (const other of [service.alice, service.as('bob', 'desk')]) expect(await told(other, null)).toEqual([null, 1]);
     const inline = { ...asked(null), entry_executable: { name: 'mine', strategy: buying(5) } };
     expect((await alice.post<Told>(inline)).body.summary.contracts).toBe(10);
   });
@@ -114,10 +113,13 @@ describe('a backtest that is answered at once', () => {
   test('over an archive in which nothing is published is told that there is no tick', async () => {
     const { alice } = await asking(opened());
     const { status, body } = await alice.post(threshold);
-    expect([status, errorsOf(body)]).toEqual([400, ['from']]);
+    expect([status, errorsOf(body)]).toEqual([400, ['filter']]);
     const { body: job } = await alice.post({ ...threshold, save: true });
     const failed = await alice.becomes(job, 'done', 'failed');
-    expect([failed.state, failed.error]).toEqual(['failed', expect.stringMatching(/leave no tick/)]);
+    expect([failed.state, failed.error]).toEqual([
+      'failed',
+      expect.stringMatching(/^It cannot be run as asked: filter leaves no symbol/),
+    ]);
   });
 
   test('that is too large for it is told to be saved, by its ticks and the points of its grid', async () => {
