@@ -4,6 +4,7 @@ import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { addRun, type RunDone, type RunPlan, runSeries } from '../../research/run-series.ts';
 import type { Book, MarketState, Series } from '../../research/series.ts';
+import { bookAgeMsMax } from '../../research/simulate.ts';
 import { type Batch, batchTicksMax, ticksIn } from './batches.ts';
 import { type Lacking, lackingOf } from './lacking.ts';
 import { readBooks, readStates } from './market-states.ts';
@@ -17,6 +18,8 @@ export interface BatchPlan {
   readonly span: Window;
   /** From when on ticks are looked back on. */
   readonly lookFrom: number;
+  /** From when on it is looked for what was known of markets. */
+  readonly statesFrom: number;
   readonly states: boolean;
   readonly books: boolean;
 }
@@ -52,7 +55,9 @@ async function playMembers(query: Query, batch: Batch, plan: BatchPlan, signal: 
   }
   const symbols = members.map(({ symbol }) => symbol);
   const states = plan.states ? await readStates(query, symbols, plan.span.to, signal) : new Map();
-  const books = plan.books ? await readBooks(query, symbols, plan.span, signal) : new Map();
+  // One may be in force still that is from before.
+  const bookSpan = { from: plan.span.from - bookAgeMsMax, to: plan.span.to };
+  const books = plan.books ? await readBooks(query, symbols, bookSpan, signal) : new Map();
   return runSeries(plan.plan, seriesOf(batch, ticks, states, books));
 }
 

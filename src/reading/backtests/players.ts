@@ -1,6 +1,7 @@
+import { DamageError, exitCodes, OddslakeError, UsageError } from '../../core/errors.ts';
 import { addRun } from '../../research/run-series.ts';
 import { openPool } from '../../threads.ts';
-import type { PlayTask } from './backtest-thread.ts';
+import type { Failed, Played, PlayTask } from './backtest-thread.ts';
 import type { Batch } from './batches.ts';
 import type { Ground } from './ground.ts';
 import type { BatchDone, BatchPlan } from './play-batch.ts';
@@ -22,6 +23,7 @@ export async function openPlayers(
   signal: AbortSignal,
   onBatch: () => void,
 ): Promise<Players> {
+  signal.throwIfAborted();
   const pool = await openPool('./backtest-thread', import.meta.url, threads);
   // Whatever they are at: nothing that they do is kept.
   const stop = (): void => void pool.close();
@@ -29,10 +31,11 @@ export async function openPlayers(
 
   async function begin(batch: Batch, plan: BatchPlan): Promise<{ done: BatchDone } | { error: unknown }> {
     const symbols = [...batch.members, ...batch.beside].map(({ symbol }) => symbol);
-    const sources = ground.sources(symbols, { from: plan.lookFrom, to: plan.span.to });
+    const sources = ground.sources(symbols, { from: plan.lookFrom, to: plan.span.to }, plan.statesFrom);
     const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan };
     try {
-      return { done: (await pool.run('play', task)) as BatchDone };
+      const played = (await pool.run('play', task)) as Played;
+      return 'done' in played ? played : { error: errorOf(played.failed) };
     } catch (error) {
       return { error };
     }
@@ -62,6 +65,14 @@ export async function openPlayers(
     },
   };
 }
+
+const errorOf = ({ exitCode, message, stack }: Failed): Error => {
+  const options = { cause: stack };
+  if (exitCode === exitCodes.damaged) return new DamageError(message, options);
+  return exitCode === exitCodes.usage
+    ? new UsageError(message, options)
+    : new OddslakeError(exitCode, message, options);
+};
 
 const added = (a: BatchDone, b: BatchDone): BatchDone => ({
   run: addRun(a.run, b.run),
