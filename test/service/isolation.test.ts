@@ -1,9 +1,4 @@
 import { expect, test } from 'vitest';
-import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
-import { systemRandom } from '../../src/system.ts';
-import { ownerOf } from '../../src/workspace/owner.ts';
-import type { BacktestRow } from '../../src/workspace/tables.ts';
-import { now } from '../archive/scratch.ts';
 import { freshDatabase, type Kind, overEachDatabase } from '../workspace/databases.ts';
 import { archived } from './exporting.ts';
 import { claims, crafted, hs256 } from './forged-tokens.ts';
@@ -46,27 +41,26 @@ const strangers: Readonly<Record<string, string>> = {
   'a user called nearly the same': tokenOf('Alice', 'desk'),
 };
 
-/** Everything of alice's, by the collection that it is in. */
-async function objectsOf(service: Serving, archive: Parameters<typeof placeOf>[0]): Promise<Record<string, string>> {
+const research = '/api/v1/research/backtest';
+const run = { entry_executable: { name: 'secret dip' }, objective: 'total_pnl', save: true };
+
+/** Something of alice's of each kind, by the collection that it is in. */
+async function objectsOf(service: Serving): Promise<Record<string, string>> {
   const made = async (path: string, body: unknown) => {
     const told = await as<{ id: string }>(service, alice, 'POST', path, body, { 'idempotency-key': 'once' });
-    expect(told.status).toBe(201);
+    expect(told.status, path).toBeLessThan(300);
     return told.body.id;
   };
   const strategy = await made('/api/v1/strategies', { name: 'secret dip', definition: buyAndHold });
   const bot = { name: 'secret bot', strategy: { name: 'secret dip' }, symbols: ['KX A'] };
-  const backtest: BacktestRow = {
-    ...{ ...ownerOf({ kind: 'user', user: 'alice', workspace: 'desk', scopes: [] }), id: 'backtest1', ordinal: 1 },
-    ...{ idempotency_key: 'once', created_at: now, place: placeOf(archive, systemRandom), state: 'failed' },
-    ...{ asked: JSON.stringify({ entry_executable: { name: 'secret dip' } }), strategy: JSON.stringify(buyAndHold) },
-    ...{ strategy_version: 1, runner: null, started_at: now, finished_at: now, batches_done: 0, batches_total: 1 },
-    ...{ error: 'secret', value: null, result: null },
-  };
-  await service.workspace.db.insertInto('backtests').values(backtest).execute();
+  const backtest = await made(research, run);
+  // Until it is done it changes by itself.
+  for (let state = ''; state !== 'done'; await new Promise((resolve) => setTimeout(resolve, 10)))
+    state = String((await as(service, alice, 'GET', `/api/v1/backtest/${backtest}`)).body.state);
   return {
     '/api/v1/strategies': strategy,
     '/api/v1/bots': await made('/api/v1/bots', bot),
-    '/api/v1/backtest': backtest.id,
+    '/api/v1/backtest': backtest,
   };
 }
 
@@ -79,11 +73,10 @@ const said = ({ status, headers, body }: Told): unknown => {
 const nowhere = 'nosuchobject';
 
 async function start(kind: Kind = 'sqlite') {
-  const archive = await archived();
-  const service = await serving(archive, { set: withTokens, database: await freshDatabase(kind) });
-  const objects = await objectsOf(service, archive);
+  const service = await serving(await archived(), { set: withTokens, database: await freshDatabase(kind) });
+  const objects = await objectsOf(service);
   const routes = await routesOf(service);
-  // What there is of alice's, as she sees it; null where the route is still to come.
+  // What there is of alice's, as she sees it.
   const state = () =>
     Promise.all(
       routes
@@ -115,7 +108,7 @@ overEachDatabase((kind) => {
     const { service, objects, routes, state } = await start(kind);
     const before = await state();
     const named = routes.filter(({ path }) => path.includes('{'));
-    expect(named.length).toBeGreaterThanOrEqual(7);
+    expect(named.length).toBeGreaterThanOrEqual(10);
     for (const [who, token] of Object.entries(strangers)) {
       for (const route of named) {
         const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
@@ -155,6 +148,23 @@ overEachDatabase((kind) => {
     }
     expect(await state()).toEqual(before);
   });
+});
+
+test("a strategy that is named is one's own, or none", async () => {
+  const { service } = await start();
+  for (const [who, token] of Object.entries(strangers)) {
+    for (const [path, body] of [
+      [research, run],
+      [research, { ...run, entry_executable: { name: 'secret dip', version: 1 }, save: false }],
+      ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip' }, filter: {} }],
+      ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip', version: 1 }, filter: {} }],
+    ] as const) {
+      const told = await as(service, token, 'POST', path, body);
+      const unknown = JSON.parse(JSON.stringify(body).replace('secret dip', 'no such name')) as unknown;
+      expect(told.status, `${who}: ${path}`).toBe(400);
+      expect(said(told), `${who}: ${path}`).toEqual(said(await as(service, token, 'POST', path, unknown)));
+    }
+  }
 });
 
 test('without a token, with a key or with a bad token every route is refused before anything is looked up', async () => {
