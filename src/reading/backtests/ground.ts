@@ -56,7 +56,9 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
       from: from === null ? null : from - (backMs[name] ?? 0),
       to,
     });
-  const wanted = (file: PublishedFile): boolean => wantedOf(datasetOf(file), [], reach)(file);
+  // What is known of a symbol is of no time.
+  const wanted = (file: PublishedFile): boolean =>
+    datasetOf(file) === 'symbols' || wantedOf(datasetOf(file), [], reach)(file);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
     const { manifest, manifestText, root, scratch } = pinned;
