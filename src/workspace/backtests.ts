@@ -12,7 +12,13 @@ export type NewBacktest = OwnerColumns &
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result'>;
 
 export type FinishedBacktest =
-  | { readonly state: 'done'; readonly at: number; readonly value: number | null; readonly result: string }
+  | {
+      readonly state: 'done';
+      readonly at: number;
+      readonly batches: number;
+      readonly value: number | null;
+      readonly result: string;
+    }
   | { readonly state: 'failed'; readonly at: number; readonly error: string };
 
 /** The backtests of one archive that users keep, and the jobs that make them. Without an owner: whoever's. */
@@ -79,8 +85,12 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
     cancel: (id, nowMs) => queue.cancel(id, { finished_at: nowMs }),
     take: (runner, nowMs) => queue.take(runner, { started_at: nowMs }),
     progress: (id, runner, done, total) => queue.change(id, runner, { batches_done: done, batches_total: total }),
-    finish: (id, runner, { state, at, ...rest }) =>
-      queue.change(id, runner, { state, runner: null, finished_at: at, ...rest }),
+    finish: (id, runner, { state, at, ...rest }) => {
+      const ended = { state, runner: null, finished_at: at };
+      if ('error' in rest) return queue.change(id, runner, { ...ended, error: rest.error });
+      const { batches, value, result } = rest;
+      return queue.change(id, runner, { ...ended, value, result, batches_done: batches, batches_total: batches });
+    },
   };
 }
 

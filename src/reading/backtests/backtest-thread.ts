@@ -13,6 +13,8 @@ export interface PlayTask {
   readonly sources: readonly Source[];
   readonly batch: Batch;
   readonly plan: BatchPlan;
+  /** Shared: 1 once nothing of it is wanted any more. */
+  readonly stopped: Int32Array;
 }
 
 /** What a class of errors tells is lost between threads: those that are meant for people go as what they say. */
@@ -23,8 +25,10 @@ export type Failed = Pick<OddslakeError, 'exitCode' | 'message' | 'stack'>;
 /** What DuckDB may hold in one thread. */
 const memoryBytesMax = 512 * 1024 ** 2;
 
+/** How often it is looked whether a task is wanted still, while DuckDB works for it; milliseconds. */
+const lookEveryMs = 50;
+
 let engine: Promise<Engine> | undefined;
-const never = new AbortController().signal;
 
 export async function play(task: PlayTask): Promise<Played> {
   try {
@@ -36,13 +40,21 @@ export async function play(task: PlayTask): Promise<Played> {
   }
 }
 
-async function playTask({ root, scratch, sources, batch, plan }: PlayTask): Promise<BatchDone> {
+async function playTask({ root, scratch, sources, batch, plan, stopped }: PlayTask): Promise<BatchDone> {
+  const stop = new AbortController();
+  const look = (): void => {
+    if (Atomics.load(stopped, 0) === 1) stop.abort(new Error('the backtest was broken off'));
+  };
+  look();
+  stop.signal.throwIfAborted();
   // One thread, as there are as many of them as are worth their while; with one the order of rows is that of the files.
   engine ??= openEngine(root, { threads: 1, memoryBytesMax, scratch });
   const query = await (await engine).over(sources, []);
+  const looking = setInterval(look, lookEveryMs);
   try {
-    return await playBatch(query, batch, plan, never);
+    return await playBatch(query, batch, plan, { signal: stop.signal, look });
   } finally {
+    clearInterval(looking);
     await query.close();
   }
 }

@@ -56,7 +56,7 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
       from: from === null ? null : from - (backMs[name] ?? 0),
       to,
     });
-  // Symbols have no time, though their file tells of some.
+  // What is known of a symbol is of no time.
   const wanted = (file: PublishedFile): boolean =>
     datasetOf(file) === 'symbols' || wantedOf(datasetOf(file), [], reach)(file);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);

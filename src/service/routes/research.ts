@@ -23,6 +23,9 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
   const { archive, clock, settings } = context;
   const { threads, ticksAtOnceMax, runsAtOnceMax, waitingMax: jobsMax, keptMax } = settings.service.research;
   const running = createGate(runsAtOnceMax, waitingMax);
+  const underWay = new Set<Promise<unknown>>();
+  // Threads that read the archive are not to outlive it.
+  app.addHook('onClose', async () => void (await Promise.allSettled(underWay)));
 
   app.post(
     paths.researchBacktest,
@@ -77,7 +80,9 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
     const leave = await running.of(user).enter(signal);
     try {
       const task = { asked, found, threads, ticksMax: ticksAtOnceMax };
-      return (await backtestInThread(archive, task, { signal, progress() {} })).result;
+      const run = backtestInThread(archive, task, { signal, progress() {} });
+      underWay.add(run);
+      return (await run.finally(() => underWay.delete(run))).result;
     } catch (error) {
       signal.throwIfAborted();
       throw problemOf(error);
