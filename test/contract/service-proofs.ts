@@ -25,9 +25,7 @@ const keyMade = e2eKeys(
 );
 const tokenIssued = e2eKeys('tokens are issued with the secret of the service, for thirty days unless told otherwise');
 const database = e2eKeys('keys and service share the database that a URL names, and its password is nowhere');
-const usersRoutes = tokens(
-  'a token of the secret is good for the routes of users, says who it is, and is told that they are to come',
-);
+const usersRoutes = tokens('a token of the secret is good for the routes of users, and says who it is');
 const strategyLife = strategies('is made, found at its address, listed and removed');
 const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
 const botList = bots('bots are listed newest first, in pages that lose and repeat nothing while bots come in');
