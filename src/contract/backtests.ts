@@ -89,7 +89,16 @@ export const BacktestRequest = Type.Object(
       }),
     ),
   },
-  { additionalProperties: false, description: 'A strategy, what it is judged by, and what it is run on.' },
+  {
+    additionalProperties: false,
+    examples: [
+      {
+        ...{ entry_executable: { name: 'threshold' }, objective: 'total_pnl', filter: {} },
+        ...{ parameters: { buy_below: 0.3, sell_above: 0.7 }, save: true },
+      },
+    ],
+    description: 'A strategy, what it is judged by, and what it is run on.',
+  },
 );
 
 /** What was asked, every field with the value that holds. */

@@ -23,7 +23,9 @@ const sorted = (_name: string, value: unknown): unknown =>
 
 /** 400, with what is wrong by field. */
 export const unfitBody = (errors: readonly Fault[]): ProblemError =>
-  new ProblemError(400, 'The body is not as documented.', { errors: [...errors] });
+  new ProblemError(400, 'The body is not as documented.', {
+    errors: errors.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
+  });
 
 export const otherBody = (): ProblemError =>
   new ProblemError(422, 'This Idempotency-Key was sent before with another body. Take a new one.');

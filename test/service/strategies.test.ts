@@ -148,7 +148,7 @@ describe('what is wrong with a strategy is told by its field', () => {
   const price = { measure: 'price', above: 0.5 };
   test.each<[string, unknown, string[]]>([
     ['nothing', {}, ['name', 'definition']],
-    ['a list', [], ['']],
+    ['a list', [], ['body']],
     ['an empty name', { name: '', definition: buyAndHold }, ['name']],
     ['a name that is a number', { name: 1, definition: buyAndHold }, ['name']],
     ['a name that ends with a blank', { name: 'a ', definition: buyAndHold }, ['name']],

@@ -18,13 +18,7 @@ test('a token of the secret is good for the routes of users, says who it is, and
     ...{ requests_per_minute: 600, generated_at: now },
   });
   for (const [method, path] of [
-    ...[
-      ['GET', 'backtest'],
-      ['GET', 'bots'],
-      ['POST', 'bots'],
-      ['GET', 'strategies'],
-      ['POST', 'strategies'],
-    ],
+    ['GET', 'backtest'],
     ['POST', 'research/backtest'],
   ] as const) {
     const json = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
@@ -102,8 +96,8 @@ test('tokens that are forged, for others, or not good now are refused', async ()
   // More than an address may get wrong in a minute would be told otherwise.
   expect(Object.keys(cases).length).toBeLessThan(60);
   for (const [name, token] of Object.entries(cases)) expect(await answered(url, token), name).toEqual(refused);
-  expect(await answered(url, crafted(hs256, { ...claims, nbf: seconds + 29, iat: seconds + 29 }))).toEqual([501, null]);
-  expect(await answered(url, crafted(hs256, { ...claims, aud: ['others', 'oddslake'] }))).toEqual([501, null]);
+  expect(await answered(url, crafted(hs256, { ...claims, nbf: seconds + 29, iat: seconds + 29 }))).toEqual([200, null]);
+  expect(await answered(url, crafted(hs256, { ...claims, aud: ['others', 'oddslake'] }))).toEqual([200, null]);
 });
 
 test('headers larger than the service reads end with 431, and their token is not looked at', async () => {
@@ -115,9 +109,9 @@ test('a token that was good is refused from its end on', async () => {
   const clock = steppedClock(now);
   const { url } = await serving(opened(), { set: withSecret, clock });
   const token = crafted(hs256, { ...claims, exp: seconds + 2 });
-  expect((await answered(url, token))[0]).toBe(501);
+  expect((await answered(url, token))[0]).toBe(200);
   clock.forward(1_999);
-  expect((await answered(url, token))[0]).toBe(501);
+  expect((await answered(url, token))[0]).toBe(200);
   clock.forward(1);
   expect(await answered(url, token)).toEqual(refused);
 });
@@ -128,7 +122,7 @@ test('issuer and audience are those of the settings', async () => {
   });
   expect(await answered(url, crafted(hs256, claims))).toEqual(refused);
   const ours = { ...claims, iss: 'https://id.example.org/', aud: 'lake' };
-  expect((await answered(url, crafted(hs256, ours)))[0]).toBe(501);
+  expect((await answered(url, crafted(hs256, ours)))[0]).toBe(200);
 });
 
 test('without secret and key set every token is refused', async () => {
