@@ -24,7 +24,7 @@ async function large() {
     append(archive, answer(symbol, ticks));
   }
   await publishNow(archive);
-  const wanted = await runDirectly(archive, long(40));
+  const wanted = await runDirectly(archive, long(20));
   archive.close();
   return { root, wanted };
 }
@@ -39,7 +39,7 @@ test('a service that is killed, or told to stop, in the middle of a backtest run
 
   const first = await start();
   const ids: string[] = [];
-  for (const points of [40, 40]) {
+  for (const points of [20, 20]) {
     const answered = await first.ask(path, {
       ...{ method: 'POST', body: JSON.stringify({ ...long(points), save: true }) },
       headers: { 'content-type': 'application/json' },
