@@ -50,34 +50,58 @@ export interface Circumstances {
   readonly versions: readonly string[];
   readonly accounting: string;
   readonly seed: number;
-  readonly pages: readonly number[];
   readonly runs: number;
   /** Why its figures say little; empty for a full run. */
   readonly short: readonly string[];
-  /** Benchmarks that were not run. */
-  readonly left: readonly string[];
 }
 
-export function resultsText(circumstances: Circumstances, reports: readonly Report[]): string {
-  const { date, machine, versions, accounting, seed, pages, runs, short, left } = circumstances;
+const head = `# Results of the benchmarks
+
+Written by \`make bench\`, each part as it was measured last. Ours and the peers' figures are of the same minutes on the same
+input: whole processes in turn, one round uncounted, then those of which the median counts; a ratio is taken round by round, its
+least and most in brackets.
+`;
+
+/** The parts of a text of results, by benchmark. */
+const partsOf = (text: string): Map<string, string> =>
+  new Map(
+    text
+      .split(/^## /m)
+      .slice(1)
+      .map((part) => [part.slice(0, part.indexOf('\n')), `## ${part.trimEnd()}\n`]),
+  );
+
+/**
+ * The results with those of one benchmark in the place of what they were.
+ * @param before the text as it is, '' where there is none
+ * @param names all benchmarks, in the order in which they are to stand; others are left out
+ */
+export function resultsText(
+  before: string,
+  names: readonly string[],
+  name: string,
+  circumstances: Circumstances,
+  reports: readonly Report[],
+): string {
+  const parts = partsOf(before).set(name, partText(name, circumstances, reports));
+  return [head, ...names.flatMap((one) => parts.get(one) ?? [])].join('\n');
+}
+
+function partText(name: string, circumstances: Circumstances, reports: readonly Report[]): string {
+  const { date, machine, versions, accounting, seed, runs, short } = circumstances;
   const comparisons = reports.flatMap((report) => report.comparisons);
   const timings = reports.flatMap((report) => report.timings);
-  return `# Results of the benchmarks
+  const tables = [
+    table(['what', 'input', 'ours', 'peer', 'ratio', 'goal', ''], comparisons.map(comparisonCells)),
+    ...(timings.length === 0
+      ? []
+      : [table(['what', 'input', 'process', 'wall', 'CPU', 'peak memory', 'runs'], timings.map(timingCells))]),
+  ];
+  return `## ${name}
 
-Written by \`make bench\`. Ours and the peers' figures are of the same minutes on the same input: whole processes in turn, one
-round uncounted, then ${runs} of which the median counts; a ratio is taken round by round, its least and most in brackets.
-
-${short.length === 0 ? '' : `**A short run: ${short.join('; ')}. Its figures say little.**\n\n`}- date: ${date}
-- machine: ${machine}
-- versions: ${versions.join('; ')}
-- CPU time and memory: ${accounting}
-- generated pages: ${pages.map((count) => count.toLocaleString('en-US')).join(' and ')} of 5,000 ticks, seed ${seed}
-${left.length === 0 ? '' : `- not run: ${left.join(', ')}\n`}
-${table(['what', 'input', 'ours', 'peer', 'ratio', 'goal', ''], comparisons.map(comparisonCells))}
-
-## Processes
-
-${table(['what', 'input', 'process', 'wall', 'CPU', 'peak memory', 'runs'], timings.map(timingCells))}
+${date} on ${machine}; ${versions.join(', ')}; CPU time and memory by ${accounting}; seed ${seed}, ${runs} rounds.
+${short.length === 0 ? '' : `\n**A short run: ${short.join('; ')}. Its figures say little.**\n`}
+${tables.join('\n\n')}
 `;
 }
 

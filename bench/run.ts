@@ -4,7 +4,7 @@
  * --full: the largest inputs too, which take an hour and some 20 GB.
  * Peers are Python scripts (bench/peers), run by bench/peers/.venv/bin/python or the Python that PEERS_PYTHON names.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, release, tmpdir, totalmem, type } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -160,24 +160,24 @@ const circumstances = {
   machine: `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, ${type()} ${/^\d+\.\d+/.exec(release())?.[0] ?? ''}`,
   versions: versions(),
   accounting: bench.accounting.name,
-  ...{ seed, pages, runs },
+  ...{ seed, runs },
   short: [
     ...(runs < full.runs ? [`${runs} runs in place of ${full.runs}`] : []),
     ...(values.full ? [] : ['without the largest inputs (--full)']),
     ...pages.filter((count) => count < full.pages).map((count) => `${count} pages`),
   ],
 };
-const reports: Report[] = [];
-const done = new Set<Benchmark>();
-for (const benchmark of asked) {
-  bench.tell(`${benchmark.name}:`);
-  const found = await benchmark.run();
+const resultsFile = join(root, 'bench', 'RESULTS.md');
+const names = benchmarks.map(({ name }) => name);
+let failures = 0;
+for (const { name, run } of asked) {
+  bench.tell(`${name}:`);
+  const found = await run();
   for (const comparison of found.flatMap(({ comparisons }) => comparisons)) console.log(comparisonLine(comparison));
-  reports.push(...found);
-  done.add(benchmark);
+  failures += found.reduce((sum, { failed }) => sum + failed.length, 0);
   // After each, so that an interrupted run leaves what it has.
-  const left = benchmarks.filter((one) => !done.has(one)).map(({ name }) => name);
-  writeFileSync(join(root, 'bench', 'RESULTS.md'), resultsText({ ...circumstances, left }, reports));
+  const before = existsSync(resultsFile) ? readFileSync(resultsFile, 'utf8') : '';
+  writeFileSync(resultsFile, resultsText(before, names, name, circumstances, found));
 }
 // A goal that is missed is a result; a program that fails is not.
-if (reports.some(({ failed }) => failed.length > 0)) process.exitCode = 1;
+if (failures > 0) process.exitCode = 1;

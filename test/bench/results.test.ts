@@ -6,7 +6,7 @@ const circumstances = {
   machine: '2 × a processor',
   versions: ['oddslake 0.1.0', 'duckdb 2.0.0'],
   accounting: 'GNU time',
-  ...{ seed: 1, pages: [1000, 10_000], runs: 5, short: [], left: [] },
+  ...{ seed: 1, runs: 5, short: [] },
 };
 const comparison: Comparison = {
   what: 'import, speed',
@@ -16,6 +16,9 @@ const comparison: Comparison = {
   ratio: { median: 3, min: 2.5, max: 3.25 },
   ...{ goal: atLeast(3), value: 3, missing: null },
 };
+/** The text of one benchmark alone. */
+const textOf = (reports: readonly Report[], of: Parameters<typeof resultsText>[3] = circumstances, before = '') =>
+  resultsText(before, ['import', 'help'], 'import', of, reports);
 const report = (...comparisons: Comparison[]): Report => ({ comparisons, timings: [], failed: [] });
 
 describe('a goal', () => {
@@ -30,7 +33,7 @@ describe('a goal', () => {
 
 describe('the results', () => {
   test('show ours, the peer, the ratio with its reach, the goal and whether it is met', () => {
-    expect(resultsText(circumstances, [report(comparison)])).toContain(
+    expect(textOf([report(comparison)])).toContain(
       '| import, speed | 1,000 generated pages | 9.00 M ticks/s | duckdb: 3.00 M ticks/s | 3.00 (2.50–3.25) | 3 × | met |',
     );
     expect(comparisonLine({ ...comparison, value: 2 })).toMatch(/goal 3 ×: \*\*missed\*\*$/);
@@ -43,15 +46,33 @@ describe('the results', () => {
       value: null,
       missing: 'no module\nnamed | polars',
     };
-    expect(resultsText(circumstances, [report({ ...comparison, ...missing })])).toContain(
+    expect(textOf([report({ ...comparison, ...missing })])).toContain(
       '| polars: – | – | 3 × | not measured: no module named \\| polars |',
     );
-    expect(resultsText({ ...circumstances, left: ['help'] }, [])).toContain('- not run: help\n');
+  });
+
+  test('of one benchmark take the place of its former ones, and leave those of the others', () => {
+    const names = ['import', 'help'];
+    const write = (before: string, name: string, ours: string, date: string) =>
+      resultsText(before, names, name, { ...circumstances, date }, [report({ ...comparison, ours })]);
+    const first = write('', 'help', '81 ms', '2026-11-01');
+    const both = write(first, 'import', '5 M ticks/s', '2026-11-02');
+    const again = write(both, 'import', '6 M ticks/s', '2026-11-03');
+    expect(again.match(/^## .*$/gm)).toEqual(['## import', '## help']);
+    expect(again).toContain('81 ms');
+    expect(again).toContain('2026-11-01');
+    expect(again).toContain('6 M ticks/s');
+    expect(again).not.toContain('5 M ticks/s');
+    expect(write(again, 'import', '6 M ticks/s', '2026-11-03')).toBe(again);
+  });
+
+  test('of a benchmark that is no more are left out', () => {
+    expect(textOf([], circumstances, '# Results\n\n## Processes\n\nold\n')).not.toContain('Processes');
   });
 
   test('say of a short run that it was one, and of no other', () => {
-    expect(resultsText(circumstances, [])).not.toContain('short');
-    expect(resultsText({ ...circumstances, short: ['2 runs in place of 5'] }, [])).toContain(
+    expect(textOf([])).not.toContain('short');
+    expect(textOf([], { ...circumstances, short: ['2 runs in place of 5'] })).toContain(
       '**A short run: 2 runs in place of 5.',
     );
   });
@@ -62,7 +83,7 @@ describe('the results', () => {
       { ...timing, medians: { wallMs: 1234, cpuMs: 999, peakMiB: 200.4 } },
       { ...timing, medians: { wallMs: 80, cpuMs: null, peakMiB: null } },
     ];
-    const text = resultsText(circumstances, [{ comparisons: [], timings, failed: [] }]);
+    const text = textOf([{ comparisons: [], timings, failed: [] }]);
     expect(text).toContain('| import | recording | oddslake | 1.23 s | 999 ms | 200 MiB | 5 |');
     expect(text).toContain('| import | recording | oddslake | 80 ms | – | – | 5 |');
   });
