@@ -63,6 +63,13 @@ export const migrations: Readonly<Record<string, Migration>> = {
   },
   '003_users_objects': {
     async up(db) {
+      await db.schema
+        .createTable('owners')
+        .addColumn('owner', 'text', (column) => column.notNull())
+        .addColumn('workspace', 'text', (column) => column.notNull())
+        .addColumn('made', 'bigint', (column) => column.notNull())
+        .addPrimaryKeyConstraint('owners_key', ['owner', 'workspace'])
+        .execute();
       const object = (name: string) =>
         db.schema
           .createTable(name)
@@ -75,7 +82,9 @@ export const migrations: Readonly<Record<string, Migration>> = {
       await object('strategies')
         .addColumn('name', 'text', (column) => column.notNull())
         .addColumn('version', 'bigint', (column) => column.notNull())
+        .addColumn('versions_given', 'bigint', (column) => column.notNull())
         .addColumn('definition', 'text', (column) => column.notNull())
+        .addColumn('body_sha256', 'text', (column) => column.notNull())
         .execute();
       await object('bots')
         .addColumn('name', 'text', (column) => column.notNull())
@@ -85,6 +94,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .addColumn('mode', 'text', (column) => column.notNull())
         .addColumn('status', 'text', (column) => column.notNull())
         .addColumn('updated_at', 'bigint', (column) => column.notNull())
+        .addColumn('body_sha256', 'text', (column) => column.notNull())
         .execute();
       await object('backtests')
         .addColumn('place', 'text', (column) => column.notNull())

@@ -1,5 +1,37 @@
+import { createHash } from 'node:crypto';
+import type { Transaction } from 'kysely';
 import type { User } from './principal.ts';
-import type { OwnerColumns } from './tables.ts';
+import type { OwnerColumns, Tables } from './tables.ts';
 
 /** Whose objects a token reaches: those made with a token of the same user in the same workspace. */
-export const ownerOf = ({ user, workspace }: User): OwnerColumns => ({ owner: user, workspace: workspace ?? '' });
+export const ownerOf = ({ user, workspace }: User): OwnerColumns => ({
+  owner: columnOf(user),
+  workspace: columnOf(workspace ?? ''),
+});
+
+/** An index of PostgreSQL takes no more than 2,704 bytes a row: room for both of these, and for a name beside them. */
+const bytesMax = 400;
+const digestMark = 'sha256:';
+
+/** The text, or where it is long its digest, which no text can be taken for. */
+const columnOf = (text: string): string =>
+  Buffer.byteLength(text) <= bytesMax && !text.startsWith(digestMark)
+    ? text
+    : `${digestMark}${createHash('sha256').update(text, 'utf8').digest('hex')}`;
+
+/**
+ * Begins a change of an owner's strategies and bots: until the transaction is over, others of the same owner wait, in
+ * whatever process. Returns the ordinal of what is made, greater than all before it.
+ */
+export async function takeTurn(tx: Transaction<Tables>, { owner, workspace }: OwnerColumns): Promise<number> {
+  // The row is locked by its change; and SQLite refuses a write that comes after a read where another process wrote.
+  const { made } = await tx
+    .insertInto('owners')
+    .values({ owner, workspace, made: 1 })
+    .onConflict((on) =>
+      on.columns(['owner', 'workspace']).doUpdateSet(({ eb }) => ({ made: eb('owners.made', '+', 1) })),
+    )
+    .returning('made')
+    .executeTakeFirstOrThrow();
+  return made;
+}

@@ -16,6 +16,7 @@ export interface Tables {
     requests_per_minute: number | null;
   };
   export_jobs: ExportJobRow;
+  owners: OwnerRow;
   strategies: StrategyRow;
   bots: BotRow;
   backtests: BacktestRow;
@@ -62,6 +63,12 @@ export interface OwnerColumns {
   workspace: string;
 }
 
+/** Who has made a strategy or a bot. */
+interface OwnerRow extends OwnerColumns {
+  /** Counts the changes of the owner's strategies and bots, which take turns by it. */
+  made: number;
+}
+
 interface ObjectRow extends OwnerColumns {
   id: string;
   /** Grows with every object of its table: the order in which they were made. */
@@ -75,8 +82,12 @@ export interface StrategyRow extends ObjectRow {
   name: string;
   /** From 1, without a hole, by owner and name. */
   version: number;
+  /** The highest version that this name had when this one was the newest, or a newer one was removed: none is given twice. */
+  versions_given: number;
   /** JSON, as src/research/strategy.ts has it. */
   definition: string;
+  /** Of the request that made it: whether another one with its idempotency key says the same. */
+  body_sha256: string;
 }
 
 export interface BotRow extends ObjectRow {
@@ -89,6 +100,8 @@ export interface BotRow extends ObjectRow {
   mode: 'paper';
   status: 'active' | 'paused';
   updated_at: number;
+  /** As of a strategy. */
+  body_sha256: string;
 }
 
 /** A research backtest that is kept; its states are those of every job. */

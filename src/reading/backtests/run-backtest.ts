@@ -42,7 +42,7 @@ export async function runBacktest(
   { random, signal, threads, progress }: Watching,
 ): Promise<BacktestResult> {
   const points = gridPoints(asked.grid);
-  const strategies = points.map((point) => bound(asked, found, point));
+  const strategies = boundAt(points, asked, found);
   const looks = allLooks(strategies);
   const ground = await openGround(archive, { ...reach(asked, looks), states: looks.states }, random, signal);
   let players: Players | undefined;
@@ -85,7 +85,13 @@ export async function runBacktest(
   }
 }
 
-/** @throws UnfitBacktest */
+/**
+ * The strategy at every point of a grid.
+ * @throws UnfitBacktest
+ */
+export const boundAt = (points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] =>
+  points.map((point) => bound(asked, found, point));
+
 function bound(asked: BacktestAsked, { strategy }: Found, point: Point): Strategy {
   const both = Object.keys(point).find((name) => Object.hasOwn(asked.parameters, name));
   if (both !== undefined) throw new UnfitBacktest([{ name: `parameters.${both}`, reason: 'is in the grid, too' }]);

@@ -1,0 +1,51 @@
+import type { Archive } from '../../archive/archive.ts';
+import type { BacktestAsked } from '../../research/asked.ts';
+import type { Fault } from '../../research/reader.ts';
+import type { Found } from '../backtests/run-backtest.ts';
+import { type Failure, ThreadFailed, type Watching, workInThread } from '../job-thread.ts';
+
+export interface RunAsked {
+  readonly asked: BacktestAsked;
+  readonly found: Found;
+  /** Threads that play, at least 1. */
+  readonly threads: number;
+  /** Ticks that are played at most, those of each point of a grid counted; null: however many there are. */
+  readonly ticksMax: number | null;
+}
+
+export interface RunMade {
+  /** The objective's, for lists. */
+  readonly value: number | null;
+  /** JSON, as src/research/result.ts has it. */
+  readonly result: string;
+}
+
+export type WhyNoBacktest = 'unfit' | 'too large' | 'damaged' | 'full' | 'unexpected';
+
+/** Why there is no result. */
+export interface FailedBacktest extends Failure {
+  readonly why: WhyNoBacktest;
+  /** What cannot be run as it was asked for, by field; of others none. */
+  readonly faults: readonly Fault[];
+}
+
+/** What a user is told. */
+export const reasons: Readonly<Record<Exclude<WhyNoBacktest, 'unfit' | 'too large'>, string>> = {
+  damaged: 'Files that it needs are damaged in the archive. Ask again once they are repaired.',
+  full: 'The disk of the service is full. Ask again once there is room.',
+  unexpected: 'It could not be run here, and the request is not to blame. The log of the service says why.',
+};
+
+/** What is known of an error that ended a run. */
+export function failedBacktest(error: unknown): FailedBacktest {
+  const failure = error instanceof ThreadFailed ? (error.failure as Partial<FailedBacktest>) : {};
+  return { why: 'unexpected', message: String(error), faults: [], ...failure };
+}
+
+/**
+ * Runs a backtest in a thread of its own, which has others that play: hashing files, and adding up, would hold up everybody
+ * else here.
+ * @throws the signal's reason once it is aborted, else ThreadFailed
+ */
+export const backtestInThread = (archive: Archive, asked: RunAsked, watching: Watching): Promise<RunMade> =>
+  workInThread({ name: './backtest-job-thread', beside: import.meta.url }, archive, asked, watching);

@@ -1,0 +1,37 @@
+import type { Archive } from '../../archive/archive.ts';
+import { DamageError, UsageError } from '../../core/errors.ts';
+import { systemRandom } from '../../system.ts';
+import { runBacktest } from '../backtests/run-backtest.ts';
+import { UnfitBacktest } from '../backtests/unfit.ts';
+import { isFullDisk, type Watching, workAsked } from '../job-thread.ts';
+import type { FailedBacktest, RunAsked, RunMade } from './backtest-in-thread.ts';
+import { ticksAsked } from './ticks-asked.ts';
+
+// The entry of a thread of its own: one backtest.
+
+class TooManyAsked extends Error {}
+
+async function run(
+  archive: Archive,
+  { asked, found, threads, ticksMax }: RunAsked,
+  watching: Watching,
+): Promise<RunMade> {
+  if (ticksMax !== null) {
+    // Before a file is hashed: a large run would be told of it late.
+    const ticks = await ticksAsked(archive, asked, systemRandom, watching.signal);
+    if (ticks > ticksMax) throw new TooManyAsked(`${ticks} ticks`);
+  }
+  const result = await runBacktest(archive, asked, found, { random: systemRandom, threads, ...watching });
+  return { value: result.value, result: JSON.stringify(result) };
+}
+
+function failureOf(error: unknown): Omit<FailedBacktest, 'message'> {
+  if (error instanceof UnfitBacktest) return { why: 'unfit', faults: error.faults };
+  // What a universe is read for and does not have.
+  if (error instanceof UsageError) return { why: 'unfit', faults: [{ name: 'symbols', reason: error.message }] };
+  if (error instanceof TooManyAsked) return { why: 'too large', faults: [] };
+  if (error instanceof DamageError) return { why: 'damaged', faults: [] };
+  return { why: isFullDisk(error) ? 'full' : 'unexpected', faults: [] };
+}
+
+await workAsked(run, failureOf);

@@ -1,0 +1,58 @@
+import { join } from 'node:path';
+import type { Archive } from '../../archive/archive.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { Log } from '../../core/log.ts';
+import type { BacktestAsked } from '../../research/asked.ts';
+import type { Strategy } from '../../research/strategy.ts';
+import { tryLock } from '../../state/lock.ts';
+import type { Backtests } from '../../workspace/backtests.ts';
+import type { BacktestRow } from '../../workspace/tables.ts';
+import { type JobRunner, startJobRunner } from '../job-runner.ts';
+import { backtestInThread, failedBacktest, type RunAsked, reasons } from './backtest-in-thread.ts';
+
+export interface RunnerParts {
+  readonly archive: Archive;
+  readonly jobs: Backtests;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Threads that play one backtest, at least 1. */
+  readonly threads: number;
+}
+
+/** Works off the backtests that are to be kept. Begins at once, and goes on until it is stopped. */
+export function startBacktestRunner({ archive, jobs, clock, log, threads }: RunnerParts): JobRunner {
+  const { disk, layout } = archive;
+  return startJobRunner<BacktestRow>(
+    {
+      plural: 'backtests',
+      tryLock() {
+        disk.makeFolder(layout.private);
+        return tryLock(join(layout.private, 'backtests.lock'));
+      },
+      releaseAll: jobs.releaseAll,
+      tidy: async () => {},
+      take: (me) => jobs.take(me, clock.nowMs()),
+      ...{ progress: jobs.progress, release: jobs.release },
+      async make(row, watching) {
+        const made = await backtestInThread(archive, { ...askedOf(row), threads, ticksMax: null }, watching);
+        return async (me) => void (await jobs.finish(row.id, me, { state: 'done', at: clock.nowMs(), ...made }));
+      },
+      async fail({ id }, me, error) {
+        await jobs.finish(id, me, { state: 'failed', at: clock.nowMs(), error: toldOf(error) });
+      },
+    },
+    { clock, log },
+  );
+}
+
+const askedOf = ({ asked, strategy, strategy_version }: BacktestRow): Pick<RunAsked, 'asked' | 'found'> => ({
+  asked: JSON.parse(asked) as BacktestAsked,
+  found: { strategy: JSON.parse(strategy) as Strategy, version: strategy_version },
+});
+
+function toldOf(error: unknown): string {
+  const { why, faults } = failedBacktest(error);
+  if (why === 'unfit')
+    return `It cannot be run as asked: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
+  return reasons[why === 'too large' ? 'unexpected' : why];
+}

@@ -1,0 +1,41 @@
+import type { ExecutableAsked } from '../../research/asked.ts';
+import { executables } from '../../research/executables.ts';
+import type { Fault } from '../../research/reader.ts';
+import type { Strategy } from '../../research/strategy.ts';
+import type { StrategyRow } from '../../workspace/tables.ts';
+import type { Found } from './run-backtest.ts';
+
+/** Looks for a strategy that its owner keeps; without a version for the latest. */
+export type FindKept = (
+  name: string,
+  version: number | null,
+) => Promise<Pick<StrategyRow, 'definition' | 'version'> | null>;
+
+/** Which strategy is meant: the one that comes along, else one of the owner's of that name, else one that everybody has. */
+export async function findStrategy(
+  { name, version, strategy }: ExecutableAsked,
+  findKept: FindKept,
+): Promise<{ found: Found } | { faults: readonly Fault[] }> {
+  if (strategy !== null) {
+    if (version !== null) return faulty('version', 'is of a strategy that is kept, and not of one that comes along');
+    return { found: { strategy, version: null } };
+  }
+  const kept = await findKept(name, version);
+  if (kept !== null) {
+    // It was read when it came in, and is read again when its parameters are bound.
+    return { found: { strategy: JSON.parse(kept.definition) as Strategy, version: kept.version } };
+  }
+  const latest = version === null ? null : await findKept(name, null);
+  if (latest !== null) return faulty('version', `is none of ${name}, whose latest is ${latest.version}`);
+  const builtIn = executables.find((one) => one.name === name);
+  if (builtIn === undefined) {
+    const names = executables.map((one) => one.name).join(', ');
+    return faulty('name', `is no strategy of yours, and none of ${names}`);
+  }
+  if (version !== null) return faulty('version', `is of a strategy that is kept: ${name} has none`);
+  return { found: { strategy: builtIn.strategy, version: null } };
+}
+
+const faulty = (field: 'name' | 'version', reason: string) => ({
+  faults: [{ name: `entry_executable.${field}`, reason }],
+});

@@ -1,0 +1,145 @@
+import type { Clock } from '../core/clock.ts';
+import type { Log } from '../core/log.ts';
+import type { WriteLock } from '../state/lock.ts';
+import type { Watching } from './job-thread.ts';
+
+/** What jobs of one kind are, to who works them off. */
+export interface JobKind<Job extends { readonly id: string }> {
+  /** Of several jobs, for the log: exports. */
+  readonly plural: string;
+  /** The right to work them off, which one process at a time has; null where another one has it. */
+  tryLock(): WriteLock | null;
+  /** Puts back all that was begun. */
+  releaseAll(): Promise<void>;
+  /** What is to be cleared away between two jobs; nothing is under way then. */
+  tidy(): Promise<void>;
+  /** The next one, which is then this runner's. */
+  take(runner: number): Promise<Job | null>;
+  /** False where the job is no longer this runner's: it was cancelled. */
+  progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
+  /** Puts it back. */
+  release(id: string, runner: number): Promise<void>;
+  /** Makes what was asked for; the function that it resolves with writes down that it is done. */
+  make(job: Job, watching: Watching): Promise<(runner: number) => Promise<void>>;
+  /** Writes down why it was not made. */
+  fail(job: Job, runner: number, error: unknown): Promise<void>;
+}
+
+/** Works off the jobs of an archive, one at a time: of several processes the one that has the lock does. */
+export interface JobRunner {
+  /** There is a new job, or one was cancelled. */
+  wake(): void;
+  /** Breaks off a job that was cancelled, where it is this runner's. */
+  breakOff(id: string): void;
+  /** What is under way is put back for the next start. */
+  stop(): Promise<void>;
+}
+
+/** How often is looked for jobs that other processes were asked for, for the lock, and for what is to be tidied up. */
+const restMs = 2_000;
+
+/** How often progress is written down. */
+const tellMs = 500;
+
+/** Begins at once, and goes on until it is stopped. */
+export function startJobRunner<Job extends { readonly id: string }>(
+  kind: JobKind<Job>,
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): JobRunner {
+  const me = process.pid;
+  const stopping = new AbortController();
+  let woken = Promise.withResolvers<void>();
+  let current: { readonly id: string; readonly cancel: AbortController } | null = null;
+
+  async function work(): Promise<void> {
+    let lock: WriteLock | null = null;
+    let isTold = false;
+    while (!stopping.signal.aborted) {
+      try {
+        lock ??= kind.tryLock();
+        if (lock === null && !isTold)
+          log.info({}, `another service makes the ${kind.plural} of this archive: they have to share one database`);
+        isTold = true;
+        const job = lock === null ? null : await next();
+        if (job !== null) {
+          await run(job);
+          continue;
+        }
+      } catch (error) {
+        log.error({ err: error }, `${kind.plural} are held up`);
+      }
+      await rest();
+    }
+    lock?.release();
+  }
+
+  async function next(): Promise<Job | null> {
+    // Nothing is under way here, and nowhere else: what seems to be was begun by a process that died, or its finish was
+    // not written down.
+    await kind.releaseAll();
+    await kind.tidy();
+    return stopping.signal.aborted ? null : await kind.take(me);
+  }
+
+  async function rest(): Promise<void> {
+    const enough = new AbortController();
+    const signal = AbortSignal.any([stopping.signal, enough.signal]);
+    await Promise.race([woken.promise, clock.sleep(restMs, signal).catch(() => {})]);
+    enough.abort();
+    woken = Promise.withResolvers<void>();
+  }
+
+  async function run(job: Job): Promise<void> {
+    const cancel = new AbortController();
+    current = { id: job.id, cancel };
+    const teller = progressTeller(job, cancel);
+    try {
+      const signal = AbortSignal.any([stopping.signal, cancel.signal]);
+      const finish = await kind.make(job, { signal, progress: teller.tell });
+      await teller.told();
+      await finish(me);
+    } catch (error) {
+      await teller.told();
+      if (cancel.signal.aborted) return;
+      if (stopping.signal.aborted) return await kind.release(job.id, me);
+      log.error({ err: error, job: job.id }, `one of the ${kind.plural} failed`);
+      await kind.fail(job, me, error);
+    } finally {
+      current = null;
+    }
+  }
+
+  function progressTeller(job: Job, cancel: AbortController) {
+    let telling: Promise<void> = Promise.resolve();
+    let isTelling = false;
+    let next = clock.monotonicMs();
+    return {
+      tell(done: number, total: number): void {
+        if (isTelling || clock.monotonicMs() < next) return;
+        isTelling = true;
+        next = clock.monotonicMs() + tellMs;
+        telling = kind
+          .progress(job.id, me, done, total)
+          // Another process may have cancelled it.
+          .then((isMine) => (isMine ? undefined : cancel.abort(new Error('cancelled'))))
+          .catch((error: unknown) => log.error({ err: error }, `progress of one of the ${kind.plural} is lost`))
+          .finally(() => {
+            isTelling = false;
+          });
+      },
+      told: () => telling,
+    };
+  }
+
+  const working = work();
+  return {
+    wake: () => woken.resolve(),
+    breakOff(id) {
+      if (current?.id === id) current.cancel.abort(new Error('cancelled'));
+    },
+    async stop() {
+      stopping.abort(new Error('the service stops'));
+      await working;
+    },
+  };
+}

@@ -1,0 +1,99 @@
+import type { WorkspaceDatabase } from './database.ts';
+import { type JobQueue, jobQueue } from './job-queue.ts';
+import type { BacktestRow, OwnerColumns } from './tables.ts';
+
+/** What is known of a backtest that is to be run. */
+export type NewBacktest = OwnerColumns &
+  Pick<BacktestRow, 'id' | 'idempotency_key' | 'created_at' | 'asked' | 'strategy' | 'strategy_version'>;
+
+/** A backtest without what lists do not tell: its result may be long. */
+export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result'>;
+
+/** Where a page of a list goes on: behind this one. */
+export type BacktestPlace = Pick<BacktestRow, 'ordinal' | 'id'>;
+
+export type FinishedBacktest =
+  | { readonly state: 'done'; readonly at: number; readonly value: number | null; readonly result: string }
+  | { readonly state: 'failed'; readonly at: number; readonly error: string };
+
+/** The backtests of one archive that users keep, and the jobs that make them. Without an owner: whoever's. */
+export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove' | 'release' | 'releaseAll'> {
+  /** As a queue adds one. */
+  add(backtest: NewBacktest, waitingMax: number, keptMax: number): ReturnType<JobQueue<BacktestRow>['add']>;
+  /** Null where there is none, or it is another's. */
+  get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
+  /** Newest first, from behind `before`; `next` is where more of them go on. */
+  list(
+    owner: OwnerColumns | null,
+    page: { readonly limit: number; readonly before: BacktestPlace | null },
+  ): Promise<{ rows: ListedBacktest[]; next: BacktestPlace | null }>;
+  /** Ends one that is waiting or running; false where it was neither. */
+  cancel(id: string, nowMs: number): Promise<boolean>;
+  /** One that waits, which is then running: users take turns, and of each the oldest comes first. */
+  take(runner: number, nowMs: number): Promise<BacktestRow | null>;
+  /** False where it is no longer this runner's: it was cancelled. */
+  progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
+  finish(id: string, runner: number, finished: FinishedBacktest): Promise<boolean>;
+}
+
+const numbers = [
+  ...['ordinal', 'created_at', 'strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done'],
+  ...['batches_total', 'value'],
+] as readonly (keyof BacktestRow)[];
+
+/** Drivers give 64-bit integers as text where they are careful. */
+const read = <Row extends Partial<BacktestRow>>(row: Row): Row => ({
+  ...row,
+  ...Object.fromEntries(numbers.map((name) => [name, row[name] === null ? null : Number(row[name])])),
+});
+
+const listed = [
+  ...(['id', 'ordinal', 'owner', 'workspace', 'idempotency_key', 'created_at', 'place', 'state', 'asked'] as const),
+  ...(['strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done', 'batches_total'] as const),
+  ...(['error', 'value'] as const),
+];
+
+/** @param place the archive whose backtests these are */
+export function backtests(db: WorkspaceDatabase, place: string): Backtests {
+  const unbegun = { started_at: null, batches_done: 0, batches_total: null };
+  const queue = jobQueue<BacktestRow>(db, {
+    ...{ table: 'backtests', place, whose: ['owner', 'workspace'], unbegun, read },
+  });
+  const rows = (of: OwnerColumns | null) => {
+    const all = db.selectFrom('backtests').where('place', '=', place);
+    return of === null ? all : all.where('owner', '=', of.owner).where('workspace', '=', of.workspace);
+  };
+  return {
+    ...{ remove: queue.remove, release: queue.release, releaseAll: queue.releaseAll },
+    add: (backtest, waitingMax, keptMax) => queue.add({ ...empty, ...backtest, place }, waitingMax, keptMax),
+    async get(owner, id) {
+      const row = await rows(owner).where('id', '=', id).selectAll().executeTakeFirst();
+      return row === undefined ? null : read(row);
+    },
+    async list(owner, { limit, before }) {
+      let some = rows(owner)
+        .orderBy('ordinal', 'desc')
+        .orderBy('id', 'desc')
+        .limit(limit + 1);
+      if (before !== null) {
+        const { ordinal, id } = before;
+        some = some.where(({ or, and, eb }) =>
+          or([eb('ordinal', '<', ordinal), and([eb('ordinal', '=', ordinal), eb('id', '<', id)])]),
+        );
+      }
+      const found = (await some.select(listed).execute()).map(read);
+      const last = found.length > limit ? found[limit - 1]! : null;
+      return { rows: found.slice(0, limit), next: last === null ? null : { ordinal: last.ordinal, id: last.id } };
+    },
+    cancel: (id, nowMs) => queue.cancel(id, { finished_at: nowMs }),
+    take: (runner, nowMs) => queue.take(runner, { started_at: nowMs }),
+    progress: (id, runner, done, total) => queue.change(id, runner, { batches_done: done, batches_total: total }),
+    finish: (id, runner, { state, at, ...rest }) =>
+      queue.change(id, runner, { state, runner: null, finished_at: at, ...rest }),
+  };
+}
+
+const empty = {
+  ...{ ordinal: 0, state: 'waiting' as const, runner: null, started_at: null, finished_at: null },
+  ...{ batches_done: 0, batches_total: null, error: null, value: null, result: null },
+};

@@ -1,0 +1,104 @@
+import type { Transaction } from 'kysely';
+import type { WorkspaceDatabase } from './database.ts';
+import { takeTurn } from './owner.ts';
+import { type Page, type Paged, pageOf } from './page.ts';
+import type { BotRow, OwnerColumns, Tables } from './tables.ts';
+
+export type NewBot = Omit<BotRow, 'ordinal' | 'owner' | 'workspace' | 'status' | 'updated_at'>;
+
+/** A bot, and which strategy it is bound to. */
+export interface FoundBot extends BotRow {
+  readonly strategy_name: string;
+  readonly strategy_version: number;
+}
+
+/** Users' bots; nobody but its owner finds one. */
+export interface Bots {
+  /**
+   * Adds one, active. One that was made with the same idempotency key is given as it is: `other` where that was by another
+   * request. `full` where the owner has `ownMax`, `unbound` where its strategy is not there.
+   */
+  add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<FoundBot | 'full' | 'other' | 'unbound'>;
+  get(owner: OwnerColumns, id: string): Promise<FoundBot | null>;
+  /** Newest first. */
+  list(owner: OwnerColumns, page: Page): Promise<Paged<FoundBot>>;
+  /** Null where there is none. */
+  setStatus(owner: OwnerColumns, id: string, status: BotRow['status'], nowMs: number): Promise<FoundBot | null>;
+  /** False where there is none. */
+  remove(owner: OwnerColumns, id: string): Promise<boolean>;
+}
+
+type Reader = Pick<WorkspaceDatabase, 'selectFrom'>;
+
+export function bots(db: WorkspaceDatabase): Bots {
+  // What a bot is bound to is not removed, so that it has its strategy.
+  const own = ({ owner, workspace }: OwnerColumns, of: Reader = db) =>
+    of
+      .selectFrom('bots')
+      .innerJoin('strategies', 'strategies.id', 'bots.strategy_id')
+      .where('bots.owner', '=', owner)
+      .where('bots.workspace', '=', workspace)
+      .selectAll('bots')
+      .select(['strategies.name as strategy_name', 'strategies.version as strategy_version']);
+  const get = async (owner: OwnerColumns, id: string, of: Reader = db): Promise<FoundBot | null> =>
+    (await own(owner, of).where('bots.id', '=', id).executeTakeFirst()) ?? null;
+
+  async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, bot: NewBot, ownMax: number) {
+    const ordinal = await takeTurn(tx, owner);
+    const { idempotency_key: key, body_sha256, strategy_id } = bot;
+    if (key !== null) {
+      const known = await own(owner, tx).where('bots.idempotency_key', '=', key).executeTakeFirst();
+      if (known !== undefined) return known.body_sha256 === body_sha256 ? known : 'other';
+    }
+    const { had } = await tx
+      .selectFrom('bots')
+      .where('owner', '=', owner.owner)
+      .where('workspace', '=', owner.workspace)
+      .select(({ fn }) => fn.countAll<number>().as('had'))
+      .executeTakeFirstOrThrow();
+    if (had >= ownMax) return 'full';
+    const strategy = await tx
+      .selectFrom('strategies')
+      .where('id', '=', strategy_id)
+      .where('owner', '=', owner.owner)
+      .where('workspace', '=', owner.workspace)
+      .select(['name', 'version'])
+      .executeTakeFirst();
+    if (strategy === undefined) return 'unbound';
+    const row: BotRow = { ...owner, ...bot, ordinal, status: 'active', updated_at: bot.created_at };
+    await tx.insertInto('bots').values(row).execute();
+    return { ...row, strategy_name: strategy.name, strategy_version: strategy.version };
+  }
+
+  return {
+    add: (owner, bot, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, bot, ownMax)),
+    get: (owner, id) => get(owner, id),
+    async list(owner, { limit, before }) {
+      const found = own(owner)
+        .$if(before !== null, (query) => query.where('bots.ordinal', '<', before!))
+        .orderBy('bots.ordinal', 'desc')
+        .limit(limit + 1);
+      return pageOf(await found.execute(), limit);
+    },
+    async setStatus(owner, id, status, nowMs) {
+      await db
+        .updateTable('bots')
+        .where('id', '=', id)
+        .where('owner', '=', owner.owner)
+        .where('workspace', '=', owner.workspace)
+        .where('status', '!=', status)
+        .set({ status, updated_at: nowMs })
+        .execute();
+      return get(owner, id);
+    },
+    async remove({ owner, workspace }, id) {
+      const { numDeletedRows } = await db
+        .deleteFrom('bots')
+        .where('id', '=', id)
+        .where('owner', '=', owner)
+        .where('workspace', '=', workspace)
+        .executeTakeFirstOrThrow();
+      return numDeletedRows > 0n;
+    },
+  };
+}

@@ -1,0 +1,158 @@
+import type { Kysely, Transaction } from 'kysely';
+import { LRUCache } from 'lru-cache';
+import type { WorkspaceDatabase } from './database.ts';
+import type { BacktestRow, ExportJobRow, JobState } from './tables.ts';
+
+/** What every kind of job does alike: it waits for its turn, is taken by one runner, and changes hands by single updates. */
+export interface JobQueue<Row> {
+  /**
+   * Adds a job, its `ordinal` being given here. `full` where its user has `waitingMax` that are not finished; `known` where
+   * its owner sent this idempotency key before. Of the owner's finished jobs the newest `keptMax` stay.
+   */
+  add(job: Row, waitingMax: number, keptMax: number): Promise<Row | 'full' | { known: Row }>;
+  /** Ends one that is waiting or running, which then has these values; false where it was neither. */
+  cancel(id: string, values: Partial<Row>): Promise<boolean>;
+  remove(id: string): Promise<void>;
+  /** One that waits, which is then running and has these values: users take turns, and of each the oldest comes first. */
+  take(runner: number, values?: Partial<Row>): Promise<Row | null>;
+  /** Changes one that this runner is at; false where it is no longer: it was cancelled. */
+  change(id: string, runner: number, values: Partial<Row>): Promise<boolean>;
+  /** Puts back what a runner had begun. */
+  release(id: string, runner: number): Promise<void>;
+  /** Puts back all that was begun. */
+  releaseAll(): Promise<void>;
+}
+
+/** What the queue looks at; the tables have more. */
+type Shared = 'id' | 'ordinal' | 'place' | 'state' | 'runner' | 'idempotency_key';
+type Whose = 'key_id' | 'owner' | 'workspace';
+type Columns = Pick<ExportJobRow & BacktestRow, Shared | Whose>;
+interface Queues {
+  jobs: Columns;
+}
+
+export interface QueueOptions<Row> {
+  readonly table: 'export_jobs' | 'backtests';
+  /** The archive whose jobs these are. */
+  readonly place: string;
+  /** The columns that say whose a job is; those with the same first one are of one user. */
+  readonly whose: readonly [Whose, ...Whose[]];
+  /** What one has that nobody is at, beside its state. */
+  readonly unbegun: Partial<Row>;
+  read(row: Row): Row;
+}
+
+const open: readonly JobState[] = ['waiting', 'running'];
+const over: readonly JobState[] = ['done', 'failed', 'cancelled'];
+
+/** Finished jobs beyond those kept that go with one new job. */
+const oldMax = 100;
+
+/** Users whose turns are remembered, and that are looked at for the next one. */
+const usersMax = 1000;
+
+type Reader = Pick<Kysely<Queues>, 'selectFrom'>;
+
+export function jobQueue<Row extends Pick<Columns, Shared>>(
+  workspace: WorkspaceDatabase,
+  { table, place, whose, unbegun, read }: QueueOptions<Row>,
+): JobQueue<Row> {
+  // The columns above have the same names and types in every table of jobs.
+  const db = workspace as unknown as Kysely<Queues>;
+  const name = table as string as 'jobs';
+  const user = whose[0];
+  const rows = (of: Reader = db) => of.selectFrom(name).where('place', '=', place);
+  const changed = () => db.updateTable(name).where('place', '=', place);
+  const mine = (id: string, runner: number) =>
+    changed().where('id', '=', id).where('state', '=', 'running').where('runner', '=', runner);
+  const whole = (row: unknown): Row => read(row as Row);
+  const waitsAgain = { ...unbegun, state: 'waiting', runner: null } as Partial<Columns>;
+  /** Those of the owner of a job, or by the first column alone those of its user. */
+  const ofOwner = (of: Reader, job: Row, columns: readonly Whose[] = whose) => {
+    let own = rows(of);
+    for (const column of columns) own = own.where(column, '=', (job as unknown as Columns)[column]);
+    return own;
+  };
+  async function knownAs(of: Reader, job: Row): Promise<Row | null> {
+    if (job.idempotency_key === null) return null;
+    const found = ofOwner(of, job).where('idempotency_key', '=', job.idempotency_key);
+    const row = await found.selectAll().executeTakeFirst();
+    return row === undefined ? null : whole(row);
+  }
+  async function addIn(tx: Transaction<Queues>, job: Row, waitingMax: number, keptMax: number) {
+    // A write first: SQLite refuses one that comes after a read where another process has written in between.
+    await tx.deleteFrom(name).where('id', '=', job.id).execute();
+    const known = await knownAs(tx, job);
+    if (known !== null) return { known };
+    const unfinished = ofOwner(tx, job, [user]).where('state', 'in', open);
+    if ((await countOf(unfinished.select(({ fn }) => fn.countAll().as('n')))) >= waitingMax) return 'full';
+    const latest = await countOf(rows(tx).select(({ fn }) => fn.max('ordinal').as('n')));
+    const row = { ...job, ordinal: latest + 1 };
+    await tx
+      .insertInto(name)
+      .values(row as unknown as Columns)
+      .execute();
+    const old = ofOwner(tx, job).where('state', 'in', over).orderBy('ordinal', 'desc').offset(keptMax).limit(oldMax);
+    const ids = (await old.select('id').execute()).map(({ id }) => id);
+    if (ids.length > 0) await tx.deleteFrom(name).where('id', 'in', ids).execute();
+    return row;
+  }
+  // When each user had the last turn, the greater the later.
+  const served = new LRUCache<string, number>({ max: usersMax });
+  let turns = 0;
+
+  /** The oldest job of whom has waited longest for a turn. */
+  async function nextWaiting(): Promise<{ id: string; of: string; row: Row } | undefined> {
+    const waiting = () => rows().where('state', '=', 'waiting');
+    const oldest = waiting()
+      .groupBy(user)
+      .select(({ fn, ref }) => [ref(user).as('of'), fn.min('ordinal').as('first')]);
+    const users = (await oldest.orderBy('first').limit(usersMax).execute()).map((row) => String(row.of));
+    const [next] = users.sort((a, b) => (served.peek(a) ?? 0) - (served.peek(b) ?? 0));
+    if (next === undefined) return undefined;
+    const row = await waiting().where(user, '=', next).orderBy('ordinal').limit(1).selectAll().executeTakeFirst();
+    return row === undefined ? undefined : { id: row.id, of: next, row: whole(row) };
+  }
+
+  return {
+    async add(job, waitingMax, keptMax) {
+      try {
+        return await db.transaction().execute((tx) => addIn(tx, job, waitingMax, keptMax));
+      } catch (error) {
+        // Of two that send one idempotency key at the same moment to two processes, the index lets one in.
+        const known = await knownAs(db, job);
+        if (known === null) throw error;
+        return { known };
+      }
+    },
+    cancel: async (id, values) =>
+      isOne(
+        await changed()
+          .where('id', '=', id)
+          .where('state', 'in', open)
+          .set({ ...values, state: 'cancelled', runner: null })
+          .executeTakeFirst(),
+      ),
+    remove: async (id) => void (await db.deleteFrom(name).where('place', '=', place).where('id', '=', id).execute()),
+    async take(runner, values = {}) {
+      for (;;) {
+        const next = await nextWaiting();
+        if (next === undefined) return null;
+        const taken = { ...unbegun, ...values, state: 'running', runner } as Partial<Columns>;
+        const update = changed().where('id', '=', next.id).where('state', '=', 'waiting').set(taken);
+        if (!isOne(await update.executeTakeFirst())) continue;
+        served.set(next.of, ++turns);
+        return { ...next.row, ...taken };
+      }
+    },
+    change: async (id, runner, values) => isOne(await mine(id, runner).set(values).executeTakeFirst()),
+    release: async (id, runner) => void (await mine(id, runner).set(waitsAgain).execute()),
+    releaseAll: async () => void (await changed().where('state', '=', 'running').set(waitsAgain).execute()),
+  };
+}
+
+/** A number that a query gives; drivers give 64-bit integers as text where they are careful. */
+export const countOf = async (query: { executeTakeFirst(): Promise<{ n: unknown } | undefined> }): Promise<number> =>
+  Number((await query.executeTakeFirst())?.n ?? 0);
+
+const isOne = (result: { readonly numUpdatedRows: bigint } | undefined): boolean => result?.numUpdatedRows === 1n;

@@ -1,0 +1,101 @@
+import type { Transaction } from 'kysely';
+import type { WorkspaceDatabase } from './database.ts';
+import { takeTurn } from './owner.ts';
+import { type Page, type Paged, pageOf } from './page.ts';
+import type { OwnerColumns, StrategyRow, Tables } from './tables.ts';
+
+export type NewStrategy = Pick<
+  StrategyRow,
+  'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'name' | 'definition'
+>;
+
+/** Users' strategies. Every version is an object of its own that never changes; nobody but its owner finds it. */
+export interface Strategies {
+  /**
+   * Adds the next version of its name. One that was made with the same idempotency key is given as it is: `other` where
+   * that was by another request. `full` where the owner has `ownMax`.
+   */
+  add(owner: OwnerColumns, strategy: NewStrategy, ownMax: number): Promise<StrategyRow | 'full' | 'other'>;
+  get(owner: OwnerColumns, id: string): Promise<StrategyRow | null>;
+  /** By name; without a version the highest that there is. */
+  find(owner: OwnerColumns, name: string, version: number | null): Promise<StrategyRow | null>;
+  /** Newest first, of one name or of all. */
+  list(owner: OwnerColumns, page: Page & { readonly name?: string | null }): Promise<Paged<StrategyRow>>;
+  /** Removes a version; null where there is none, and nothing is removed where bots use it. */
+  remove(owner: OwnerColumns, id: string): Promise<{ readonly usedBy: number } | null>;
+}
+
+type Reader = Pick<WorkspaceDatabase, 'selectFrom'>;
+
+export function strategies(db: WorkspaceDatabase): Strategies {
+  const own = ({ owner, workspace }: OwnerColumns, of: Reader = db) =>
+    of.selectFrom('strategies').where('owner', '=', owner).where('workspace', '=', workspace);
+
+  async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, strategy: NewStrategy, ownMax: number) {
+    const ordinal = await takeTurn(tx, owner);
+    const { idempotency_key: key, body_sha256, name } = strategy;
+    if (key !== null) {
+      const known = await own(owner, tx).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
+      if (known !== undefined) return known.body_sha256 === body_sha256 ? known : 'other';
+    }
+    const { had } = await own(owner, tx)
+      .select(({ fn }) => fn.countAll<number>().as('had'))
+      .executeTakeFirstOrThrow();
+    if (had >= ownMax) return 'full';
+    const { given } = await own(owner, tx)
+      .where('name', '=', name)
+      .select(({ fn }) => fn.max<number | null>('versions_given').as('given'))
+      .executeTakeFirstOrThrow();
+    const version = (given ?? 0) + 1;
+    const row: StrategyRow = { ...owner, ...strategy, ordinal, version, versions_given: version };
+    await tx.insertInto('strategies').values(row).execute();
+    return row;
+  }
+
+  async function removeIn(tx: Transaction<Tables>, owner: OwnerColumns, id: string) {
+    await takeTurn(tx, owner);
+    const row = await own(owner, tx).where('id', '=', id).selectAll().executeTakeFirst();
+    if (row === undefined) return null;
+    const { usedBy } = await tx
+      .selectFrom('bots')
+      .where('owner', '=', owner.owner)
+      .where('workspace', '=', owner.workspace)
+      .where('strategy_id', '=', id)
+      .select(({ fn }) => fn.countAll<number>().as('usedBy'))
+      .executeTakeFirstOrThrow();
+    if (usedBy > 0) return { usedBy };
+    await tx.deleteFrom('strategies').where('id', '=', id).execute();
+    // The versions that are left remember this one's number.
+    await tx
+      .updateTable('strategies')
+      .where('owner', '=', owner.owner)
+      .where('workspace', '=', owner.workspace)
+      .where('name', '=', row.name)
+      .where('versions_given', '<', row.versions_given)
+      .set({ versions_given: row.versions_given })
+      .execute();
+    return { usedBy };
+  }
+
+  return {
+    add: (owner, strategy, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, strategy, ownMax)),
+    get: async (owner, id) => (await own(owner).where('id', '=', id).selectAll().executeTakeFirst()) ?? null,
+    async find(owner, name, version) {
+      const found = own(owner)
+        .where('name', '=', name)
+        .$if(version !== null, (query) => query.where('version', '=', version!))
+        .orderBy('version', 'desc')
+        .limit(1);
+      return (await found.selectAll().executeTakeFirst()) ?? null;
+    },
+    async list(owner, { limit, before, name = null }) {
+      const found = own(owner)
+        .$if(before !== null, (query) => query.where('ordinal', '<', before!))
+        .$if(name !== null, (query) => query.where('name', '=', name!))
+        .orderBy('ordinal', 'desc')
+        .limit(limit + 1);
+      return pageOf(await found.selectAll().execute(), limit);
+    },
+    remove: (owner, id) => db.transaction().execute((tx) => removeIn(tx, owner, id)),
+  };
+}

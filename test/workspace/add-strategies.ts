@@ -1,0 +1,24 @@
+import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+import type { Location } from '../../src/workspace/location.ts';
+import { strategies } from '../../src/workspace/strategies.ts';
+
+// A process that adds strategies to a service's database, one after the other, and prints what came of each as JSON.
+
+export interface Adding {
+  readonly location: Location;
+  readonly name: string;
+  readonly ids: readonly string[];
+  readonly idempotencyKey: string | null;
+  readonly ownMax: number;
+}
+
+const { location, name, ids, idempotencyKey, ownMax } = JSON.parse(process.argv[2]!) as Adding;
+const db = await openWorkspaceDatabase(location);
+const owner = { owner: 'alice', workspace: 'desk' };
+const told: unknown[] = [];
+for (const id of ids) {
+  const made = { id, idempotency_key: idempotencyKey, body_sha256: 'same', created_at: 1, name, definition: '{}' };
+  told.push(await strategies(db).add(owner, made, ownMax));
+}
+console.log(JSON.stringify(told));
+await db.destroy();
