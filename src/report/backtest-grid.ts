@@ -37,7 +37,7 @@ export function gridSection({ asked, grid }: BacktestResult): Html[] {
         html`<p class="note">${grouped(points.length)} points, held out from ${isoUtc(grid.split_at)} on. ${chosen}. A point
 that is best by chance only is not so on what was held out.</p>\n`,
         picture(grid, points, names, objective),
-        ...longTable('Grid', columns, points, { shown: pointsShown, rest }),
+        ...longTable('Grid', columns, points, { shown: pointsShown, rest, isBest: (point) => point === best }),
       ],
       true,
     ),

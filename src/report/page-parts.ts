@@ -98,9 +98,9 @@ export const longTable = <Row>(
   label: string,
   columns: readonly Column<Row>[],
   rows: readonly Row[],
-  { shown, rest }: { readonly shown: number; readonly rest: string },
+  { shown, rest, isBest }: { readonly shown: number; readonly rest: string; readonly isBest?: (row: Row) => boolean },
 ): Html[] => [
-  table(label, columns, rows.slice(0, shown)),
+  table(label, columns, rows.slice(0, shown), isBest),
   ...(rows.length <= shown
     ? []
     : [

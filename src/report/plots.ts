@@ -52,7 +52,7 @@ const ticksOn = ({ width }: PlotSize): number => Math.max(3, Math.round(width / 
 const grid = { stroke: 'var(--line)', strokeOpacity: 1, ticks: 5 } as const;
 
 /** `20:00`, and below the first one and every midnight its day; or days alone. */
-function momentText(at: Date, i: number, all: readonly Date[]): string {
+function momentText(at: Date, i: number, all: readonly Date[] = [at]): string {
   const [, month, day, hours] = /^\d+-(\d+)-(\d+)T(\d+:\d+)/.exec(at.toISOString())!;
   const date = `${months[Number(month) - 1]} ${Number(day)}`;
   if (all.every((one) => one.getTime() % dayMs === 0))

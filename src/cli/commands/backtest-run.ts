@@ -1,18 +1,15 @@
 import type { Command } from 'commander';
 import { exitCodes } from '../../core/errors.ts';
-import { lackingWarning } from '../../report/backtest-figures.ts';
 import { executables } from '../../research/executables.ts';
 import { objectives } from '../../research/objectives.ts';
 import { fromOption, symbolOption, toOption } from '../asked.ts';
 import {
-  askedBy,
   executableTerms,
   gridOption,
   heldOutOption,
   objectiveOption,
   paramOption,
   type RunFlags,
-  unfit,
 } from '../backtest-flags.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
 import { type CommonFlags, repeatable, withArchive, withCommonFlags } from '../session.ts';
@@ -63,14 +60,17 @@ export function addBacktestRun(shell: Shell, backtest: Command): void {
 }
 
 async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promise<void> {
+  const { askedBy, unfit } = await import('../backtest-asked.ts');
   // What is wrong with the flags is said before any archive is opened.
   const asked = await askedBy(given, flags);
   await withArchive(flags, shell.version, async (archive, context) => {
-    const [{ runLocally }, { UnfitBacktest }, { pageTarget, tellBacktest, writeBacktestPage }] = await Promise.all([
-      import('../../app/backtests.ts'),
-      import('../../reading/backtests/unfit.ts'),
-      import('../tell-backtest.ts'),
-    ]);
+    const [{ runLocally }, { UnfitBacktest }, { lackingWarning }, { pageTarget, tellBacktest, writeBacktestPage }] =
+      await Promise.all([
+        import('../../app/backtests.ts'),
+        import('../../reading/backtests/unfit.ts'),
+        import('../../report/backtest-figures.ts'),
+        import('../tell-backtest.ts'),
+      ]);
     const file = flags.out === undefined ? null : pageTarget(archive, flags.out);
     const whose = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };
     const display = await context.startDisplay('backtest', 1, 'batches');
