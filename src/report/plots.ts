@@ -183,7 +183,7 @@ export const heatPlot = (label: string, xLabel: string, yLabel: string, cells: r
       marks: [
         Plot.cell(cells, {
           ...{ x: 'x', y: 'y', inset: 1, rx: 3, fill: 'var(--accent)' },
-          fillOpacity: { value: (cell: Cell) => 0.06 + 0.54 * (cell.strength ?? 0), scale: null },
+          fillOpacity: { value: (cell: Cell) => 0.06 + 0.42 * (cell.strength ?? 0), scale: null },
           stroke: { value: (cell: Cell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
           strokeWidth: 2.5,
         }),
