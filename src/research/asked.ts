@@ -70,11 +70,11 @@ function executableIn(reader: Reader, json: unknown): ExecutableAsked {
   const {
     name,
     version = null,
-    strategy,
+    strategy = null,
   } = reader.object(json, at, {
     ...{ required: ['name'], optional: ['version', 'strategy'] },
   });
-  const read = strategy === undefined ? null : readStrategy(strategy, `${at}.strategy`);
+  const read = strategy === null ? null : readStrategy(strategy, `${at}.strategy`);
   if (read !== null && 'faults' in read) for (const { name, reason } of read.faults) reader.fault(name, reason);
   return {
     name: reader.text(name, `${at}.name`, 200),

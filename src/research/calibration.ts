@@ -28,12 +28,18 @@ export function addSeries({ ticks, prices, outcomes, brier }: Calibration, serie
   for (let i = countBelow(t, from); i < end; i++) {
     const price = p[i]!;
     if (!(price >= 0 && price <= 1)) continue;
-    const decile = Math.min(deciles - 1, Math.floor(price * deciles));
+    const decile = decileOf(price);
     ticks[decile]!++;
     prices[decile]! += price;
     outcomes[decile]! += outcome;
     brier[decile]! += (price - outcome) ** 2;
   }
+}
+
+/** By its bounds as doubles: the product of what is just below one of them may be rounded up to it. */
+function decileOf(price: number): number {
+  const decile = Math.min(deciles - 1, Math.floor(price * deciles));
+  return price < decile / deciles ? decile - 1 : decile;
 }
 
 export function addCalibration(to: Calibration, other: Calibration): void {

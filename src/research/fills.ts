@@ -1,6 +1,6 @@
 import { amountOf } from './bind.ts';
 import type { Book, Level } from './series.ts';
-import type { Side, Strategy } from './strategy.ts';
+import { contractsMax, type Side, type Strategy } from './strategy.ts';
 
 /** Contracts that changed hands, at so much each: what was paid for one, or got for it. Fees are not in it. */
 export interface Fill {
@@ -41,10 +41,10 @@ export const sellAtTick = (side: Side, price: number, contracts: number, { slipp
   each: Math.max(0, worth(side, price) - slippage),
 });
 
-/** Nothing costs nothing: money cannot say how much of it is wanted, and what is there for it is no market. */
+/** What costs nothing, money cannot say how much of it is wanted; of what costs next to nothing it would be all of it. */
 const contractsFor = (wanted: Wanted, each: number): number => {
   if ('contracts' in wanted) return wanted.contracts;
-  return each > 0 ? wanted.dollars / each : 0;
+  return each > 0 ? Math.min(contractsMax, wanted.dollars / each) : 0;
 };
 
 /** What a book offers of what is wanted; who buys no takes the bids for yes. No contracts where it has nothing. */
@@ -56,16 +56,22 @@ export const sellToBook = (side: Side, book: Book, contracts: number): Fill =>
 
 /** Takes levels from the best on. */
 function take(side: Side, levels: readonly Level[], wanted: Wanted): Fill {
-  let [contracts, money] = [0, 0];
+  // The mean is kept as such: of one level it is that level's price, to the digit.
+  let [contracts, money, mean] = [0, 0, 0];
   for (const [price, quantity] of levels) {
     const each = worth(side, price);
     if (!(each >= 0 && each <= 1 && quantity > 0)) continue;
-    const left =
-      'contracts' in wanted ? wanted.contracts - contracts : contractsFor({ dollars: wanted.dollars - money }, each);
-    const taken = Math.min(left, quantity);
+    // See contractsFor.
+    if ('dollars' in wanted && each === 0) continue;
+    const left = 'contracts' in wanted ? wanted.contracts - contracts : (wanted.dollars - money) / each;
+    const isLast = left <= quantity;
+    const taken = isLast ? left : quantity;
     if (!(taken > 0)) break;
-    contracts += taken;
+    // To the digit: what rounding leaves over would be an order for nothing.
+    contracts = isLast && 'contracts' in wanted ? wanted.contracts : contracts + taken;
     money += taken * each;
+    mean += (each - mean) * Math.min(1, taken / contracts);
+    if (isLast) break;
   }
-  return { contracts, each: contracts > 0 ? money / contracts : 0 };
+  return { contracts, each: mean };
 }

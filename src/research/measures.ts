@@ -52,8 +52,9 @@ export function measuresOf(series: Series, strategy: Strategy): Measures {
           const window = windowOf(windowMs);
           return (i) => {
             window.to(i);
-            // Where nothing moves, the division gives NaN.
-            return window.isFull() ? (p[i]! - window.mean()) / window.deviation() : Number.NaN;
+            const deviation = window.isFull() ? window.deviation() : 0;
+            // Where nothing moves, nothing is far off.
+            return deviation > 0 ? (p[i]! - window.mean()) / deviation : Number.NaN;
           };
         }
         case 'venue_spread':

@@ -56,9 +56,18 @@ function gains(tally: Tally, samples: Samples): number[] {
   });
 }
 
+/** What differences of sums are off by rounding, as a share of the sums: some hundred thousand additions. */
+const alike = 1e-11;
+
 /** Sharpe (1966, 1994) with a riskless return of nothing; null for fewer than two days, or days that are all alike. */
 function sharpe(days: readonly number[]): number | null {
-  if (days.length < 2 || days.every((day) => day === days[0])) return null;
+  const [least, most] = [Math.min(...days), Math.max(...days)];
+  let [sum, size] = [0, 0];
+  for (const day of days) {
+    sum += day;
+    size = Math.max(size, Math.abs(sum), Math.abs(day));
+  }
+  if (days.length < 2 || most - least <= alike * size) return null;
   const mean = days.reduce((sum, day) => sum + day, 0) / days.length;
   const squares = days.reduce((sum, day) => sum + (day - mean) ** 2, 0);
   return (mean / Math.sqrt(squares / (days.length - 1))) * Math.sqrt(daysOfYear);

@@ -3,6 +3,7 @@ import {
   bounds,
   type CategoryTest,
   type Condition,
+  contractsMax,
   type Fees,
   type Measure,
   measureNames,
@@ -28,7 +29,7 @@ interface Range {
 
 const anyNumber: Range = { least: -Number.MAX_VALUE, most: Number.MAX_VALUE };
 const share: Range = { least: 0, most: 1 };
-const sizes: Range = { least: 1e-6, most: 1e9 };
+const sizes: Range = { least: 1e-6, most: contractsMax };
 const counts: Range = { least: 1, most: 1e6 };
 const windows: Range = { least: 1, most: windowMsMax };
 
@@ -114,7 +115,8 @@ function sizeIn(scope: Scope, json: unknown, at: string): Size {
 
 function feesIn(scope: Scope, json: unknown, at: string): Fees {
   const read = scope.reader.object(json, at, { required: [], optional: Object.keys(free) });
-  const fee = (name: keyof Fees): Quantity => quantityIn(scope, read[name] ?? free[name], `${at}.${name}`, share);
+  const fee = (name: keyof Fees): Quantity =>
+    Object.hasOwn(read, name) ? quantityIn(scope, read[name], `${at}.${name}`, share) : free[name];
   return { per_contract: fee('per_contract'), of_notional: fee('of_notional'), of_variance: fee('of_variance') };
 }
 

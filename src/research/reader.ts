@@ -11,8 +11,10 @@ const faultsMax = 50;
 export class Reader {
   readonly faults: Fault[] = [];
 
+  /** Of one field the first fault is told: the others mostly follow from it. */
   fault(name: string, reason: string): void {
-    if (this.faults.length < faultsMax) this.faults.push({ name, reason });
+    if (this.faults.length >= faultsMax || this.faults.some((fault) => fault.name === name)) return;
+    this.faults.push({ name, reason });
   }
 
   path(at: string, name: string): string {
@@ -52,7 +54,8 @@ export class Reader {
   number(json: unknown, at: string, { least, most }: { readonly least: number; readonly most: number }): number {
     if (typeof json !== 'number' || !Number.isFinite(json)) this.fault(at, 'must be a number');
     else if (json < least || json > most) this.fault(at, `must be from ${least} to ${most}`);
-    else return json;
+    // -0 is 0, as it is once written.
+    else return json === 0 ? 0 : json;
     return 0;
   }
 

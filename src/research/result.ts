@@ -1,3 +1,4 @@
+import { compareUtf8 } from '../core/order.ts';
 import type { Window } from '../core/window.ts';
 import type { BacktestAsked } from './asked.ts';
 import type { Point } from './bind.ts';
@@ -158,9 +159,8 @@ export function resultOf(framed: Framed, span: Window, done: RunDone): BacktestR
     equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...equityOf(tally)] },
     symbols: {
       count: traded.length,
-      // The sort keeps the order of symbols among equals.
       listed: firstAndLast(
-        traded.toSorted((a, b) => b.pnl - a.pnl),
+        traded.toSorted((a, b) => b.pnl - a.pnl || compareUtf8(a.symbol, b.symbol)),
         symbolsMax,
       ),
     },

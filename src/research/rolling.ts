@@ -12,11 +12,16 @@ export interface Rolling {
   deviation(): number;
 }
 
+/** The least share of what was summed up that a variance may be: less of it is rounding to too great a part. */
+const precise = 1e-6;
+
 export function rolling(t: Float64Array, p: Float64Array, windowMs: number): Rolling {
   // The window holds ticks low to high - 1.
   let [low, high] = [0, 0];
   // Sums of what prices differ from one of them, so that little is lost where they are near each other.
   let [pivot, sum, squares] = [0, 0, 0];
+  // The greatest that `squares` was since it was taken anew: what it is off by rounding is a share of that.
+  let peak = 0;
   let removed = 0;
   // Where the prices that are equal to the last one begin.
   let sameFrom = 0;
@@ -27,9 +32,12 @@ export function rolling(t: Float64Array, p: Float64Array, windowMs: number): Rol
     squares += d * d;
   };
   const anew = (): void => {
-    pivot = p[low]!;
+    let total = 0;
+    for (let i = low; i < high; i++) total += p[i]! - p[low]!;
+    pivot = p[low]! + total / (high - low);
     [sum, squares, removed] = [0, 0, 0];
     for (let i = low; i < high; i++) add(i);
+    peak = squares;
   };
   return {
     to(i) {
@@ -54,14 +62,16 @@ export function rolling(t: Float64Array, p: Float64Array, windowMs: number): Rol
       removed += went;
       high += came;
       for (let k = high - came; k < high; k++) add(k);
+      if (squares > peak) peak = squares;
     },
     isFull: () => low > 0,
     mean: () => (sameFrom <= low ? p[low]! : pivot + sum / (high - low)),
     deviation() {
       if (sameFrom <= low) return 0;
       const n = high - low;
-      const mean = sum / n;
-      return Math.sqrt(Math.max(0, squares / n - mean * mean));
+      // After a jump a small deviation would be lost beside what went before.
+      if (!(squares - (sum * sum) / n > precise * peak)) anew();
+      return Math.sqrt(Math.max(0, (squares - (sum * sum) / n) / n));
     },
   };
 }

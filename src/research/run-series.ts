@@ -44,8 +44,11 @@ export interface RunDone {
 /** Trades that are told one by one. */
 export const tradesMax = 1000;
 
-/** Plays a plan on some symbols, in their order. */
-export function runSeries(plan: RunPlan, all: readonly Series[]): RunDone {
+/**
+ * Plays a plan on some symbols, in their order.
+ * @param goOn asked before each symbol and strategy; what it throws ends the run
+ */
+export function runSeries(plan: RunPlan, all: readonly Series[], goOn: () => void = () => {}): RunDone {
   const { strategies, spans, detailed } = plan;
   const samples = spans.map(samplesOf);
   const tallies = samples.map((one) => strategies.map(() => emptyTally(one)));
@@ -57,6 +60,7 @@ export function runSeries(plan: RunPlan, all: readonly Series[]): RunDone {
     for (const [s, span] of spans.entries()) {
       addSeries(calibration, series, span);
       for (const [k, strategy] of strategies.entries()) {
+        goOn();
         const made = simulate(series, strategy, span);
         addTrades(tallies[s]![k]!, series, made, samples[s]!);
         if (!detailed) continue;

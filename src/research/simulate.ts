@@ -32,7 +32,7 @@ export interface Trade {
   readonly paid: number;
   readonly got: number;
   readonly exit: 'sold' | 'settled' | 'open';
-  /** The tick that the exit was decided at; null where none was. */
+  /** The tick that the exit was decided at; null where it was not sold. */
   readonly exit_decided_at: number | null;
   readonly exited_at: number;
   /** Dollars; a settlement, and what is still held, has no fee of an exit. */

@@ -26,6 +26,9 @@ export interface Rule {
   readonly entries_max: Quantity | null;
 }
 
+/** Contracts of one order, whatever money would buy. */
+export const contractsMax = 1e9;
+
 export type Side = 'yes' | 'no';
 
 /** So many contracts, or as many as so much money buys at the price of the fill. */

@@ -1,3 +1,4 @@
+import { OddslakeError } from '../../core/errors.ts';
 import { type Engine, openEngine } from '../../query/engine.ts';
 import type { Source } from '../../query/query.ts';
 import type { Batch } from './batches.ts';
@@ -12,21 +13,48 @@ export interface PlayTask {
   readonly sources: readonly Source[];
   readonly batch: Batch;
   readonly plan: BatchPlan;
+  /** Shared: 1 once nothing of it is wanted any more. */
+  readonly stopped: Int32Array;
 }
+
+/** What a class of errors tells is lost between threads: those that are meant for people go as what they say. */
+export type Played = { readonly done: BatchDone } | { readonly failed: Failed };
+
+export type Failed = Pick<OddslakeError, 'exitCode' | 'message' | 'stack'>;
 
 /** What DuckDB may hold in one thread. */
 const memoryBytesMax = 512 * 1024 ** 2;
 
-let engine: Promise<Engine> | undefined;
-const never = new AbortController().signal;
+/** How often it is looked whether a task is wanted still, while DuckDB works for it; milliseconds. */
+const lookEveryMs = 50;
 
-export async function play({ root, scratch, sources, batch, plan }: PlayTask): Promise<BatchDone> {
+let engine: Promise<Engine> | undefined;
+
+export async function play(task: PlayTask): Promise<Played> {
+  try {
+    return { done: await playTask(task) };
+  } catch (error) {
+    if (!(error instanceof OddslakeError)) throw error;
+    const { exitCode, message, stack } = error;
+    return { failed: { exitCode, message, ...(stack !== undefined && { stack }) } };
+  }
+}
+
+async function playTask({ root, scratch, sources, batch, plan, stopped }: PlayTask): Promise<BatchDone> {
+  const stop = new AbortController();
+  const look = (): void => {
+    if (Atomics.load(stopped, 0) === 1) stop.abort(new Error('the backtest was broken off'));
+  };
+  look();
+  stop.signal.throwIfAborted();
   // One thread, as there are as many of them as are worth their while; with one the order of rows is that of the files.
   engine ??= openEngine(root, { threads: 1, memoryBytesMax, scratch });
   const query = await (await engine).over(sources, []);
+  const looking = setInterval(look, lookEveryMs);
   try {
-    return await playBatch(query, batch, plan, never);
+    return await playBatch(query, batch, plan, { signal: stop.signal, look });
   } finally {
+    clearInterval(looking);
     await query.close();
   }
 }

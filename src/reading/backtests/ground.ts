@@ -6,9 +6,11 @@ import { sha256 } from '../../archive/disk/disk.ts';
 import type { PublishedFile } from '../../archive/manifest.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
 import type { Random } from '../../core/clock.ts';
+import { compareUtf8 } from '../../core/order.ts';
 import { dayMs, type Window } from '../../core/window.ts';
 import type { Query, Source } from '../../query/query.ts';
 import type { ArchiveUsed } from '../../research/result.ts';
+import { bookAgeMsMax } from '../../research/simulate.ts';
 import { openPinned } from '../pinned.ts';
 
 /** What a backtest reads of: the files of one generation, pinned and found intact. */
@@ -21,8 +23,8 @@ export interface Ground {
   /** Where the files are, and where a reader may put what does not fit in memory. */
   readonly root: string;
   readonly scratch: string;
-  /** The files that may tell of some symbols in a window. */
-  sources(symbols: readonly string[], window: Window): Source[];
+  /** The files that may tell of some symbols in a window, and of their markets from a moment on. */
+  sources(symbols: readonly string[], window: Window, statesFrom: number): Source[];
   close(): Promise<void>;
 }
 
@@ -39,6 +41,9 @@ const memoryBytesMax = 512 * 1024 ** 2;
 /** What is known of a market is looked for so far before a run: by then it was polled once, if it is polled at all. */
 const statesBackMs = 7 * dayMs;
 
+/** How far before a run what it looks at may lie. */
+const backMs: Partial<Record<DatasetName, number>> = { markets: statesBackMs, orderbooks: bookAgeMsMax };
+
 /** @throws DamageError where a file is not what the manifest says */
 export async function openGround(archive: Archive, reach: Reach, random: Random, signal: AbortSignal): Promise<Ground> {
   const names: readonly DatasetName[] = [
@@ -48,10 +53,12 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
   const manifestParts = { parts: archive.manifest().parts };
   const wantedOf = (name: DatasetName, symbols: readonly string[], { from, to }: Omit<Reach, 'states'>) =>
     mayHold(manifestParts, name, symbols, {
-      from: from === null || name !== 'markets' ? from : from - statesBackMs,
+      from: from === null ? null : from - (backMs[name] ?? 0),
       to,
     });
-  const wanted = (file: PublishedFile): boolean => wantedOf(datasetOf(file), [], reach)(file);
+  // What is known of a symbol is of no time.
+  const wanted = (file: PublishedFile): boolean =>
+    datasetOf(file) === 'symbols' || wantedOf(datasetOf(file), [], reach)(file);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
     const { manifest, manifestText, root, scratch } = pinned;
@@ -65,13 +72,14 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
       ...{ query, root, scratch, close, parts: manifest.parts },
       hasBooks: files.some((file) => datasetOf(file) === 'orderbooks'),
       used: usedOf(manifest.generation, manifestText, files),
-      sources: (symbols, window) =>
+      sources: (symbols, window, statesFrom) =>
         names
           .filter((name) => name !== 'symbols')
           .map((name) => ({
             ...{ dataset: name, columns: datasets[name], dated: true },
             paths: manifest.datasets[name].files
-              .filter((file) => wanted(file) && wantedOf(name, symbols, window)(file))
+              .filter(wanted)
+              .filter(wantedOf(name, symbols, name === 'markets' ? { ...window, from: statesFrom } : window))
               .map(({ path }) => join(root, path)),
           })),
     };
@@ -85,9 +93,11 @@ const datasetOf = ({ path }: PublishedFile): DatasetName => path.slice(0, path.i
 
 function usedOf(generation: number, manifestText: string, files: readonly PublishedFile[]): ArchiveUsed {
   // As SHA256SUMS has them.
-  const lines = files.map(({ sha256: hash, path }) => `${hash}  ${path}\n`);
+  const lines = files
+    .toSorted((a, b) => compareUtf8(a.path, b.path))
+    .map(({ sha256: hash, path }) => `${hash}  ${path}\n`);
   return {
     ...{ generation, manifest_sha256: sha256(Buffer.from(manifestText, 'utf8')), files: files.length },
-    files_sha256: sha256(Buffer.from(lines.sort().join(''), 'utf8')),
+    files_sha256: sha256(Buffer.from(lines.join(''), 'utf8')),
   };
 }

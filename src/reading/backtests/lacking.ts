@@ -29,8 +29,8 @@ export async function lackingOf(
 }
 
 /** What of a symbol's life lies in a span. */
-const lifeIn = ({ livesFrom, settlement }: Member, span: Window): Window =>
-  intersection(span, { from: livesFrom, to: settlement?.at ?? Number.POSITIVE_INFINITY });
+const lifeIn = ({ livesFrom, livesTo }: Member, span: Window): Window =>
+  intersection(span, { from: livesFrom, to: livesTo });
 
 async function coveredBy(
   query: Query,

@@ -4,10 +4,12 @@ import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { addRun, type RunDone, type RunPlan, runSeries } from '../../research/run-series.ts';
 import type { Book, MarketState, Series } from '../../research/series.ts';
+import { bookAgeMsMax } from '../../research/simulate.ts';
 import { type Batch, batchTicksMax, ticksIn } from './batches.ts';
 import { type Lacking, lackingOf } from './lacking.ts';
 import { readBooks, readStates } from './market-states.ts';
 import { readTicks, type TickColumns, TooManyTicks } from './tick-columns.ts';
+import type { Member } from './universe.ts';
 
 /** What a thread is given to play. */
 export interface BatchPlan {
@@ -17,6 +19,8 @@ export interface BatchPlan {
   readonly span: Window;
   /** From when on ticks are looked back on. */
   readonly lookFrom: number;
+  /** From when on it is looked for what was known of markets. */
+  readonly statesFrom: number;
   readonly states: boolean;
   readonly books: boolean;
 }
@@ -26,34 +30,56 @@ export interface BatchDone {
   readonly lacking: Lacking;
 }
 
+/** How a batch is broken off. */
+export interface Breaking {
+  readonly signal: AbortSignal;
+  /** Asked now and then while nothing else can be heard; aborts the signal where it is time to. */
+  look(): void;
+}
+
 /** A guess of its ticks may be wrong: with so many times more, a batch is played in halves. */
 const surpriseMax = 2;
 
-/** Loads a batch and plays it. `query` is over the files that it may need. */
-export async function playBatch(query: Query, batch: Batch, plan: BatchPlan, signal: AbortSignal): Promise<BatchDone> {
-  const lacking = await lackingOf(query, batch.members, plan.span, signal);
-  return { run: await playMembers(query, batch, plan, signal), lacking };
+/**
+ * Loads a batch and plays it. `query` is over the files that it may need.
+ * @param ticksMax with more of them it is played in halves, as long as there are any
+ */
+export async function playBatch(
+  query: Query,
+  batch: Batch,
+  plan: BatchPlan,
+  breaking: Breaking,
+  ticksMax = batchTicksMax * surpriseMax,
+): Promise<BatchDone> {
+  const lacking = await lackingOf(query, batch.members, plan.span, breaking.signal);
+  return { run: await playMembers(query, batch, plan, breaking, ticksMax), lacking };
 }
 
-async function playMembers(query: Query, batch: Batch, plan: BatchPlan, signal: AbortSignal): Promise<RunDone> {
+async function playMembers(
+  query: Query,
+  batch: Batch,
+  plan: BatchPlan,
+  breaking: Breaking,
+  ticksMax: number,
+): Promise<RunDone> {
+  const { signal, look } = breaking;
   const { members, beside } = batch;
   const canBeCut = members.length > 1 && beside.length === 0;
-  const ticks = await load(
-    query,
-    batch,
-    plan,
-    canBeCut ? batchTicksMax * surpriseMax : Number.POSITIVE_INFINITY,
-    signal,
-  );
+  const ticks = await load(query, batch, plan, canBeCut ? ticksMax : Number.POSITIVE_INFINITY, signal);
   if (ticks === null) {
     const middle = members.length >> 1;
-    const first = await playMembers(query, { ...batch, members: members.slice(0, middle) }, plan, signal);
-    return addRun(first, await playMembers(query, { ...batch, members: members.slice(middle) }, plan, signal));
+    const play = (some: readonly Member[]) => playMembers(query, { ...batch, members: some }, plan, breaking, ticksMax);
+    return addRun(await play(members.slice(0, middle)), await play(members.slice(middle)));
   }
   const symbols = members.map(({ symbol }) => symbol);
   const states = plan.states ? await readStates(query, symbols, plan.span.to, signal) : new Map();
-  const books = plan.books ? await readBooks(query, symbols, plan.span, signal) : new Map();
-  return runSeries(plan.plan, seriesOf(batch, ticks, states, books));
+  // One may be in force still that is from before.
+  const bookSpan = { from: plan.span.from - bookAgeMsMax, to: plan.span.to };
+  const books = plan.books ? await readBooks(query, symbols, bookSpan, signal) : new Map();
+  return runSeries(plan.plan, seriesOf(batch, ticks, states, books), () => {
+    look();
+    signal.throwIfAborted();
+  });
 }
 
 /** The ticks of all symbols of a batch; null where they are too many. */

@@ -1,6 +1,7 @@
+import { DamageError, exitCodes, OddslakeError, UsageError } from '../../core/errors.ts';
 import { addRun } from '../../research/run-series.ts';
 import { openPool } from '../../threads.ts';
-import type { PlayTask } from './backtest-thread.ts';
+import type { Failed, Played, PlayTask } from './backtest-thread.ts';
 import type { Batch } from './batches.ts';
 import type { Ground } from './ground.ts';
 import type { BatchDone, BatchPlan } from './play-batch.ts';
@@ -22,17 +23,28 @@ export async function openPlayers(
   signal: AbortSignal,
   onBatch: () => void,
 ): Promise<Players> {
+  signal.throwIfAborted();
   const pool = await openPool('./backtest-thread', import.meta.url, threads);
-  // Whatever they are at: nothing that they do is kept.
-  const stop = (): void => void pool.close();
+  // Threads are asked to stop, and then ended: one that is ended while DuckDB works in it takes the whole process with it.
+  const stopped = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  const stop = (): void => void Atomics.store(stopped, 0, 1);
   signal.addEventListener('abort', stop, { once: true });
+  const under = new Set<Promise<unknown>>();
 
-  async function begin(batch: Batch, plan: BatchPlan): Promise<{ done: BatchDone } | { error: unknown }> {
+  function begin(batch: Batch, plan: BatchPlan): ReturnType<typeof played> {
+    const one = played(batch, plan);
+    under.add(one);
+    void one.then(() => under.delete(one));
+    return one;
+  }
+
+  async function played(batch: Batch, plan: BatchPlan): Promise<{ done: BatchDone } | { error: unknown }> {
     const symbols = [...batch.members, ...batch.beside].map(({ symbol }) => symbol);
-    const sources = ground.sources(symbols, { from: plan.lookFrom, to: plan.span.to });
-    const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan };
+    const sources = ground.sources(symbols, { from: plan.lookFrom, to: plan.span.to }, plan.statesFrom);
+    const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan, stopped };
     try {
-      return { done: (await pool.run('play', task)) as BatchDone };
+      const told = (await pool.run('play', task)) as Played;
+      return 'done' in told ? told : { error: errorOf(told.failed) };
     } catch (error) {
       return { error };
     }
@@ -58,10 +70,20 @@ export async function openPlayers(
     },
     async close() {
       signal.removeEventListener('abort', stop);
+      stop();
+      await Promise.all(under);
       await pool.close();
     },
   };
 }
+
+const errorOf = ({ exitCode, message, stack }: Failed): Error => {
+  const options = { cause: stack };
+  if (exitCode === exitCodes.damaged) return new DamageError(message, options);
+  return exitCode === exitCodes.usage
+    ? new UsageError(message, options)
+    : new OddslakeError(exitCode, message, options);
+};
 
 const added = (a: BatchDone, b: BatchDone): BatchDone => ({
   run: addRun(a.run, b.run),

@@ -8,6 +8,7 @@ import { type BacktestResult, gridResult, resultOf, splitOf } from '../../resear
 import type { Strategy } from '../../research/strategy.ts';
 import { type Batch, planBatches } from './batches.ts';
 import { openGround } from './ground.ts';
+import type { BatchPlan } from './play-batch.ts';
 import { openPlayers, type Players } from './players.ts';
 import { UnfitBacktest } from './unfit.ts';
 import { readUniverse, spanOf } from './universe.ts';
@@ -62,12 +63,13 @@ export async function runBacktest(
     let [grid, chosen]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
     if (split !== null) {
       const plan = { strategies, spans: split, detailed: false };
-      const { run } = await players.play(all, planOn(span, looks, plan));
+      const { run } = await players.play(all, planOn(span, span, plan));
       grid = gridResult(asked, points, split, run);
       chosen = strategies[grid.best ?? 0];
     }
+    // What was held out is looked back on from as far as the grid was: its values are those that are told here.
     const plan = { strategies: [chosen!], spans: [told], detailed: true };
-    const { run, lacking } = await players.play(last, planOn(told, looks, plan));
+    const { run, lacking } = await players.play(last, planOn(told, span, plan));
     const coverage = {
       ...{ asked_ms: lacking.asked, lacking_ms: lacking.lacking },
       lacking_share: lacking.asked === 0 ? null : lacking.lacking / lacking.asked,
@@ -79,9 +81,11 @@ export async function runBacktest(
     await ground.close();
   }
 
-  function planOn(window: Window, of: Looks, plan: Parameters<Players['play']>[1]['plan']) {
-    const lookFrom = lookFromOf(window.from, of);
-    return { plan, parts: ground.parts, span: window, lookFrom, states: of.states, books: ground.hasBooks };
+  function planOn(window: Window, span: Window, plan: BatchPlan['plan']): BatchPlan {
+    const statesFrom = lookFromOf(span.from, looks);
+    const lookFrom = looks.backMs === 0 ? window.from : statesFrom;
+    const { parts, hasBooks } = ground;
+    return { plan, parts, span: window, lookFrom, statesFrom, states: looks.states, books: hasBooks };
   }
 }
 

@@ -37,14 +37,15 @@ export async function readTicks(
   let ticks = 0;
   for await (const [t, p, place] of query.doubles(sqlOf(asked), signal)) {
     const rows = t!.length;
-    ticks += rows;
-    if (ticks > ticksMax) throw new TooManyTicks(`more than ${ticksMax} ticks`);
     for (let row = 0; row < rows; ) {
       const of = place![row]!;
       const first = row;
       while (row < rows && place![row] === of) row++;
       // Others that stand between them.
-      if (of > 0) columns[of - 1]!.add(t!.subarray(first, row), p!.subarray(first, row));
+      if (of === 0) continue;
+      ticks += row - first;
+      if (ticks > ticksMax) throw new TooManyTicks(`more than ${ticksMax} ticks`);
+      columns[of - 1]!.add(t!.subarray(first, row), p!.subarray(first, row));
     }
   }
   return columns.map((column, i) => {

@@ -1,9 +1,9 @@
-import { UsageError } from '../../core/errors.ts';
 import { compareUtf8 } from '../../core/order.ts';
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import type { Settlement } from '../../research/series.ts';
+import { UnfitBacktest } from './unfit.ts';
 
 /** A symbol as the symbols dataset knows it. Times are epoch milliseconds. */
 export interface Member {
@@ -13,8 +13,9 @@ export interface Member {
   readonly ticks: number;
   readonly firstTick: number | null;
   readonly lastTick: number | null;
-  /** From when on it may have had ticks. */
+  /** Its life, as far as the dataset tells: while it may have had ticks. */
   readonly livesFrom: number;
+  readonly livesTo: number;
   readonly settlement: Settlement | null;
 }
 
@@ -26,13 +27,13 @@ export interface Universe {
 }
 
 const columns = [
-  ...['symbol', 'canonical_id', 'category', 'source', 'outcome', 'ticks::DOUBLE'],
+  ...['symbol', 'canonical_id', 'category', 'source', 'is_active', 'outcome', 'ticks::DOUBLE'],
   ...['opens_at', 'resolved_at', 'first_seen', 'first_tick', 'last_tick'].map((name) => `epoch_ms(${name})::DOUBLE`),
 ].join(', ');
 
 /**
  * The symbols that a backtest is asked for, out of a query over the symbols dataset; those without a tick are left out.
- * @throws UsageError where one is named that is not known
+ * @throws UnfitBacktest where one is named that is not known, or none is left
  */
 export async function readUniverse(
   query: Query,
@@ -52,6 +53,7 @@ export async function readUniverse(
         canonicalId,
         category,
         source,
+        isActive,
         outcome,
         ticks,
         opensAt,
@@ -62,11 +64,13 @@ export async function readUniverse(
       ] = chunk.map((column) => column[row]) as Row;
       missing.delete(symbol);
       if (ticks === 0) continue;
+      // Without the moment of its resolution, it is settled with its last tick.
+      const settlement = outcome === null ? null : { at: resolvedAt ?? lastTick! + 1, outcome };
       const member: Member = {
         ...{ symbol, canonicalId, ticks, firstTick, lastTick },
         livesFrom: opensAt ?? Math.min(firstTick ?? firstSeen, firstSeen),
-        // Without the moment of its resolution, it is settled with its last tick.
-        settlement: outcome === null ? null : { at: resolvedAt ?? lastTick! + 1, outcome },
+        livesTo: settlement?.at ?? (isActive === true ? Number.POSITIVE_INFINITY : lastTick! + 1),
+        settlement,
       };
       const isMember =
         (named === null || named.has(symbol)) && isIn(filter.categories, category) && isIn(filter.sources, source);
@@ -76,17 +80,28 @@ export async function readUniverse(
   if (missing.size > 0) {
     const [first, ...others] = missing;
     const more = others.length === 0 ? '' : ` and ${others.length} more`;
-    throw new UsageError(
-      `The archive knows no symbol ${first}${more}. Run oddslake symbols to find what it is called.`,
-    );
+    throw new UnfitBacktest([{ name: 'symbols', reason: `names ${first}${more}, which the archive does not know` }]);
+  }
+  if (members.length === 0) {
+    const none = named === null || isFiltered(filter) ? 'filter' : 'symbols';
+    throw new UnfitBacktest([{ name: none, reason: 'leaves no symbol that has ticks' }]);
   }
   members.sort((a, b) => compareUtf8(a.symbol, b.symbol));
   return { members, venues: venuesOf(members, rest) };
 }
 
+const isFiltered = ({ categories, sources }: BacktestAsked['filter']): boolean =>
+  categories.length + sources.length > 0;
+
 type Row = [
   ...[symbol: string, canonicalId: string | null, category: string | null, source: string | null],
-  ...[outcome: number | null, ticks: number, opensAt: number | null, resolvedAt: number | null],
+  ...[
+    isActive: boolean | null,
+    outcome: number | null,
+    ticks: number,
+    opensAt: number | null,
+    resolvedAt: number | null,
+  ],
   ...[firstSeen: number, firstTick: number | null, lastTick: number | null],
 ];
 

@@ -1,0 +1,150 @@
+import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../../src/archive/archive.ts';
+import { datasets } from '../../../src/archive/parquet/datasets.ts';
+import { DamageError } from '../../../src/core/errors.ts';
+import { openQuery } from '../../../src/query/open.ts';
+import { type Batch, planBatches } from '../../../src/reading/backtests/batches.ts';
+import { openGround } from '../../../src/reading/backtests/ground.ts';
+import { type BatchPlan, playBatch } from '../../../src/reading/backtests/play-batch.ts';
+import { openPlayers } from '../../../src/reading/backtests/players.ts';
+import { readUniverse } from '../../../src/reading/backtests/universe.ts';
+import { scratchFolder } from '../../archive/scratch.ts';
+import { asked, day0, dayMs, lake, run, symbols } from './lake.ts';
+import { builtIn, curious } from './strategies.ts';
+
+const span = { from: day0, to: day0 + 3 * dayMs };
+const never = new AbortController().signal;
+const breaking = { signal: never, look() {} };
+const plan: BatchPlan = {
+  ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true },
+  plan: { strategies: [curious], spans: [span], detailed: true },
+};
+
+/** Folders that readers hold, and the threads of this process. */
+const held = (archive: Archive): string[] => globSync('*', { cwd: join(archive.layout.private, 'pins') });
+const threads = (): number => (process.report.getReport() as unknown as { workers: readonly unknown[] }).workers.length;
+
+test('a run that is broken off leaves no thread and no file behind', async () => {
+  const archive = await lake();
+  const before = threads();
+  // At a batch that is done, and wherever a run is after so many milliseconds.
+  for (const after of [null, 0, 30, 90, 200]) {
+    const abort = new AbortController();
+    const reason = new Error('enough');
+    const progress = (): void => abort.abort(reason);
+    const running = run(archive, {}, builtIn('threshold'), { threads: 2, progress, signal: abort.signal });
+    if (after !== null) setTimeout(() => abort.abort(reason), after);
+    await expect(running, `after ${after}`).rejects.toBe(reason);
+    expect(held(archive)).toEqual([]);
+    expect(threads()).toBe(before);
+  }
+  const gone = AbortSignal.abort(new Error('before it began'));
+  await expect(run(archive, {}, builtIn('threshold'), { signal: gone })).rejects.toThrow('before it began');
+  expect(held(archive)).toEqual([]);
+});
+
+test('a run that is over leaves no thread and no file behind', async () => {
+  const archive = await lake();
+  const before = threads();
+  const told: [number, number][] = [];
+  await run(archive, {}, curious, { threads: 2, progress: (done, total) => told.push([done, total]) });
+  expect(held(archive)).toEqual([]);
+  expect(threads()).toBe(before);
+  // A batch for each of the parts.
+  expect(told).toEqual([1, 2, 3, 4].map((done) => [done, 4]));
+});
+
+test('a damaged file is refused before anything of it is played', async () => {
+  const archive = await lake();
+  const [name] = globSync('ticks/*/part-01.parquet', { cwd: archive.layout.root }).sort();
+  const path = join(archive.layout.root, name!);
+  const bytes = readFileSync(path);
+  bytes[bytes.length >> 1]! ^= 1;
+  writeFileSync(path, bytes);
+  const error = await run(archive, {}, builtIn('threshold')).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(DamageError);
+  expect((error as Error).message).toContain(name!);
+  expect(held(archive)).toEqual([]);
+  // Of another day it is not needed.
+  const elsewhere = { from: day0 + 2 * dayMs };
+  expect((await run(archive, elsewhere, builtIn('buy_and_hold'))).trades.count).toBe(20);
+});
+
+test('what goes wrong in a thread is told as what it is', async () => {
+  const archive = await lake();
+  const ground = await openGround(archive, { ...span, states: true }, Math.random, never);
+  const universe = await readUniverse(ground.query, asked(), never);
+  const batches = planBatches(universe, span, 4, false);
+  const playing = async (batch: readonly Batch[], over = ground) => {
+    const players = await openPlayers(over, 1, never, () => {});
+    try {
+      return await players.play(batch, plan).catch((thrown: unknown) => thrown);
+    } finally {
+      await players.close();
+    }
+  };
+  const bad = join(ground.root, 'date=2026-06-01', 'bad.parquet');
+  mkdirSync(dirname(bad));
+  writeFileSync(bad, 'PAR1 and then nothing that one could read PAR1');
+  const sources = () => [{ dataset: 'coverage', columns: datasets.coverage, dated: true, paths: [bad] }];
+  const damaged = await playing(batches, { ...ground, sources });
+  expect(damaged).toBeInstanceOf(DamageError);
+  expect((damaged as Error).message).toContain('bad.parquet');
+  const unexpected = await playing(batches, { ...ground, sources: () => [] });
+  expect(unexpected).toBeInstanceOf(Error);
+  expect(unexpected).not.toBeInstanceOf(DamageError);
+  await ground.close();
+});
+
+test('a batch with more ticks than were guessed is played in halves, and comes to the same', async () => {
+  const archive = await lake();
+  const ground = await openGround(archive, { ...span, states: true }, Math.random, never);
+  const universe = await readUniverse(ground.query, asked(), never);
+  const options = { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() };
+  const query = await openQuery(ground.sources(symbols, { from: 0, to: span.to }, 0), options);
+  const [batch, ...others] = planBatches(universe, span, 1, false);
+  expect(others).toEqual([]);
+  const whole = await playBatch(query, batch!, plan, breaking);
+  const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
+  for (const most of [ticks, ticks / 2, 3000, 1]) {
+    const { run, lacking } = await playBatch(query, batch!, plan, breaking, most);
+    expect(lacking).toEqual(whole.lacking);
+    expect(run.trades).toEqual(whole.run.trades);
+    expect(run.symbols).toEqual(whole.run.symbols);
+    expect(run.ticks).toBe(ticks);
+    expect([...run.calibration.ticks]).toEqual([...whole.run.calibration.ticks]);
+    expect(run.tallies[0]![0]!.pnl).toBeCloseTo(whole.run.tallies[0]![0]!.pnl, 9);
+  }
+  await query.close();
+  await ground.close();
+});
+
+const member = (symbol: string, ticks: number, rest: object = {}) => ({
+  ...{ symbol, canonicalId: null, ticks, firstTick: day0, lastTick: day0 + 3 * dayMs - 1, livesFrom: day0 },
+  ...{ livesTo: Number.POSITIVE_INFINITY, settlement: null },
+  ...rest,
+});
+const none = new Map();
+const planned = (batches: readonly Batch[]) => batches.map(({ members }) => members.map(({ symbol }) => symbol));
+
+test('batches hold as many symbols as may have so many ticks in the span, and of one part only', () => {
+  const members = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 3e6));
+  expect(planned(planBatches({ members, venues: none }, span, 1, false))).toEqual([['a'], ['b'], ['c'], ['d']]);
+  // Of a day of three they have a third.
+  const day = { from: day0, to: day0 + dayMs };
+  expect(planned(planBatches({ members, venues: none }, day, 1, false))).toEqual([['a', 'b', 'c', 'd']]);
+  const parted = planned(planBatches({ members, venues: none }, day, 4, false));
+  expect(parted.flat().sort()).toEqual(['a', 'b', 'c', 'd']);
+  expect(parted.length).toBeGreaterThan(1);
+});
+
+test('venues of one market are of one batch, those that are not asked for beside it', () => {
+  const ofMarket = (symbol: string) => member(symbol, 3e6, { canonicalId: 'x' });
+  const [a, b, c] = ['a', 'b', 'c'].map(ofMarket);
+  const batches = planBatches({ members: [a!, b!], venues: new Map([['x', [a!, b!, c!]]]) }, span, 4, true);
+  expect(
+    batches.map(({ members, beside }) => [members, beside].map((some) => some.map(({ symbol }) => symbol))),
+  ).toEqual([[['a', 'b'], ['c']]]);
+});

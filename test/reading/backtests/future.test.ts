@@ -1,0 +1,74 @@
+import { expect, test } from 'vitest';
+import type { BacktestResult } from '../../../src/research/result.ts';
+import { day0, dayMs, hourMs, lake, run } from './lake.ts';
+import { bound, builtIn, curious } from './strategies.ts';
+
+const moment = day0 + 2 * dayMs + 2 * hourMs + 1;
+const span = { from: day0, to: day0 + 3 * dayMs };
+
+/** All that was done before a moment, and what was decided on. */
+function doneBefore({ trades }: BacktestResult, before: number) {
+  expect(trades.count).toBe(trades.listed.length);
+  return trades.listed
+    .filter(({ filled_at }) => filled_at < before)
+    .map(({ symbol, rule, contracts, decided_at, filled_at, price, paid, exit_decided_at, exited_at, got }) => {
+      const isOver = exit_decided_at !== null && exited_at < before;
+      return {
+        ...{ symbol, rule, decided_at, filled_at, price, paid },
+        // Of what is sold in pieces later, the pieces are the future's.
+        ...(isOver ? { contracts, exit_decided_at, exited_at, got } : {}),
+      };
+    })
+    .filter((one, i, all) => i === 0 || JSON.stringify(one) !== JSON.stringify(all[i - 1]));
+}
+
+test('another future changes nothing that was done before it, from the archive on', async () => {
+  const [one, two] = [await lake({ moment, future: 1 }), await lake({ moment, future: 2 })];
+  const strategies = [curious, builtIn('cross_venue_spread'), bound('mean_reversion', { window_ms: 2 * hourMs })];
+  for (const strategy of strategies) {
+    const [a, b] = [await run(one!, span, strategy), await run(two!, span, strategy)];
+    expect(JSON.stringify(a.trades)).not.toBe(JSON.stringify(b.trades));
+    const before = doneBefore(a, moment);
+    expect(before.length).toBeGreaterThan(20);
+    expect(doneBefore(b, moment)).toEqual(before);
+  }
+}, 40_000);
+
+const grid = { buy_below: [0.2, 0.35, 0.5, 0.65], sell_above: [0.4, 0.6] };
+
+test('the best point of a grid is chosen by what comes before the part that is held out', async () => {
+  const splitAt = span.to - 0.3 * (span.to - span.from);
+  const [one, two] = [await lake({ moment: splitAt, future: 1 }), await lake({ moment: splitAt, future: 2 })];
+  const [a, b] = [one, two].map((archive) => run(archive!, { ...span, grid, held_out: 0.3 }, builtIn('threshold')));
+  const [first, second] = [(await a)!, (await b)!];
+  expect(first.grid!.split_at).toBe(splitAt);
+  const known = ({ grid }: BacktestResult) =>
+    grid!.points.map(({ parameters, value, trades }) => [parameters, value, trades]);
+  expect(known(second)).toEqual(known(first));
+  expect(second.grid!.best).toBe(first.grid!.best);
+  expect(second.grid!.points).not.toEqual(first.grid!.points);
+  const values = first.grid!.points.map(({ value }) => value!);
+  expect(values[first.grid!.best!]).toBe(Math.max(...values));
+  expect(new Set(values).size).toBeGreaterThan(4);
+}, 40_000);
+
+test('of a grid the best point is told on what was held out, as each point was judged there', async () => {
+  const archive = await lake();
+  // The one that looks back, at books and at states, sees as much of what came before in both.
+  const windows = { ...curious, parameters: { window: hourMs } };
+  const looking = {
+    ...windows,
+    rules: windows.rules.map((rule) => ({
+      ...rule,
+      entry: { any: [rule.entry, { measure: 'z_score' as const, window_ms: { parameter: 'window' }, below: -1 }] },
+    })),
+  };
+  const json = { ...span, grid: { window: [hourMs, 2 * hourMs, 13 * hourMs] }, held_out: 0.37 };
+  const result = await run(archive, json, looking, { threads: 2 });
+  const { points, best, split_at } = result.grid!;
+  expect([result.from, result.to]).toEqual([split_at, span.to]);
+  expect(result.strategy.parameters).toEqual(points[best!]!.parameters);
+  expect(points[best!]!.held_out_trades).toBe(result.trades.count);
+  expect(points[best!]!.held_out_value).toBe(result.value);
+  expect(new Set(points.map(({ held_out_value }) => held_out_value)).size).toBe(3);
+}, 40_000);

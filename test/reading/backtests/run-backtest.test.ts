@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest';
+import { runSeries } from '../../../src/research/run-series.ts';
+import type { Series } from '../../../src/research/series.ts';
+import type { Strategy } from '../../../src/research/strategy.ts';
+import { answer, append, publishNow } from '../../archive/scratch.ts';
+import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
+import { bound, builtIn, curious } from './strategies.ts';
+
+const hour = (n: number): number => day0 + n * hourMs;
+
+const strategies: readonly (readonly [name: string, strategy: Strategy])[] = [
+  ['buy_and_hold', builtIn('buy_and_hold')],
+  ['threshold', builtIn('threshold')],
+  ['mean_reversion', bound('mean_reversion', { window_ms: 2 * hourMs, enter_beyond: 1.5 })],
+  ['momentum', bound('momentum', { move_beyond: 0.05 })],
+  ['favourite_longshot', builtIn('favourite_longshot')],
+  ['cross_venue_spread', builtIn('cross_venue_spread')],
+  ['curious', curious],
+];
+
+/** The same played on the values that the archive was made of. */
+function played(strategy: Strategy, span: { from: number; to: number }, all: readonly Series[] = seriesOf()) {
+  return runSeries({ strategies: [strategy], spans: [span], detailed: true }, all);
+}
+
+describe('a backtest over an archive', () => {
+  test('sees of every symbol what was put there, and makes the trades of the engine', async () => {
+    const archive = await lake();
+    const spans = [
+      { from: day0, to: day0 + 3 * dayMs },
+      { from: hour(20) + 12_345, to: hour(53) },
+    ];
+    for (const [i, [name, strategy]] of strategies.entries()) {
+      const span = spans[i % 2]!;
+      const result = await run(archive, span, strategy, { threads: 2 });
+      const expected = played(strategy, span);
+      expect(result.trades.listed, name).toEqual(expected.trades);
+      const tally = expected.tallies[0]![0]!;
+      expect(result.summary, name).toMatchObject({
+        ...{ trades: tally.trades, symbols: 20, total_pnl: expect.closeTo(tally.pnl, 9) },
+        fees: expect.closeTo(tally.fees, 9),
+      });
+      expect(result.trades.count, name).toBeGreaterThan(10);
+      const rows = expected.symbols.filter(({ trades }) => trades > 0);
+      expect(result.symbols.listed.toSorted(bySymbol), name).toEqual(rows.toSorted(bySymbol));
+      expect(result.calibration.map(({ ticks }) => ticks)).toEqual([...expected.calibration.ticks]);
+    }
+  }, 60_000);
+
+  test('gives the same bytes again, however many threads play', async () => {
+    const archive = await lake();
+    for (const [name, strategy] of strategies.slice(-2)) {
+      const bytes = new Set<string>();
+      for (const threads of name === 'curious' ? [1, 1, 2, 3] : [1, 3])
+        bytes.add(JSON.stringify(await run(archive, {}, strategy, { threads })));
+      expect(bytes.size, name).toBe(1);
+    }
+  }, 60_000);
+
+  test('runs from the first tick to behind the last one and every settlement, where nothing else is asked', async () => {
+    const { from, to, summary } = await run(await lake(), {}, builtIn('buy_and_hold'));
+    const all = seriesOf();
+    expect(from).toBe(Math.min(...all.map(({ t }) => t[0]!)));
+    expect(to).toBe(Math.max(...all.map(({ t, settlement }) => Math.max(t.at(-1)!, settlement?.at ?? 0))) + 1);
+    expect(summary.ticks).toBe(all.reduce((n, { t }) => n + t.length, 0));
+  });
+
+  test('plays only the symbols that are asked for, and looks at the venues of others', async () => {
+    const archive = await lake();
+    const strategy = builtIn('cross_venue_spread');
+    const some = [symbols[3]!, symbols[8]!, symbols[17]!];
+    const span = { from: day0, to: day0 + 3 * dayMs };
+    const result = await run(archive, { ...span, symbols: some }, strategy);
+    const expected = played(
+      strategy,
+      span,
+      seriesOf().filter(({ symbol }) => some.includes(symbol)),
+    );
+    expect(result.trades.listed).toEqual(expected.trades);
+    expect(new Set(result.trades.listed.map(({ symbol }) => symbol))).toEqual(new Set(some.slice(0, 2)));
+    expect(result.summary.symbols).toBe(3);
+    const filtered = await run(archive, { ...span, filter: { sources: ['kalshi'] } }, strategy);
+    const kalshi = seriesOf().filter((_, i) => i % 2 === 0);
+    expect(filtered.trades.listed).toEqual(played(strategy, span, kalshi).trades);
+    const both = await run(archive, { ...span, filter: { sources: ['kalshi'] }, symbols: some }, strategy);
+    expect(both.summary.symbols).toBe(1);
+  });
+
+  test('says by field what cannot be run', async () => {
+    const archive = await lake();
+    const refused = async (json: object) => {
+      const error = await run(archive, json, builtIn('threshold')).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ name: 'UnfitBacktest', exitCode: 2 });
+      return (error as { faults: readonly { name: string; reason: string }[] }).faults;
+    };
+    expect(await refused({ symbols: ['K-0', 'nobody', 'none'] })).toEqual([
+      { name: 'symbols', reason: 'names nobody and 1 more, which the archive does not know' },
+    ]);
+    expect(await refused({ filter: { categories: ['weather'] } })).toEqual([
+      { name: 'filter', reason: 'leaves no symbol that has ticks' },
+    ]);
+    expect((await refused({ filter: { categories: ['weather'] }, from: 1, to: 2 }))[0]!.name).toBe('filter');
+    expect((await refused({ from: day0 + 90 * dayMs }))[0]!.name).toBe('from');
+    expect((await refused({ parameters: { luck: 1 } }))[0]!.name).toBe('parameters.luck');
+    expect((await refused({ parameters: { buy_below: 0.1 }, grid: { buy_below: [0.2] } }))[0]).toEqual({
+      ...{ name: 'parameters.buy_below', reason: 'is in the grid, too' },
+    });
+    expect((await refused({ grid: { luck: [1] } }))[0]!.name).toBe('parameters.luck');
+  });
+
+  test('a span in which nothing happened has no trades, and nothing to take an objective of', async () => {
+    const span = { from: day0 - 5 * dayMs, to: day0 - dayMs };
+    const result = await run(await lake(), { ...span, objective: 'avg_pnl' }, builtIn('buy_and_hold'));
+    expect(result).toMatchObject({ value: null, summary: { symbols: 20, traded: 0, ticks: 0, trades: 0 } });
+    expect(result.coverage).toEqual({ asked_ms: 0, lacking_ms: 0, lacking_share: null });
+  });
+
+  test('tells what share of the symbols lives nobody has asked for', async () => {
+    const span = { from: hour(23), to: hour(48) };
+    const { coverage } = await run(await lake(), span, builtIn('buy_and_hold'));
+    // Of twenty symbols, each is asked for all day but for an hour and a half, of which the last may lie behind the span.
+    const asked = 20 * 25 * hourMs - symbols.reduce((sum, _, i) => sum + Math.max(0, firstTick(i) - span.from), 0);
+    const lacking = symbols.reduce((sum, _, i) => sum + Math.min(1.5 * hourMs, hour(48) - hour(24 + i)), 0);
+    expect(coverage).toEqual({ asked_ms: asked, lacking_ms: lacking, lacking_share: lacking / asked });
+  });
+
+  test('stands on one generation, whatever is published beside it', async () => {
+    const archive = await lake();
+    const before = await run(archive, {}, curious, { threads: 2 });
+    const [symbol] = symbols;
+    let published: Promise<unknown> | undefined;
+    const progress = (): void => {
+      if (published !== undefined) return;
+      append(archive, answer(symbol!, [[day0 + hourMs + 1, 0.99]]));
+      published = publishNow(archive);
+    };
+    const during = await run(archive, {}, curious, { threads: 2, progress });
+    await published;
+    expect(JSON.stringify(during)).toBe(JSON.stringify(before));
+    const after = await run(archive, {}, curious);
+    expect(after.archive.generation).toBe(before.archive.generation + 1);
+    expect(after.summary.ticks).toBe(before.summary.ticks + 1);
+  });
+});
+
+const firstTick = (i: number): number => seriesOf()[i]!.t[0]!;
+const bySymbol = (a: { symbol: string }, b: { symbol: string }): number => (a.symbol < b.symbol ? -1 : 1);

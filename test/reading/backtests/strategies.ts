@@ -1,0 +1,51 @@
+import { bind } from '../../../src/research/bind.ts';
+import { executables } from '../../../src/research/executables.ts';
+import { readStrategy } from '../../../src/research/read-strategy.ts';
+import type { Strategy } from '../../../src/research/strategy.ts';
+import { hourMs } from '../../archive/scratch.ts';
+
+export const builtIn = (name: string): Strategy => executables.find((one) => one.name === name)!.strategy;
+
+export function strategyOf(json: unknown): Strategy {
+  const read = readStrategy(json);
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  return read.strategy;
+}
+
+export const bound = (name: string, values: Record<string, number>): Strategy => {
+  const read = bind(builtIn(name), values);
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  return read.strategy;
+};
+
+/** Looks at all that there is to be looked at. */
+export const curious = strategyOf({
+  rules: [
+    {
+      side: 'yes',
+      entry: {
+        all: [
+          { measure: 'category', in: ['sports'] },
+          { measure: 'confidence', above: 0.3 },
+          { measure: 'time_to_close_ms', above: 20 * hourMs },
+          { measure: 'price', below: { measure: 'moving_average', window_ms: 2 * hourMs } },
+        ],
+      },
+      exit: {
+        any: [
+          { measure: 'gain', above: 0.03 },
+          { measure: 'held_ms', above: 3 * hourMs },
+        ],
+      },
+      size: { dollars: 5 },
+    },
+    {
+      side: 'no',
+      entry: { measure: 'confidence', below: 0.2 },
+      exit: { measure: 'category', not_in: ['law'] },
+      size: { contracts: 2 },
+    },
+  ],
+  fees: { per_contract: 0.001, of_variance: 0.07 },
+  slippage: 0.002,
+});

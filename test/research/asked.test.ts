@@ -1,0 +1,118 @@
+import { expect, test } from 'vitest';
+import { readAsked } from '../../src/research/asked.ts';
+import { bind, countPoints, gridPoints } from '../../src/research/bind.ts';
+import { splitOf } from '../../src/research/result.ts';
+import { strategyOf } from './made.ts';
+
+const least = { entry_executable: { name: 'threshold' }, objective: 'avg_pnl' };
+const faultsOf = (json: object): Record<string, string> => {
+  const read = readAsked({ ...least, ...json });
+  return 'faults' in read ? Object.fromEntries(read.faults.map(({ name, reason }) => [name, reason])) : {};
+};
+
+test('what a backtest is not asked for has a default', () => {
+  expect(readAsked(least)).toEqual({
+    asked: {
+      entry_executable: { name: 'threshold', version: null, strategy: null },
+      objective: 'avg_pnl',
+      ...{ symbols: null, filter: { categories: [], sources: [] }, from: null, to: null },
+      ...{ parameters: {}, grid: {}, held_out: 0.3 },
+    },
+  });
+});
+
+test('what was asked is the same once it is written and read again', () => {
+  const rule = { side: 'no', entry: { all: [] }, exit: null, size: { dollars: 3 }, entries_max: 1 };
+  const entry_executable = { name: 'mine', strategy: { rules: [rule] } };
+  const read = readAsked({
+    ...least,
+    entry_executable,
+    symbols: ['b', 'a', 'b'],
+    from: 0,
+    to: 9,
+    grid: { x: [2, 1, 2] },
+  });
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  expect(read.asked).toMatchObject({ symbols: ['b', 'a'], grid: { x: [2, 1] } });
+  expect(readAsked(JSON.parse(JSON.stringify(read.asked)))).toEqual(read);
+  const plain = readAsked(least);
+  expect(readAsked(JSON.parse(JSON.stringify('asked' in plain && plain.asked)))).toEqual(plain);
+});
+
+test('names the field of each fault', () => {
+  expect(readAsked({})).toEqual({
+    faults: [
+      { name: 'entry_executable', reason: 'is missing' },
+      { name: 'objective', reason: 'is missing' },
+      { name: 'entry_executable.name', reason: 'must be a text of 1 to 200 characters' },
+    ],
+  });
+  expect(faultsOf({ from: 5, to: 5 })).toEqual({ to: 'must be after from' });
+  expect(faultsOf({ from: 0.5 })).toEqual({ from: 'must be a whole number' });
+  expect(faultsOf({ to: '2026-06-01' })).toEqual({ to: 'must be a number' });
+  expect(faultsOf({ symbols: [] })).toEqual({ symbols: 'must have 1 to 10000 members' });
+  expect(faultsOf({ symbols: ['A', 7] })).toEqual({ 'symbols[1]': 'must be a text of 1 to 1000 characters' });
+  expect(faultsOf({ filter: { category: 'x' } })).toEqual({ 'filter.category': 'is none of categories, sources' });
+  expect(faultsOf({ parameters: { buy_below: null } })).toEqual({ 'parameters.buy_below': 'must be a number' });
+  expect(faultsOf({ grid: { a: [] } })).toEqual({
+    'grid.a': 'must have 1 to 1000 members',
+  });
+  expect(faultsOf({ held_out: 1 })).toEqual({ held_out: 'must be from 0.05 to 0.9' });
+  const entry_executable = { name: 'x', strategy: { rules: [{ side: 'yes', entry: { all: [] }, size: {} }] } };
+  expect(faultsOf({ entry_executable })).toEqual({
+    'entry_executable.strategy.rules[0].size': 'must have one of contracts and dollars',
+  });
+});
+
+test('a grid is bounded before any of it is made', () => {
+  const values = Array.from({ length: 1000 }, (_, i) => i);
+  expect(faultsOf({ grid: { a: values } })).toEqual({});
+  expect(faultsOf({ grid: { a: values, b: [1, 2] } })).toEqual({ grid: 'has 2000 points, more than 1000' });
+  const names = Object.fromEntries(Array.from({ length: 90 }, (_, i) => [`n${i}`, values]));
+  expect(faultsOf({ grid: names }).grid).toMatch(/^has .* points, more than 1000$/);
+});
+
+test('the points of a grid are every combination, the last name changing first', () => {
+  const grid = { a: [1, 2], b: [3, 4] };
+  expect(gridPoints(grid)).toEqual([
+    { a: 1, b: 3 },
+    { a: 1, b: 4 },
+    { a: 2, b: 3 },
+    { a: 2, b: 4 },
+  ]);
+  expect(countPoints(grid)).toBe(4);
+  expect(gridPoints({})).toEqual([{}]);
+});
+
+test('binds values of parameters, and refuses such as do not fit', () => {
+  const strategy = strategyOf({
+    parameters: { level: 0.2, window: 60_000 },
+    rules: [
+      {
+        side: 'yes',
+        entry: { measure: 'return', window_ms: { parameter: 'window' }, below: { parameter: 'level' } },
+        size: { contracts: 1 },
+      },
+    ],
+  });
+  expect(bind(strategy, { level: 0.4 })).toEqual({
+    strategy: { ...strategy, parameters: { level: 0.4, window: 60_000 } },
+  });
+  expect(bind(strategy, { levle: 1, constructor: 2 })).toEqual({
+    faults: [
+      { name: 'parameters.levle', reason: 'the strategy has only level, window' },
+      { name: 'parameters.constructor', reason: 'the strategy has only level, window' },
+    ],
+  });
+  expect(bind(strategy, { window: 0 })).toEqual({
+    faults: [{ name: 'rules[0].entry.window_ms', reason: 'must be from 1 to 31622400000' }],
+  });
+});
+
+test('a span is split where its end is held out', () => {
+  expect(splitOf({ from: 0, to: 1000 }, 0.3)).toEqual([
+    { from: 0, to: 700 },
+    { from: 700, to: 1000 },
+  ]);
+  expect(splitOf({ from: 0, to: 1 }, 0.3)).toBeUndefined();
+});

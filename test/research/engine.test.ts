@@ -1,0 +1,111 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Series } from '../../src/research/series.ts';
+import { simulate, type Trade } from '../../src/research/simulate.ts';
+import { strategyOf } from './made.ts';
+import { plainTrades } from './plain-engine.ts';
+import { strategyJson } from './strategies.ts';
+import { span, symbol } from './symbols.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+const numRuns = Number(process.env.RUNS ?? 300);
+console.log(`engine against the plain one: SEED=${seed}`);
+
+const numbers = ['contracts', 'paid', 'got', 'entry_fees', 'exit_fees', 'pnl'] as const;
+
+function expectSame(real: readonly Trade[], plain: readonly Trade[]): void {
+  const without = (trade: Trade) => ({ ...trade, ...Object.fromEntries(numbers.map((name) => [name, 0])) });
+  expect(real.map(without)).toEqual(plain.map(without));
+  for (const [i, trade] of real.entries())
+    for (const name of numbers)
+      expect(Math.abs(trade[name] - plain[i]![name]), name).toBeLessThan(1e-9 * (1 + Math.abs(trade[name])));
+}
+
+let played = 0;
+
+test('makes the trades that a plain engine makes, which is shown no more than what was known', {
+  timeout: 120_000,
+}, () => {
+  fc.assert(
+    fc.property(symbol, strategyJson, span, (series, json, window) => {
+      const strategy = strategyOf(json);
+      const trades = simulate(series, strategy, window);
+      played += trades.length;
+      expectSame(trades, plainTrades(series, strategy, window));
+    }),
+    { seed, numRuns },
+  );
+  // It says nothing of engines that do nothing.
+  expect(played).toBeGreaterThan(numRuns / 2);
+});
+
+/** What was done before a moment: entries and exits by what they were decided on and what they were filled at. */
+function doneBefore(trades: readonly Trade[], moment: number) {
+  const before = trades.filter(({ filled_at }) => filled_at < moment);
+  const entries = before.map(({ rule, side, decided_at, filled_at, price, paid }) =>
+    JSON.stringify({ rule, side, decided_at, filled_at, price, paid }),
+  );
+  const exits = before
+    .filter(({ exit, exited_at }) => exit === 'sold' && exited_at < moment)
+    .map(({ rule, contracts, exit_decided_at, exited_at, got, exit_fees }) =>
+      JSON.stringify({ rule, contracts, exit_decided_at, exited_at, got, exit_fees }),
+    );
+  return { entries: [...new Set(entries)], exits };
+}
+
+/** Orders that wait at a moment, by the tick that they were decided at: what the future fills, or never does. */
+const waitingAt = (trades: readonly Trade[], moment: number): Map<string, number> =>
+  new Map(
+    trades.flatMap(({ rule, decided_at, filled_at, exit_decided_at, exited_at }) => [
+      ...(decided_at < moment && filled_at >= moment ? [[`${rule} enters`, decided_at] as const] : []),
+      ...(exit_decided_at !== null && exit_decided_at < moment && exited_at >= moment && filled_at < moment
+        ? [[`${rule} leaves`, exit_decided_at] as const]
+        : []),
+    ]),
+  );
+
+/** One past with another future. */
+function spliced(past: Series, future: Series, moment: number): Series {
+  const join = (a: Pick<Series, 't' | 'p'>, b: Pick<Series, 't' | 'p'>) => {
+    const rows = (one: typeof a, wanted: (t: number) => boolean) =>
+      [...one.t].flatMap((t, i) => (wanted(t) ? [[t, one.p[i]!] as const] : []));
+    const all = [...rows(a, (t) => t < moment), ...rows(b, (t) => t >= moment)];
+    return { t: Float64Array.from(all, ([t]) => t), p: Float64Array.from(all, ([, p]) => p) };
+  };
+  const none = { t: new Float64Array(0), p: new Float64Array(0) };
+  return {
+    symbol: past.symbol,
+    ...join(past, future),
+    states: [...past.states.filter(({ from }) => from < moment), ...future.states.filter(({ from }) => from >= moment)],
+    books: [...past.books.filter(({ t }) => t < moment), ...future.books.filter(({ t }) => t >= moment)],
+    // What is settled before the moment is past.
+    settlement: past.settlement !== null && past.settlement.at < moment ? past.settlement : laterOf(future, moment),
+    others: past.others.map((other, i) => join(other, future.others[i] ?? none)),
+  };
+}
+
+const laterOf = ({ settlement }: Series, moment: number): Series['settlement'] =>
+  settlement === null ? null : { ...settlement, at: Math.max(settlement.at, moment) };
+
+test('decides and fills before a moment whatever comes after it', { timeout: 120_000 }, () => {
+  let [kept, differing] = [0, 0];
+  fc.assert(
+    fc.property(symbol, symbol, strategyJson, span, fc.nat(100), (past, other, json, window, percent) => {
+      const moment = past.t.length === 0 ? 0 : past.t[Math.floor((percent / 100) * (past.t.length - 1))]! + 1;
+      // Of the same past, that its settlement is known is the future's.
+      const [one, two] = [past, other].map((future) => spliced(past, future, moment));
+      const strategy = strategyOf(json);
+      const [a, b] = [one!, two!].map((series) => simulate(series, strategy, window));
+      expect(doneBefore(b!, moment)).toEqual(doneBefore(a!, moment));
+      const waiting = waitingAt(b!, moment);
+      for (const [what, decided] of waitingAt(a!, moment))
+        if (waiting.has(what)) expect(waiting.get(what), what).toBe(decided);
+      kept += doneBefore(a!, moment).entries.length;
+      if (JSON.stringify(a) !== JSON.stringify(b)) differing++;
+    }),
+    { seed, numRuns },
+  );
+  // There was a past to keep, and a future that made a difference.
+  expect(kept).toBeGreaterThan(numRuns / 4);
+  expect(differing).toBeGreaterThan(numRuns / 4);
+});

@@ -1,0 +1,97 @@
+import { expect, test } from 'vitest';
+import { buyAtTick, buyFromBook, costsOf, sellAtTick, sellToBook } from '../../src/research/fills.ts';
+import type { Book } from '../../src/research/series.ts';
+import { ruled } from './made.ts';
+
+const book: Book = {
+  ...{ t: 0 },
+  bids: [
+    [0.4, 10],
+    [0.3, 5],
+  ],
+  asks: [
+    [0.5, 2],
+    [0.6, 4],
+    [0.9, 100],
+  ],
+};
+/** But for rounding. */
+const near = (value: number): number => expect.closeTo(value, 12) as number;
+const costs = (rest: object = {}) => costsOf(ruled({}, rest));
+
+test('a buyer of yes takes the asks from the cheapest on', () => {
+  expect(buyFromBook('yes', book, { contracts: 2 })).toEqual({ contracts: 2, each: 0.5 });
+  expect(buyFromBook('yes', book, { contracts: 7 })).toEqual({
+    contracts: 7,
+    each: near((2 * 0.5 + 4 * 0.6 + 0.9) / 7),
+  });
+  // All that is there, and no more.
+  expect(buyFromBook('yes', book, { contracts: 1000 }).contracts).toBe(106);
+});
+
+test('a buyer of no takes the bids for yes, at what they leave of a dollar', () => {
+  expect(buyFromBook('no', book, { contracts: 12 })).toEqual({ contracts: 12, each: near((10 * 0.6 + 2 * 0.7) / 12) });
+});
+
+test('who sells yes takes the bids, who sells no the asks', () => {
+  expect(sellToBook('yes', book, 12)).toEqual({ contracts: 12, each: near((10 * 0.4 + 2 * 0.3) / 12) });
+  expect(sellToBook('no', book, 3)).toEqual({ contracts: 3, each: near((2 * 0.5 + 0.4) / 3) });
+  expect(sellToBook('yes', book, 20).contracts).toBe(15);
+});
+
+test('money buys at every level what it pays for', () => {
+  // One dollar for the first two, then 0.6 for one more.
+  const { contracts, each } = buyFromBook('yes', book, { dollars: 1.6 });
+  expect(contracts).toBeCloseTo(3, 12);
+  expect(each * contracts).toBeCloseTo(1.6, 12);
+  expect(buyAtTick('yes', 0.25, { dollars: 10 }, costs())).toEqual({ contracts: 40, each: 0.25 });
+  expect(buyAtTick('no', 0.75, { dollars: 10 }, costs())).toEqual({ contracts: 40, each: 0.25 });
+});
+
+test('money buys nothing at no price, and of what costs next to nothing no more than an order may have', () => {
+  expect(buyAtTick('yes', 0, { dollars: 10 }, costs())).toEqual({ contracts: 0, each: 0 });
+  expect(buyAtTick('yes', 0, { contracts: 10 }, costs())).toEqual({ contracts: 10, each: 0 });
+  expect(buyAtTick('yes', 1e-300, { dollars: 10 }, costs()).contracts).toBe(1e9);
+  const free: Book = { ...book, asks: [[0, 3], ...book.asks] };
+  expect(buyFromBook('yes', free, { dollars: 1 })).toEqual({ contracts: 2, each: 0.5 });
+  expect(buyFromBook('yes', free, { contracts: 6 })).toEqual({ contracts: 6, each: near((2 * 0.5 + 0.6) / 6) });
+});
+
+test('what is wanted is got to the digit, that no rest of rounding is left to be sold', () => {
+  const tenths: Book = { t: 0, bids: Array.from({ length: 9 }, () => [0.5, 0.1] as const), asks: [] };
+  expect(sellToBook('yes', tenths, 0.3).contracts).toBe(0.3);
+  expect(sellToBook('yes', tenths, 0.7).contracts).toBe(0.7);
+});
+
+test('levels that no contract can have are passed over', () => {
+  const odd: Book = {
+    ...{ t: 0, bids: [] },
+    asks: [
+      [-0.1, 5],
+      [1.1, 5],
+      [0.5, 0],
+      [0.5, -3],
+      [Number.NaN, 5],
+      [0.7, 5],
+    ],
+  };
+  expect(buyFromBook('yes', odd, { contracts: 1 })).toEqual({ contracts: 1, each: 0.7 });
+  expect(buyFromBook('no', odd, { contracts: 1 })).toEqual({ contracts: 0, each: 0 });
+});
+
+test('slippage is paid either way, and no contract costs more than a dollar or brings less than nothing', () => {
+  const slow = costs({ slippage: 0.25 });
+  expect(buyAtTick('yes', 0.5, { contracts: 1 }, slow).each).toBe(0.75);
+  expect(buyAtTick('no', 0.5, { contracts: 1 }, slow).each).toBe(0.75);
+  expect(buyAtTick('yes', 0.9, { contracts: 1 }, slow).each).toBe(1);
+  expect(sellAtTick('yes', 0.5, 1, slow).each).toBe(0.25);
+  expect(sellAtTick('no', 0.9, 1, slow).each).toBe(0);
+});
+
+test('fees are of each contract: flat, a share of its price, and of its variance', () => {
+  const fees = { per_contract: 0.01, of_notional: 0.1, of_variance: 0.07 };
+  expect(costs({ fees }).feeOf(0.4)).toBeCloseTo(0.01 + 0.04 + 0.07 * 0.24, 15);
+  expect(costs().feeOf(0.4)).toBe(0);
+  const named = { parameters: { fee: 0.02 }, fees: { per_contract: { parameter: 'fee', times: 2 } } };
+  expect(costs(named).feeOf(0.4)).toBe(0.04);
+});

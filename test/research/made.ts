@@ -1,0 +1,32 @@
+import { readStrategy } from '../../src/research/read-strategy.ts';
+import type { Series } from '../../src/research/series.ts';
+import type { Strategy } from '../../src/research/strategy.ts';
+
+export const minute = 60_000;
+export const hour = 60 * minute;
+export const day = 24 * hour;
+/** UTC midnight. */
+export const start = Date.UTC(2026, 5, 1);
+
+/** A symbol with a tick a minute. */
+export const priced = (prices: readonly number[], rest: Partial<Series> = {}): Series => ({
+  ...{ symbol: 'S', states: [], books: [], settlement: null, others: [] },
+  t: Float64Array.from(prices, (_, i) => start + i * minute),
+  p: Float64Array.from(prices),
+  ...rest,
+});
+
+export const at = (minutes: number): number => start + minutes * minute;
+
+/** All that a test says nothing of. */
+export const everything = { from: start - day, to: start + 100 * day };
+
+export function strategyOf(json: unknown): Strategy {
+  const read = readStrategy(json);
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  return read.strategy;
+}
+
+/** A strategy of one rule. */
+export const ruled = (rule: object, rest: object = {}): Strategy =>
+  strategyOf({ rules: [{ side: 'yes', entry: { all: [] }, size: { contracts: 1 }, ...rule }], ...rest });

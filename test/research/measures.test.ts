@@ -1,0 +1,124 @@
+import { expect, test } from 'vitest';
+import { holds } from '../../src/research/conditions.ts';
+import { looksOf } from '../../src/research/looks.ts';
+import { measuresOf, type Position } from '../../src/research/measures.ts';
+import type { MarketState, Series } from '../../src/research/series.ts';
+import type { Measure } from '../../src/research/strategy.ts';
+import { at, minute, priced, ruled } from './made.ts';
+
+const position: Position = { since: at(1), cost: 0.3, sign: 1, base: 0 };
+const none = ruled({});
+
+/** A measure at every tick. */
+function values(series: Series, measure: Measure, held = position): number[] {
+  const read = measuresOf(series, none).read(measure, held);
+  return [...series.t.keys()].map((i) => read(i));
+}
+
+const unknown = Number.NaN;
+const prices = [0.5, 0.6, 0.6, 0.3, 0];
+
+test('a return is against the last price at the start of the window or before it', () => {
+  expect(values(priced(prices), { measure: 'return', window_ms: 2 * minute })).toEqual([
+    ...[unknown, unknown],
+    ...[0.6 / 0.5 - 1, 0.3 / 0.6 - 1, -1],
+  ]);
+  // A tick that is a moment too young is in the window, and not what it is measured from.
+  expect(values(priced(prices), { measure: 'return', window_ms: 2 * minute - 1 })[2]).toBeCloseTo(0.2, 12);
+  // Of nothing there is no share.
+  expect(values(priced([0, 0.5]), { measure: 'return', window_ms: minute })).toEqual([unknown, unknown]);
+});
+
+test('a mean and a score are known once the window is full, and a score where something moves', () => {
+  const series = priced([0.2, 0.2, 0.2, 0.5]);
+  const window_ms = 2 * minute;
+  expect(values(series, { measure: 'moving_average', window_ms })).toEqual([unknown, unknown, 0.2, 0.35]);
+  const scores = values(series, { measure: 'z_score', window_ms });
+  expect(scores.slice(0, 3)).toEqual([unknown, unknown, unknown]);
+  expect(scores[3]).toBeCloseTo(1, 12);
+});
+
+test('a spread is against the mean of what the other venues last said within the window', () => {
+  const others = [
+    { t: Float64Array.of(at(0), at(2)), p: Float64Array.of(0.4, 0.8) },
+    { t: Float64Array.of(at(1)), p: Float64Array.of(0.6) },
+    { t: new Float64Array(0), p: new Float64Array(0) },
+  ];
+  const spread = values(priced([0.5, 0.5, 0.5, 0.5, 0.5], { others }), {
+    measure: 'venue_spread',
+    window_ms: 2 * minute,
+  });
+  const expected = [0.5 - 0.4, 0.5 - 0.5, 0.5 - 0.7, 0.5 - 0.8];
+  expect(spread.pop()).toBeNaN();
+  for (const [i, value] of spread.entries()) expect(value, `at ${i}`).toBeCloseTo(expected[i]!, 12);
+});
+
+const state = (from: number, rest: Partial<MarketState>): MarketState => ({
+  ...{ from, category: null, confidence: null, closesAt: null },
+  ...rest,
+});
+
+test('of a market it is known what was known then', () => {
+  const states = [
+    state(at(1), { category: 'sports', confidence: 0.5, closesAt: at(10) }),
+    state(at(2) + 1, { category: 'law' }),
+  ];
+  const series = priced(prices, { states });
+  expect(values(series, { measure: 'confidence' })).toEqual([unknown, 0.5, 0.5, unknown, unknown]);
+  expect(values(series, { measure: 'time_to_close_ms' })).toEqual([unknown, 9 * minute, 8 * minute, unknown, unknown]);
+  const among = holds({ measure: 'category', in: ['sports'] }, none, measuresOf(series, none), position);
+  const notAmong = holds({ measure: 'category', not_in: ['sports'] }, none, measuresOf(series, none), position);
+  expect([0, 1, 2, 3].map(among)).toEqual([false, true, true, false]);
+  // What is not known is not among them, nor is it not.
+  expect([0, 1, 2, 3].map(notAmong)).toEqual([false, false, false, true]);
+});
+
+test('a gain is of what is held: of no it is what yes lost', () => {
+  expect(values(priced([0.4]), { measure: 'gain' })[0]).toBeCloseTo(0.1, 15);
+  const no: Position = { since: 0, cost: 0.3, sign: -1, base: 1 };
+  expect(values(priced([0.4]), { measure: 'gain' }, no)[0]).toBeCloseTo(0.3, 15);
+  expect(values(priced(prices), { measure: 'held_ms' }).slice(1)).toEqual([0, 1, 2, 3].map((n) => n * minute));
+});
+
+test('what is not known fails every test, whatever its bound', () => {
+  const series = priced([0.5]);
+  for (const bound of ['above', 'at_least', 'below', 'at_most'] as const) {
+    const on = (measure: Measure, operand: number | Measure): boolean =>
+      holds({ ...measure, [bound]: operand }, none, measuresOf(series, none), position)(0);
+    expect(on({ measure: 'confidence' }, 0.5), bound).toBe(false);
+    expect(on({ measure: 'price' }, { measure: 'confidence' }), bound).toBe(false);
+    expect(on({ measure: 'price' }, 0.5), bound).toBe(bound === 'at_least' || bound === 'at_most');
+  }
+});
+
+test('all of none holds always, any of none never; of several bounds every one has to', () => {
+  const on = (condition: Parameters<typeof holds>[0]): boolean =>
+    holds(condition, none, measuresOf(priced([0.5]), none), position)(0);
+  const [yes, no] = [{ measure: 'price', above: 0.4 } as const, { measure: 'price', above: 0.6 } as const];
+  expect([on({ all: [] }), on({ any: [] })]).toEqual([true, false]);
+  expect([
+    on({ all: [yes] }),
+    on({ all: [yes, no] }),
+    on({ all: [yes, yes, yes] }),
+    on({ all: [yes, yes, no] }),
+  ]).toEqual([true, false, true, false]);
+  expect([on({ any: [no, yes] }), on({ any: [no, no] }), on({ any: [{ all: [yes, { any: [yes] }] }] })]).toEqual([
+    ...[true, false, true],
+  ]);
+  expect(on({ measure: 'price', above: 0.4, below: 0.6 })).toBe(true);
+  expect(on({ measure: 'price', above: 0.4, below: 0.5 })).toBe(false);
+});
+
+test('tells what a strategy looks at, so that no more is loaded', () => {
+  expect(looksOf(none)).toEqual({ backMs: 0, states: false, venues: false });
+  const entry = {
+    any: [
+      { measure: 'price', above: { measure: 'moving_average', window_ms: 7 * minute } },
+      { all: [{ measure: 'return', window_ms: { parameter: 'w', times: 3 }, above: 0 }] },
+    ],
+  };
+  expect(looksOf(ruled({ entry }, { parameters: { w: 4 * minute } }))).toMatchObject({ backMs: 12 * minute });
+  const exit = { any: [{ measure: 'venue_spread', window_ms: 1, above: { measure: 'confidence' } }] };
+  expect(looksOf(ruled({ exit }))).toEqual({ backMs: 1, states: true, venues: true });
+  expect(looksOf(ruled({ entry: { measure: 'category', in: ['a'] } })).states).toBe(true);
+});

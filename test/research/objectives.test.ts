@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { bestOf, type ObjectiveName, objectives } from '../../src/research/objectives.ts';
+import { samplesOf } from '../../src/research/samples.ts';
+import { emptyTally, type Tally } from '../../src/research/tally.ts';
+import { day, start } from './made.ts';
+
+/** A run of days that gained so much each, in its last hours. */
+function run(days: readonly number[], rest: Partial<Tally> = {}) {
+  const samples = samplesOf({ from: start, to: start + days.length * day });
+  const tally = emptyTally(samples);
+  for (const [d, gain] of days.entries())
+    tally.gained[samples.t.findIndex((t) => t === start + (d + 1) * day)]! += gain;
+  return { samples, tally: { ...tally, ...rest } };
+}
+const objectiveOf = (name: ObjectiveName, days: readonly number[], rest: Partial<Tally> = {}): number | null => {
+  const { samples, tally } = run(days, rest);
+  return objectives[name].of(tally, samples);
+};
+
+test('averages and shares are of what there is, and null of nothing', () => {
+  const some: Partial<Tally> = { trades: 4, wins: 1, pnl: -2, settled: 2, brier: 0.5 };
+  expect(objectiveOf('avg_pnl', [0], some)).toBe(-0.5);
+  expect(objectiveOf('total_pnl', [0], some)).toBe(-2);
+  expect(objectiveOf('win_rate', [0], some)).toBe(0.25);
+  expect(objectiveOf('brier', [0], some)).toBe(0.25);
+  expect(objectiveOf('total_pnl', [0])).toBe(0);
+  for (const name of ['avg_pnl', 'win_rate', 'brier', 'sharpe', 'max_drawdown'] as const)
+    expect(objectiveOf(name, [0, 0]), name).toBeNull();
+  expect(objectiveOf('brier', [0], { trades: 4, wins: 1 })).toBeNull();
+});
+
+test('sharpe is the mean of the days over their deviation, by the year', () => {
+  // Mean 2, deviation of the sample 1.
+  expect(objectiveOf('sharpe', [1, 2, 3])).toBeCloseTo(2 * Math.sqrt(365), 9);
+  expect(objectiveOf('sharpe', [-1, -2, -3])).toBeCloseTo(-2 * Math.sqrt(365), 9);
+  expect(objectiveOf('sharpe', [3, 0, 3, 0])).toBeCloseTo((1.5 / Math.sqrt(3)) * Math.sqrt(365), 9);
+});
+
+test('of one day, or of days that are alike but for rounding, there is no sharpe', () => {
+  expect(objectiveOf('sharpe', [5])).toBeNull();
+  expect(objectiveOf('sharpe', [0, 0, 0])).toBeNull();
+  expect(
+    objectiveOf(
+      'sharpe',
+      Array.from({ length: 50 }, () => 0.1),
+    ),
+  ).toBeNull();
+  expect(objectiveOf('sharpe', [1e6, 1e6, 1e6 + 1e-9])).toBeNull();
+  expect(objectiveOf('sharpe', [0.1, 0.1, 0.1001])).not.toBeNull();
+});
+
+test('the deepest fall is below the highest point before it, nothing being the first of them', () => {
+  const trades = { trades: 1 };
+  expect(objectiveOf('max_drawdown', [3, -1, 2, -4, 5], trades)).toBe(4);
+  expect(objectiveOf('max_drawdown', [-2, 1, 5], trades)).toBe(2);
+  expect(objectiveOf('max_drawdown', [1, 2, 3], trades)).toBe(0);
+  expect(objectiveOf('max_drawdown', [1, -5])).toBeNull();
+});
+
+test('the best is the greatest, or the least where less is better; the first of equals, none of nulls', () => {
+  expect(bestOf('avg_pnl', [1, null, 3, 3])).toBe(2);
+  expect(bestOf('max_drawdown', [null, 2, 1, 1])).toBe(2);
+  expect(bestOf('brier', [0.3, 0.2])).toBe(1);
+  expect(bestOf('sharpe', [null, null])).toBe(-1);
+  expect(bestOf('win_rate', [])).toBe(-1);
+  expect(bestOf('total_pnl', [-3, -2])).toBe(1);
+});

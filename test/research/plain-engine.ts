@@ -1,0 +1,229 @@
+import type { Window } from '../../src/core/window.ts';
+import type { Book, Level, MarketState, Series } from '../../src/research/series.ts';
+import { bookAgeMsMax, type Trade } from '../../src/research/simulate.ts';
+import {
+  type Condition,
+  contractsMax,
+  type Measure,
+  type Operand,
+  type Quantity,
+  type Rule,
+  type Strategy,
+} from '../../src/research/strategy.ts';
+
+// The engine once more, as plainly as can be: at each tick it is handed copies that end there, and computes everything
+// from the beginning.
+
+/** All that is known at a moment. */
+interface Known {
+  readonly now: number;
+  readonly t: readonly number[];
+  readonly p: readonly number[];
+  readonly states: readonly MarketState[];
+  readonly books: readonly Book[];
+  readonly others: readonly { readonly t: readonly number[]; readonly p: readonly number[] }[];
+}
+
+function knownAt({ t, p, states, books, others }: Series, now: number): Known {
+  const cut = (times: Float64Array, prices: Float64Array) => {
+    const kept = [...times].flatMap((time, i) => (time <= now ? [[time, prices[i]!] as const] : []));
+    return { t: kept.map(([time]) => time), p: kept.map(([, price]) => price) };
+  };
+  return {
+    now,
+    ...cut(t, p),
+    states: structuredClone(states.filter(({ from }) => from <= now)),
+    books: structuredClone(books.filter((book) => book.t <= now)),
+    others: others.map((other) => cut(other.t, other.p)),
+  };
+}
+
+interface Held {
+  readonly side: Rule['side'];
+  readonly since: number;
+  readonly cost: number;
+}
+
+const numberOf = (quantity: Quantity, strategy: Strategy): number =>
+  typeof quantity === 'number' ? quantity : strategy.parameters[quantity.parameter]! * (quantity.times ?? 1);
+
+const worthOf = (side: Rule['side'], price: number): number => (side === 'yes' ? price : 1 - price);
+
+/** Undefined where it is not known. */
+function measured({ measure, window_ms }: Measure, known: Known, strategy: Strategy, held: Held | null) {
+  const { now, t, p, states, others } = known;
+  const windowStart = now - (window_ms === undefined ? 0 : numberOf(window_ms, strategy));
+  const inside = p.filter((_, i) => t[i]! > windowStart);
+  const before = p.filter((_, i) => t[i]! <= windowStart);
+  const alike = inside.every((price) => price === inside[0]);
+  // Rounding must not say that a price is above itself.
+  const mean = alike ? inside[0]! : inside.reduce((sum, price) => sum + price, 0) / inside.length;
+  const state = states.at(-1);
+  switch (measure) {
+    case 'price':
+      return p.at(-1)!;
+    case 'return':
+      return before.length > 0 && before.at(-1)! > 0 ? p.at(-1)! / before.at(-1)! - 1 : undefined;
+    case 'moving_average':
+      return before.length > 0 ? mean : undefined;
+    case 'z_score': {
+      if (before.length === 0 || alike) return undefined;
+      const variance = inside.reduce((sum, price) => sum + (price - mean) ** 2, 0) / inside.length;
+      return (p.at(-1)! - mean) / Math.sqrt(variance);
+    }
+    case 'venue_spread': {
+      const seen = others.flatMap((other) =>
+        other.t.length > 0 && other.t.at(-1)! > windowStart ? [other.p.at(-1)!] : [],
+      );
+      return seen.length === 0 ? undefined : p.at(-1)! - seen.reduce((sum, price) => sum + price, 0) / seen.length;
+    }
+    case 'time_to_close_ms':
+      return state?.closesAt == null ? undefined : state.closesAt - now;
+    case 'confidence':
+      return state?.confidence ?? undefined;
+    case 'held_ms':
+      return now - held!.since;
+    case 'gain':
+      return worthOf(held!.side, p.at(-1)!) - held!.cost;
+  }
+}
+
+function isTrue(condition: Condition, known: Known, strategy: Strategy, held: Held | null): boolean {
+  if ('all' in condition) return condition.all.every((one) => isTrue(one, known, strategy, held));
+  if ('any' in condition) return condition.any.some((one) => isTrue(one, known, strategy, held));
+  if (condition.measure === 'category') {
+    const category = known.states.at(-1)?.category ?? null;
+    if (category === null) return false;
+    return condition.in?.includes(category) ?? !condition.not_in!.includes(category);
+  }
+  const amountOf = (operand: Operand): number | undefined =>
+    typeof operand === 'object' && 'measure' in operand
+      ? measured(operand, known, strategy, held)
+      : numberOf(operand, strategy);
+  const value = measured(condition, known, strategy, held);
+  const bound = (operand: Operand | undefined, fits: (x: number, y: number) => boolean): boolean => {
+    if (operand === undefined) return true;
+    const other = amountOf(operand);
+    return value !== undefined && other !== undefined && fits(value, other);
+  };
+  return (
+    bound(condition.above, (x, y) => x > y) &&
+    bound(condition.at_least, (x, y) => x >= y) &&
+    bound(condition.below, (x, y) => x < y) &&
+    bound(condition.at_most, (x, y) => x <= y)
+  );
+}
+
+type Order = { readonly contracts: number } | { readonly dollars: number };
+
+/** Contracts that change hands, and what each of them costs. */
+function filled(order: Order, levels: readonly Level[]): { contracts: number; each: number } {
+  let left = 'contracts' in order ? order.contracts : order.dollars;
+  let [contracts, money] = [0, 0];
+  const prices = new Set<number>();
+  for (const [each, quantity] of levels) {
+    if (each < 0 || each > 1 || quantity <= 0 || ('dollars' in order && each === 0)) continue;
+    const taken = Math.min(quantity, 'dollars' in order ? Math.min(contractsMax, left / each) : left);
+    left -= 'dollars' in order ? taken * each : taken;
+    contracts += taken;
+    prices.add(each);
+    money += taken * each;
+    if (left <= 1e-12) break;
+  }
+  // Of one price for all a mean would be off by rounding.
+  return { contracts, each: prices.size === 1 ? [...prices][0]! : money / contracts };
+}
+
+export const plainTrades = (series: Series, strategy: Strategy, span: Window): Trade[] =>
+  strategy.rules.flatMap((rule, index) => playedRule(series, strategy, rule, index, span));
+
+function playedRule(series: Series, strategy: Strategy, rule: Rule, index: number, span: Window): Trade[] {
+  const { side, size } = rule;
+  const number = (quantity: Quantity): number => numberOf(quantity, strategy);
+  const { per_contract, of_notional, of_variance } = strategy.fees;
+  const feeOf = (each: number) =>
+    number(per_contract) + number(of_notional) * each + number(of_variance) * each * (1 - each);
+  const slippage = number(strategy.slippage);
+  const closing = series.settlement?.at ?? Number.POSITIVE_INFINITY;
+  const moments = [...series.t].filter((t) => t >= span.from && t < span.to && t < closing);
+  const trades: Trade[] = [];
+  let pending: number | null = null;
+  let usedBook: number | null = null;
+  let entries = 0;
+  let held: { contracts: number; paid: number; decided_at: number; filled_at: number; price: number } | null = null;
+
+  const levelsOf = (buys: boolean, known: Known): readonly Level[] | null => {
+    const price = known.p.at(-1)!;
+    const each = worthOf(side, price);
+    const book = known.books.at(-1);
+    if (book === undefined || known.now - book.t > bookAgeMsMax)
+      return [[buys ? Math.min(1, each + slippage) : Math.max(0, each - slippage), Number.POSITIVE_INFINITY]];
+    if (book.t === usedBook) return null;
+    const taken = (side === 'yes') === buys ? book.asks : book.bids;
+    return taken.map(([level, quantity]) => [worthOf(side, level), quantity]);
+  };
+  const close = (contracts: number, got: number, how: Pick<Trade, 'exit' | 'exit_decided_at' | 'exited_at'>): void => {
+    const { contracts: _, ...entry } = held!;
+    const entry_fees = contracts * feeOf(entry.paid);
+    const exit_fees = how.exit === 'sold' ? contracts * feeOf(got) : 0;
+    const pnl = contracts * (got - entry.paid) - entry_fees - exit_fees;
+    trades.push({
+      symbol: series.symbol,
+      rule: index,
+      side,
+      contracts,
+      ...entry,
+      got,
+      ...how,
+      entry_fees,
+      exit_fees,
+      pnl,
+    });
+  };
+
+  for (const now of moments) {
+    const known = knownAt(series, now);
+    const price = known.p.at(-1)!;
+    if (pending !== null) {
+      if (price < 0 || price > 1) continue;
+      const order: Order =
+        held !== null
+          ? { contracts: held.contracts }
+          : 'contracts' in size
+            ? { contracts: number(size.contracts) }
+            : { dollars: number(size.dollars) };
+      const levels: readonly Level[] | null = levelsOf(held === null, known);
+      const { contracts, each }: { contracts: number; each: number } =
+        levels === null ? { contracts: 0, each: 0 } : filled(order, levels);
+      if (contracts === 0) continue;
+      const book = known.books.at(-1);
+      usedBook = book !== undefined && now - book.t <= bookAgeMsMax ? book.t : usedBook;
+      if (held === null) {
+        entries++;
+        held = { contracts, paid: each, decided_at: pending, filled_at: now, price };
+      } else {
+        close(contracts, each, { exit: 'sold', exit_decided_at: pending, exited_at: now });
+        held.contracts -= contracts;
+        if (held.contracts > 1e-12) continue;
+        held = null;
+      }
+      pending = null;
+    }
+    const position: Held | null = held === null ? null : { side, since: held.filled_at, cost: held.paid };
+    if (held === null) {
+      const mayEnter = rule.entries_max === null || entries + 1 <= number(rule.entries_max);
+      if (mayEnter && isTrue(rule.entry, known, strategy, null)) pending = now;
+    } else if (rule.exit !== null && isTrue(rule.exit, known, strategy, position)) pending = now;
+  }
+  if (held !== null) {
+    const { settlement } = series;
+    const last = knownAt(series, moments.at(-1)!).p.at(-1)!;
+    const settled = settlement !== null && settlement.at < span.to;
+    close(held.contracts, worthOf(side, settled ? settlement.outcome : Math.min(1, Math.max(0, last))), {
+      exit: settled ? 'settled' : 'open',
+      exit_decided_at: null,
+      exited_at: settled ? settlement.at : moments.at(-1)!,
+    });
+  }
+  return trades;
+}

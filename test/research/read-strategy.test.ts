@@ -1,0 +1,184 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { readAsked } from '../../src/research/asked.ts';
+import { executables } from '../../src/research/executables.ts';
+import { readStrategy } from '../../src/research/read-strategy.ts';
+import { strategyLimits } from '../../src/research/strategy.ts';
+import { strategyOf } from './made.ts';
+import { strategyJson } from './strategies.ts';
+
+const rule = { side: 'yes', entry: { measure: 'price', below: 0.2 }, size: { contracts: 1 } };
+
+/** What is said to be wrong, by field. */
+function faultsOf(json: unknown): Record<string, string> {
+  const read = readStrategy(json);
+  return 'faults' in read ? Object.fromEntries(read.faults.map(({ name, reason }) => [name, reason])) : {};
+}
+const ofRule = (rest: object) => faultsOf({ rules: [{ ...rule, ...rest }] });
+const ofEntry = (entry: unknown) => ofRule({ entry });
+
+test('what is left out has a default', () => {
+  expect(strategyOf({ rules: [rule] })).toEqual({
+    parameters: {},
+    rules: [{ ...rule, exit: null, entries_max: null }],
+    fees: { per_contract: 0, of_notional: 0, of_variance: 0 },
+    slippage: 0,
+  });
+});
+
+test('names the field of each fault', () => {
+  expect(faultsOf(null)).toEqual({ '': 'must be an object' });
+  expect(faultsOf([])).toEqual({ '': 'must be an object' });
+  expect(faultsOf({})).toEqual({ rules: 'is missing' });
+  expect(faultsOf({ rules: [] })).toEqual({ rules: 'must have 1 to 8 members' });
+  expect(faultsOf({ rules: rule })).toEqual({ rules: 'must be a list' });
+  expect(faultsOf({ rules: [rule], code: 'x' })).toEqual({ code: 'is none of rules, parameters, fees, slippage' });
+  expect(ofRule({ side: 'maybe' })).toEqual({ 'rules[0].side': 'must be one of yes, no' });
+  expect(ofRule({ size: {} })).toEqual({ 'rules[0].size': 'must have one of contracts and dollars' });
+  expect(ofRule({ size: { contracts: 1, dollars: 1 } })).toEqual({
+    'rules[0].size': 'must have one of contracts and dollars',
+  });
+  expect(ofRule({ size: { contracts: 0 } })).toEqual({
+    'rules[0].size.contracts': 'must be from 0.000001 to 1000000000',
+  });
+  expect(ofRule({ size: { dollars: '1' } })).toEqual({ 'rules[0].size.dollars': 'must be a number' });
+  expect(ofRule({ entries_max: 0 })).toEqual({ 'rules[0].entries_max': 'must be from 1 to 1000000' });
+  expect(faultsOf({ rules: [{ side: 'yes' }] })).toEqual({
+    'rules[0].entry': 'is missing',
+    'rules[0].size': 'is missing',
+  });
+  expect(faultsOf({ rules: [rule], fees: { per_contract: null, of_profit: 1 } })).toEqual({
+    'fees.per_contract': 'must be a number',
+    'fees.of_profit': 'is none of per_contract, of_notional, of_variance',
+  });
+  expect(faultsOf({ rules: [rule], slippage: -0.1 })).toEqual({ slippage: 'must be from 0 to 1' });
+  expect(faultsOf({ rules: [rule], parameters: { 'A b': 1, b: 'x' } })).toEqual({
+    'parameters.A b': 'must be named in a-z, 0-9 and _, at most 40 of them',
+    'parameters.b': 'must be a number',
+  });
+  // Of what is inside another object, the fields are those of the whole.
+  expect(readStrategy({}, 'entry_executable.strategy')).toEqual({
+    faults: [{ name: 'entry_executable.strategy.rules', reason: 'is missing' }],
+  });
+});
+
+test('names the condition that a fault is in', () => {
+  expect(ofEntry({})).toEqual({ 'rules[0].entry': 'must have one of all, any and measure' });
+  expect(ofEntry('price < 1')).toEqual({ 'rules[0].entry': 'must be an object' });
+  expect(ofEntry({ all: [], any: [] })).toEqual({ 'rules[0].entry.any': 'is none of all' });
+  expect(ofEntry({ all: [{ any: [rule.entry, { measure: 'price' }] }] })).toEqual({
+    'rules[0].entry.all[0].any[1]': 'must have one of above, at_least, below, at_most',
+  });
+  expect(ofEntry({ measure: 'luck', above: 1 })['rules[0].entry.measure']).toMatch(/^must be one of price, return/);
+  expect(ofEntry({ measure: 'return', above: 1 })).toEqual({
+    'rules[0].entry.window_ms': 'is missing: return looks back so far',
+  });
+  expect(ofEntry({ measure: 'price', window_ms: 1, above: 1 })).toEqual({
+    'rules[0].entry.window_ms': 'is none of price',
+  });
+  expect(ofEntry({ measure: 'gain', above: 1 })).toEqual({ 'rules[0].entry.measure': 'gain is known in an exit only' });
+  expect(ofEntry({ measure: 'price', above: { measure: 'held_ms' } })).toEqual({
+    'rules[0].entry.above.measure': 'held_ms is known in an exit only',
+  });
+  expect(ofRule({ exit: { measure: 'gain', above: 0.1 } })).toEqual({});
+  expect(ofEntry({ measure: 'price', above: { measure: 'moving_average', window_ms: 0 } })).toEqual({
+    'rules[0].entry.above.window_ms': 'must be from 1 to 31622400000',
+  });
+  expect(ofEntry({ measure: 'category' })).toEqual({ 'rules[0].entry': 'must have one of in and not_in' });
+  expect(ofEntry({ measure: 'category', in: [] })).toEqual({ 'rules[0].entry.in': 'must have 1 to 100 members' });
+  expect(ofEntry({ measure: 'category', in: [''] })).toEqual({
+    'rules[0].entry.in[0]': 'must be a text of 1 to 200 characters',
+  });
+});
+
+test('a parameter has to be there, and its value to fit where it is used', () => {
+  const entry = { measure: 'return', window_ms: { parameter: 'w', times: 2 }, above: 0 };
+  const read = (parameters: object) => faultsOf({ parameters, rules: [{ ...rule, entry }] });
+  expect(read({ w: 30_000 })).toEqual({});
+  expect(read({})).toEqual({ 'rules[0].entry.window_ms.parameter': 'w is none of the parameters' });
+  expect(read({ w: 0 })).toEqual({ 'rules[0].entry.window_ms': 'must be from 1 to 31622400000' });
+  // Names that every object has are no parameters.
+  const odd = { ...entry, window_ms: { parameter: 'constructor' } };
+  expect(faultsOf({ rules: [{ ...rule, entry: odd }] })).toEqual({
+    'rules[0].entry.window_ms.parameter': 'constructor is none of the parameters',
+  });
+});
+
+test('bounds how many conditions there are, and how deep they stand', () => {
+  const deep = (levels: number): object => (levels === 0 ? rule.entry : { all: [deep(levels - 1)] });
+  expect(ofEntry(deep(strategyLimits.depth - 1))).toEqual({});
+  expect(Object.values(ofEntry(deep(strategyLimits.depth)))).toEqual(['stands in more than 8 others']);
+  const many = (n: number) => ({ all: Array.from({ length: n }, () => rule.entry) });
+  expect(ofEntry(many(99))).toEqual({});
+  expect(ofEntry(many(100))).toEqual({ rules: 'has 101 conditions, more than 100' });
+  const names = Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`n${i}`, 1]));
+  expect(faultsOf({ rules: [rule], parameters: names })).toEqual({ parameters: 'has 21 names, more than 20' });
+});
+
+test('tells no more than fifty faults, and one of each field', () => {
+  const read = readStrategy({
+    rules: [rule],
+    ...Object.fromEntries(Array.from({ length: 99 }, (_, i) => [`x${i}`, 1])),
+  });
+  expect('faults' in read && read.faults.length).toBe(50);
+});
+
+test('every built-in strategy is one that could be sent', () => {
+  for (const { name, strategy } of executables) expect(readStrategy(strategy), name).toEqual({ strategy });
+});
+
+test('what was read is the same once it is written and read again', () => {
+  fc.assert(
+    fc.property(strategyJson, (json) => {
+      const strategy = strategyOf(json);
+      const again = strategyOf(JSON.parse(JSON.stringify(strategy)));
+      expect(again).toStrictEqual(strategy);
+      expect(JSON.stringify(again)).toBe(JSON.stringify(strategy));
+    }),
+    { numRuns: 300 },
+  );
+  // As JSON has no -0.
+  expect(strategyOf({ rules: [{ ...rule, entry: { measure: 'price', above: -0 } }] }).rules[0]!.entry).toStrictEqual({
+    measure: 'price',
+    above: 0,
+  });
+});
+
+/** Rubbish, and what is nearly right: a part of something valid replaced by rubbish. */
+const rubbish = fc.anything({ withNullPrototype: true });
+const nearly = (whole: fc.Arbitrary<unknown>) =>
+  fc.tuple(whole, rubbish, fc.array(fc.nat(), { maxLength: 8 })).map(([json, value, path]) => {
+    const put = (at: unknown, [first, ...rest]: readonly number[]): unknown => {
+      if (first === undefined || typeof at !== 'object' || at === null) return value;
+      const keys = Object.keys(at);
+      const key = keys[first % Math.max(1, keys.length)];
+      if (key === undefined) return value;
+      const inner = put((at as Record<string, unknown>)[key], rest);
+      return Array.isArray(at) ? at.with(Number(key), inner) : { ...at, [key]: inner };
+    };
+    return put(json, path);
+  });
+
+const asked = {
+  entry_executable: { name: 'threshold', version: 1 },
+  objective: 'sharpe',
+  symbols: ['A', 'B'],
+  filter: { categories: ['c'], sources: [] },
+  from: 1,
+  to: 2,
+  parameters: { a: 1 },
+  grid: { b: [1, 2] },
+  held_out: 0.5,
+};
+
+test('rubbish is a list of faults, and never thrown', () => {
+  const isRead = (read: object): boolean => ('faults' in read ? (read.faults as unknown[]).length > 0 : true);
+  fc.assert(
+    fc.property(fc.oneof(rubbish, nearly(strategyJson)), (json) => isRead(readStrategy(json))),
+    { numRuns: 2000 },
+  );
+  fc.assert(
+    fc.property(fc.oneof(rubbish, nearly(fc.constant(asked))), (json) => isRead(readAsked(json))),
+    { numRuns: 2000 },
+  );
+});

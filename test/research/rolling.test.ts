@@ -1,0 +1,92 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { rolling } from '../../src/research/rolling.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`rolling: SEED=${seed}`);
+
+/** The same from the beginning, for one tick; the mean of differences loses less than that of prices. */
+function directly(t: Float64Array, p: Float64Array, windowMs: number, i: number) {
+  const inside = [...p.subarray(0, i + 1)].filter((_, k) => t[k]! > t[i]! - windowMs);
+  const base = inside[0]!;
+  const mean = base + inside.reduce((sum, price) => sum + (price - base), 0) / inside.length;
+  const variance = inside.reduce((sum, price) => sum + (price - mean) ** 2, 0) / inside.length;
+  return { mean, deviation: Math.sqrt(variance), full: t[0]! <= t[i]! - windowMs };
+}
+
+/** Each tick's, of ticks that are asked for; others are passed over. */
+function expectDirect(t: Float64Array, p: Float64Array, windowMs: number, asked: (i: number) => boolean): void {
+  const window = rolling(t, p, windowMs);
+  for (let i = 0; i < t.length; i++) {
+    if (!asked(i)) continue;
+    window.to(i);
+    const { mean, deviation, full } = directly(t, p, windowMs, i);
+    expect(window.isFull(), `full at ${i}`).toBe(full);
+    expect(Math.abs(window.deviation() - deviation), `deviation at ${i}`).toBeLessThan(1e-12 + 1e-8 * deviation);
+    expect(Math.abs(window.mean() - mean), `mean at ${i}`).toBeLessThan(1e-13);
+  }
+}
+
+const prices = fc.array(
+  fc.oneof(
+    fc.integer({ min: 0, max: 1_000_000 }).map((n) => n / 1e6),
+    fc.constantFrom(0.1, 0.1, 0.1, 0.9),
+    // Next to each other, far from the others.
+    fc.integer({ min: 0, max: 9 }).map((n) => 0.7 + n * 1e-9),
+  ),
+  { minLength: 1, maxLength: 80, size: 'max' },
+);
+
+test('mean and deviation are those of the prices in the window', () => {
+  fc.assert(
+    fc.property(
+      prices,
+      fc.infiniteStream(fc.integer({ min: 1, max: 30 })),
+      fc.integer({ min: 1, max: 200 }),
+      fc.infiniteStream(fc.boolean()),
+      (values, steps, windowMs, asked) => {
+        let time = 0;
+        const t = Float64Array.from(values, () => {
+          time += steps.next().value!;
+          return time;
+        });
+        expectDirect(t, Float64Array.from(values), windowMs, () => asked.next().value!);
+      },
+    ),
+    { seed, numRuns: 500 },
+  );
+});
+
+test('where nothing moves the deviation is exactly zero, and the mean is exactly the price', () => {
+  const p = Float64Array.from({ length: 5000 }, (_, i) => (i < 1000 ? ((i * 7919) % 1000) / 1000 : 0.1 + 0.2));
+  const t = Float64Array.from(p, (_, i) => i);
+  const window = rolling(t, p, 100);
+  for (let i = 0; i < p.length; i++) {
+    window.to(i);
+    if (i < 1099) continue;
+    expect(window.deviation()).toBe(0);
+    expect(window.mean()).toBe(0.1 + 0.2);
+  }
+});
+
+test('a small deviation is not lost in a long series with jumps', () => {
+  let level = 0.5;
+  const p = Float64Array.from({ length: 3000 }, (_, i) => {
+    if (i % 300 === 0) level = 0.05 + ((i * 7) % 900) / 1000;
+    // Once in a while one that is far off, and gone at the next tick.
+    return i % 127 === 0 ? 1 : level + ((i * 7919) % 11) * 1e-8;
+  });
+  const t = Float64Array.from(p, (_, i) => i * 60_000);
+  for (const ticks of [2, 7, 50, 200]) expectDirect(t, p, ticks * 60_000, (i) => i % 3 !== 0);
+});
+
+test('a window that was passed over between two looks begins anew', () => {
+  const t = Float64Array.of(0, 1, 2, 1000, 1001, 1002);
+  const p = Float64Array.of(0.9, 0.8, 0.7, 0.1, 0.2, 0.3);
+  const window = rolling(t, p, 10);
+  window.to(1);
+  window.to(5);
+  expect(window.mean()).toBeCloseTo(0.2, 14);
+  expect(window.deviation()).toBeCloseTo(Math.sqrt(2 / 300), 14);
+  expect(window.isFull()).toBe(true);
+});

@@ -1,0 +1,182 @@
+import { expect, test } from 'vitest';
+import type { Book, Series } from '../../src/research/series.ts';
+import { bookAgeMsMax, simulate, type Trade } from '../../src/research/simulate.ts';
+import { at, everything, minute, priced, ruled, strategyOf } from './made.ts';
+
+const play = (series: Series, ...rule: Parameters<typeof ruled>): Trade[] =>
+  simulate(series, ruled(...rule), everything);
+
+const cheap = { measure: 'price', below: 0.3 };
+const dear = { measure: 'price', above: 0.5 };
+
+test('buys at the tick after the one that it decided at, and sells so, too', () => {
+  const series = priced([0.5, 0.2, 0.25, 0.6, 0.55, 0.4]);
+  expect(play(series, { entry: cheap, exit: dear, size: { contracts: 10 } })).toEqual([
+    {
+      ...{ symbol: 'S', rule: 0, side: 'yes', contracts: 10 },
+      ...{ decided_at: at(1), filled_at: at(2), price: 0.25, paid: 0.25 },
+      ...{ got: 0.55, exit: 'sold', exit_decided_at: at(3), exited_at: at(4) },
+      ...{ entry_fees: 0, exit_fees: 0, pnl: 10 * (0.55 - 0.25) },
+    },
+  ]);
+});
+
+test('an exit may be decided at the tick of the entry, and an entry at that of the exit', () => {
+  const trades = play(priced([0.1, 0.1, 0.2, 0.2, 0.3]), { exit: { all: [] } });
+  expect(
+    trades.map(({ decided_at, filled_at, exit_decided_at, exited_at }) => [
+      ...[decided_at, filled_at, exit_decided_at, exited_at],
+    ]),
+  ).toEqual([
+    [at(0), at(1), at(1), at(2)],
+    [at(2), at(3), at(3), at(4)],
+  ]);
+});
+
+test('a rule of no pays what yes leaves of a dollar, and gains by a fall', () => {
+  const [trade] = play(priced([0.8, 0.75, 0.5, 0.4]), {
+    side: 'no',
+    entry: { measure: 'price', above: 0.7 },
+    exit: { measure: 'gain', above: 0.2 },
+  });
+  expect(trade).toMatchObject({ side: 'no', price: 0.75, paid: 0.25, got: 0.6, exited_at: at(3) });
+  expect(trade!.pnl).toBeCloseTo(0.35, 15);
+});
+
+test('what is held is settled at the outcome, without a fee; nothing is traded from then on', () => {
+  const settlement = { at: at(3), outcome: 1 };
+  const series = priced([0.2, 0.2, 0.4, 0.6, 0.1, 0.1], { settlement });
+  const fees = { per_contract: 0.01 };
+  expect(play(series, { entry: cheap, exit: dear, size: { contracts: 2 } }, { fees })).toEqual([
+    expect.objectContaining({
+      ...{ paid: 0.2, got: 1, exit: 'settled', exit_decided_at: null, exited_at: at(3) },
+      ...{ entry_fees: 0.02, exit_fees: 0, pnl: 2 * (1 - 0.2) - 0.02 },
+    }),
+  ]);
+  expect(play(series, { side: 'no' })[0]).toMatchObject({ paid: 0.8, got: 0, exit: 'settled', pnl: -0.8 });
+  // What is decided at the last tick before it is not filled any more.
+  expect(play(priced([0.9, 0.9, 0.2, 0.2], { settlement }), { entry: cheap })).toEqual([]);
+  const half = priced([0.2, 0.2, 0.4], { settlement: { at: at(9), outcome: 0.5 } });
+  expect(play(half, {})[0]).toMatchObject({ got: 0.5, exit: 'settled', exited_at: at(9) });
+});
+
+test('a settlement after the end of the run is not known to it', () => {
+  const series = priced([0.2, 0.2, 0.4, 0.6], { settlement: { at: at(3), outcome: 1 } });
+  const span = { from: at(0), to: at(3) };
+  expect(simulate(series, ruled({}), span)[0]).toMatchObject({ exit: 'open', got: 0.4, exited_at: at(2) });
+  expect(simulate(series, ruled({}), { ...span, to: at(3) + 1 })[0]).toMatchObject({ exit: 'settled', got: 1 });
+});
+
+test('what is still held stands at its last price, though that be one that no contract has', () => {
+  expect(play(priced([0.2, 0.3, 0.7]), {})[0]).toMatchObject({
+    exit: 'open',
+    got: 0.7,
+    exited_at: at(2),
+    pnl: 0.7 - 0.3,
+  });
+  expect(play(priced([0.2, 0.3, 1.7]), {})[0]).toMatchObject({ got: 1 });
+  expect(play(priced([0.2, 0.3, 1.7]), { side: 'no' })[0]).toMatchObject({ got: 0 });
+});
+
+test('no order is filled at a price that no contract can have: it waits', () => {
+  const series = priced([0.2, -0.01, 1.01, Number.NaN, 0.3, 0.4]);
+  expect(play(series, {})[0]).toMatchObject({ decided_at: at(0), filled_at: at(4), paid: 0.3 });
+});
+
+test('decisions and fills lie in the span; what was before it is looked back on', () => {
+  const series = priced([0.2, 0.4, 0.6, 0.8, 0.9]);
+  const strategy = ruled({ entry: { measure: 'return', window_ms: minute, above: 0.1 } });
+  const [trade] = simulate(series, strategy, { from: at(2), to: at(4) });
+  expect(trade).toMatchObject({ decided_at: at(2), filled_at: at(3), exit: 'open', exited_at: at(3) });
+  expect(simulate(series, strategy, { from: at(3), to: at(4) })).toEqual([]);
+  expect(simulate(series, strategy, { from: at(50), to: at(60) })).toEqual([]);
+});
+
+test('enters no more often than it may', () => {
+  const series = priced(Array.from({ length: 20 }, () => 0.2));
+  const rule = { exit: { all: [] } };
+  expect(play(series, rule)).toHaveLength(10);
+  expect(play(series, { ...rule, entries_max: 3 })).toHaveLength(3);
+  expect(play(series, { ...rule, entries_max: { parameter: 'n' } }, { parameters: { n: 2 } })).toHaveLength(2);
+});
+
+test('every rule has a position of its own', () => {
+  const rule = { side: 'yes', entry: { all: [] }, size: { contracts: 1 } };
+  const strategy = strategyOf({
+    rules: [
+      { ...rule, exit: dear },
+      { ...rule, side: 'no' },
+    ],
+  });
+  const trades = simulate(priced([0.4, 0.4, 0.6, 0.6]), strategy, everything);
+  expect(trades.map(({ rule, side, exit }) => [rule, side, exit])).toEqual([
+    [0, 'yes', 'sold'],
+    [1, 'no', 'open'],
+  ]);
+});
+
+const bookAt = (minutes: number, bids: Book['bids'], asks: Book['asks']): Book => ({ t: at(minutes), bids, asks });
+
+test('fills from the order book that was there at the tick, and knows none that came later', () => {
+  const books = [bookAt(1, [[0.2, 50]], [[0.45, 50]]), bookAt(1.5, [], [[0.99, 50]])];
+  const [trade] = play(priced([0.3, 0.3, 0.3], { books }), {}, { slippage: 0.1 });
+  // The book tells the price, so there is no slippage.
+  expect(trade).toMatchObject({ filled_at: at(1), price: 0.3, paid: 0.45 });
+});
+
+test('a book that is too old says nothing', () => {
+  const late = bookAgeMsMax / minute;
+  const books = [bookAt(0, [], [[0.9, 5]])];
+  const prices = Array.from({ length: late + 2 }, () => 0.3);
+  const from = (minutes: number) => ({ from: at(minutes), to: at(100) });
+  const paid = (minutes: number) => simulate(priced(prices, { books }), ruled({}), from(minutes))[0]!.paid;
+  expect(paid(late - 1)).toBe(0.9);
+  expect(paid(late)).toBe(0.3);
+});
+
+test('of a thin book it gets what is there, and sells in pieces from one book to the next', () => {
+  const books = [
+    bookAt(1, [], [[0.4, 6]]),
+    bookAt(2, [[0.5, 4]], []),
+    // Nothing new between here and the next: no book is used twice.
+    bookAt(4, [[0.6, 1]], []),
+    bookAt(5, [[0.7, 100]], []),
+  ];
+  const series = priced([0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4], { books });
+  const trades = play(
+    series,
+    { exit: { all: [] }, size: { contracts: 10 }, entries_max: 1 },
+    { fees: { per_contract: 0.01 } },
+  );
+  expect(
+    trades.map(({ contracts, paid, got, exited_at, exit_decided_at }) => [
+      ...[contracts, paid, got, exited_at, exit_decided_at],
+    ]),
+  ).toEqual([
+    [4, 0.4, 0.5, at(2), at(1)],
+    [1, 0.4, 0.6, at(4), at(1)],
+    [1, 0.4, 0.7, at(5), at(1)],
+  ]);
+  expect(trades.map(({ entry_fees }) => entry_fees)).toEqual([0.04, 0.01, 0.01]);
+});
+
+test('an empty book fills nothing, and an order waits until there is one or it is too old', () => {
+  const books = [bookAt(1, [], []), bookAt(3, [], [[0.5, 1]])];
+  expect(play(priced([0.3, 0.3, 0.3, 0.3, 0.3], { books }), {})[0]).toMatchObject({ filled_at: at(3), paid: 0.5 });
+  const prices = Array.from({ length: 9 }, () => 0.3);
+  expect(play(priced(prices, { books: books.slice(0, 1) }), {})[0]).toMatchObject({ filled_at: at(7), paid: 0.3 });
+});
+
+test('of the market it knows what was known at the tick of the decision', () => {
+  const known = { category: 'sports', confidence: null, closesAt: at(9) };
+  const states = [
+    { ...known, from: at(1) + 1 },
+    { ...known, category: 'law', from: at(4) },
+  ];
+  const series = priced([0.3, 0.3, 0.3, 0.3, 0.3, 0.3], { states });
+  const entry = { measure: 'category', in: ['sports'] };
+  expect(play(series, { entry, entries_max: 1 })[0]).toMatchObject({ decided_at: at(2), filled_at: at(3) });
+  expect(play(series, { entry: { measure: 'time_to_close_ms', at_most: 6 * minute } })[0]).toMatchObject({
+    decided_at: at(3),
+  });
+});

@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import type { Book, Level, MarketState, Series } from '../../src/research/series.ts';
+import { at, minute } from './made.ts';
+
+// Symbols as they could be: prices that rest and jump, now and then one that no contract can have; books, some of them
+// stale, thin or empty; a market whose state changes; other venues; perhaps an outcome.
+
+export const minutesMax = 60;
+
+/** Multiples of a millionth: differences that only denormal numbers have are nobody's. */
+const millionths = (least: number, most: number) =>
+  fc.integer({ min: least * 1e6, max: most * 1e6 }).map((n) => n / 1e6);
+/** None of those that come again is the mean of some others: rounding would decide what is above it. */
+const price = fc.oneof(
+  { weight: 12, arbitrary: millionths(0, 1) },
+  { weight: 4, arbitrary: fc.constantFrom(0, 1, 0.431) },
+  { weight: 1, arbitrary: millionths(-0.2, 1.3) },
+);
+
+/** Ticks at odd moments; a price may stay. */
+const ticks = fc
+  .array(fc.tuple(fc.integer({ min: 1, max: 3 * minute }), price, fc.boolean()), { maxLength: 50, size: 'max' })
+  .map((steps) => {
+    let [time, last] = [at(0), 0.5];
+    const rows = steps.map(([step, p, stays]) => {
+      time += step;
+      last = stays ? last : p;
+      return [time, last] as const;
+    });
+    return { t: Float64Array.from(rows, ([t]) => t), p: Float64Array.from(rows, ([, p]) => p) };
+  });
+
+const moment = fc.integer({ min: -minute, max: minutesMax * minute }).map((ms) => at(0) + ms);
+/** Mostly when much is done. */
+const ending = moment.map((t) => t + 20 * minute);
+const orderOf = <T>(rows: readonly T[], of: (row: T) => number): T[] => {
+  const byTime = new Map(rows.map((row) => [of(row), row]));
+  return [...byTime.values()].sort((a, b) => of(a) - of(b));
+};
+
+const level = fc.tuple(price, millionths(0, 8));
+const levels = (sign: number) =>
+  fc.array(level, { maxLength: 4 }).map((rows): Level[] => rows.sort((a, b) => sign * (a[0] - b[0])));
+const book: fc.Arbitrary<Book> = fc.record({ t: moment, bids: levels(-1), asks: levels(1) });
+
+const state: fc.Arbitrary<MarketState> = fc.record({
+  from: moment,
+  category: fc.option(fc.constantFrom('sports', 'crypto', 'law')),
+  confidence: fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
+  closesAt: fc.option(moment),
+});
+
+export const symbol: fc.Arbitrary<Series> = fc
+  .record({
+    symbol: fc.constant('S'),
+    ticks,
+    states: fc.array(state, { maxLength: 4 }).map((rows) => orderOf(rows, ({ from }) => from)),
+    books: fc.array(book, { maxLength: 20, size: 'max' }).map((rows) => orderOf(rows, ({ t }) => t)),
+    settlement: fc.option(fc.record({ at: ending, outcome: fc.constantFrom(0, 1, 0.5) })),
+    others: fc.array(ticks, { maxLength: 2, size: 'max' }),
+  })
+  .map(({ ticks: { t, p }, ...rest }) => ({ t, p, ...rest }));
+
+/** A window of some of its ticks, or of all. */
+export const span = fc
+  .tuple(moment, moment, fc.nat(3))
+  .map(([a, b, some]) =>
+    some > 0 ? { from: at(-10), to: at(1000) } : { from: Math.min(a, b), to: Math.max(a, b) + 1 },
+  );
