@@ -37,6 +37,7 @@ export const unfit = (faults: readonly Fault[], given: string, { grid }: Pick<Ru
 const flagOf: Readonly<Record<string, string>> = {
   ...{ objective: '--objective', symbols: '--symbol', from: '--from', to: '--to', held_out: '--held-out' },
   ...{ parameters: '--param', grid: '--grid', 'filter.categories': '--category', 'filter.sources': '--source' },
+  filter: '--category, --source',
 };
 
 function told({ name, reason }: Fault, given: string, tried: ReadonlySet<string>): string {

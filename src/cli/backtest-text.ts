@@ -44,7 +44,7 @@ function summaryText(result: BacktestResult, style: TableStyle): string {
     [
       'trades',
       trades === 0
-        ? 'none: nothing met its conditions'
+        ? `none: ${summary.ticks === 0 ? 'there is no tick in the span' : 'nothing met its conditions'}`
         : `${number(trades)} of ${many(round(contracts), 'contract')}, ${share(summary.win_rate)} won, fees ${amount(summary.fees)}`,
     ],
     ['pnl', `${dollars(summary.total_pnl)} in all, ${dollars(summary.avg_pnl)} a trade`],
@@ -53,7 +53,12 @@ function summaryText(result: BacktestResult, style: TableStyle): string {
       `drawdown ${amount(summary.max_drawdown)}, sharpe ${objectiveText('sharpe', summary.sharpe)}, brier ${objectiveText('brier', summary.brier)}`,
     ],
     ...(trades === 0 ? [] : [['equity', sparkline([0, ...equity.value], curveWidth)] as const]),
-    ['coverage', `${share(coverage.lacking_share, 2)} of the symbols' time is lacking`],
+    [
+      'coverage',
+      coverage.lacking_share === null
+        ? 'no symbol lived in the span'
+        : `${share(coverage.lacking_share, 2)} of the symbols' time is lacking`,
+    ],
     ['archive', `generation ${archive.generation}, ${many(archive.files, 'file')} read`],
     ['manifest', archive.manifest_sha256],
     ['files', archive.files_sha256],

@@ -199,7 +199,12 @@ function grounds({ asked, strategy, coverage, archive }: BacktestResult): Html {
       ['Manifest', hash(archive.manifest_sha256)],
       ['Files', html`${grouped(archive.files)}, ${hash(archive.files_sha256)}`],
       ['Symbols', chosen.join(' ')],
-      ['Coverage', `${share(coverage.lacking_share, 2)} of the symbols' time in the span was never heard of`],
+      [
+        'Coverage',
+        coverage.lacking_share === null
+          ? 'no symbol lived in the span'
+          : `${share(coverage.lacking_share, 2)} of the symbols' time in the span is lacking`,
+      ],
     ]),
     html`<details><summary>The strategy and what was asked</summary><pre>${JSON.stringify(strategy, null, 2)}</pre>
 <pre>${JSON.stringify({ ...asked, entry_executable: { ...asked.entry_executable, strategy: undefined } }, null, 2)}</pre></details>\n`,

@@ -3,10 +3,10 @@ import { globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'n
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { BacktestResult } from '../../src/research/result.ts';
-import { day0, hourMs } from '../archive/scratch.ts';
+import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
 import { backtestLake, settledAt } from './backtest-lake.ts';
 import { runHere } from './here.ts';
-import { type Ended, folder } from './lake.ts';
+import { type Ended, folder, start, until } from './lake.ts';
 
 const backtest = (lake: string, ...args: string[]): Promise<Ended> => runHere(['backtest', ...args, '--output', lake]);
 
@@ -193,6 +193,27 @@ test('damage is refused with 6, and --strict ends with 4 where much of the span 
   expect(readdirSync(dirname(file))).toEqual([]);
 });
 
+test('a run that is stopped by SIGINT ends with 130, and leaves no page, no object and no pin', async () => {
+  const archive = opened({ root: join(folder(), 'lake') });
+  const pairs = Array.from({ length: 80_000 }, (_, i): [number, number] => [day0 + i * 1000, 0.5 + (i % 97) / 250]);
+  append(archive, answer('LONG', pairs));
+  await publishNow(archive);
+  archive.close();
+  const lake = archive.layout.root;
+  const file = join(folder(), 'page.html');
+  const values = Array.from({ length: 1000 }, (_, i) => i / 100 + 0.1).join();
+  const args = ['backtest', 'run', 'mean_reversion', '--grid', `enter_beyond=${values}`, '--save', '--out', file];
+  const { child, ended } = start([...args, '--output', lake]);
+  const pins = () => globSync('*', { cwd: join(lake, '.oddslake/pins') });
+  await until(() => pins().length > 0);
+  child.kill('SIGINT');
+  const { code, signal, stdout, stderr } = await ended;
+  expect([code, signal, stdout]).toEqual([130, null, '']);
+  expect(stderr).toContain('oddslake: stopped by SIGINT\n');
+  expect([pins(), readdirSync(dirname(file))]).toEqual([[], []]);
+  expect((await backtest(lake, 'list')).stdout).toContain('no backtest is kept yet');
+});
+
 describe('bad usage ends with 2, and names what is wrong', () => {
   test.each<[string, string[], RegExp]>([
     ['an unknown name', ['run', 'nope'], /nope is no strategy of yours, and none of buy_and_hold, threshold/],
@@ -219,13 +240,22 @@ describe('bad usage ends with 2, and names what is wrong', () => {
     ['a share of everything', ['run', 'threshold', '--grid', 'buy_below=0', '--held-out', '1'], /--held-out: must be/],
     ['a share without a grid', ['run', 'threshold', '--held-out', '0.5'], /--held-out means nothing without --grid/],
     ['an objective that is none', ['run', 'threshold', '--objective', 'luck'], /--objective.*avg_pnl/],
-    ['a symbol that is not known', ['run', 'threshold', '--symbol', 'NOBODY'], /knows no symbol NOBODY/],
+    [
+      'a symbol that is not known',
+      ['run', 'threshold', '--symbol', 'NOBODY'],
+      /--symbol: names NOBODY, which the archive does not know/,
+    ],
     [
       'a window of no time',
       ['run', 'threshold', '--from', '2026-01-02', '--to', '2026-01-01'],
       /--from must be before/,
     ],
     ['a window without a tick', ['run', 'threshold', '--from', '2030-01-01'], /--from: and to leave no tick/],
+    [
+      'a category that nobody has',
+      ['run', 'threshold', '--category', 'none', '--from', '2026-06-01', '--to', '2026-06-02'],
+      /--category, --source: leaves no symbol that has ticks/,
+    ],
     ['a file that is not there', ['run', 'none.json'], /none\.json cannot be read/],
     ['a page in the archive', ['run', 'threshold', '--out', '{}/page.html'], /is inside the archive/],
     ['a page in no folder', ['run', 'threshold', '--out', '{}-none/page.html'], /there is no folder/],
