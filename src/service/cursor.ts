@@ -10,6 +10,17 @@ export const placeCursor = ({ symbol, t }: Place): string => encode(['p', symbol
 /** The cursor behind a market. */
 export const marketCursor = ({ canonicalId, symbol }: MarketPlace): string => encode(['m', canonicalId, symbol]);
 
+/** The cursor behind an object in a list of a user's. */
+export const objectCursor = (list: string, ordinal: number): string => encode(['o', list, ordinal]);
+
+/** @throws ProblemError 400 for what is no cursor of this kind */
+export function readObjectPlace(list: string, cursor: string | undefined): number | null {
+  if (cursor === undefined) return null;
+  const [kind, of, ordinal] = decode(cursor);
+  if (kind !== 'o' || of !== list || !Number.isSafeInteger(ordinal)) throw bad();
+  return ordinal as number;
+}
+
 /** @throws ProblemError 400 for what is no cursor of this kind */
 export function readPlace(cursor: string | undefined): Place | null {
   if (cursor === undefined) return null;

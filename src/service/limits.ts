@@ -22,6 +22,9 @@ export interface ServiceLimits {
   readonly connectionsMax: number;
   /** When the service stops, what is still under way after that is cut off. */
   readonly stopMsMax: number;
+  /** Versions of strategies that a user may have in a workspace, and bots: 409 beyond. */
+  readonly strategiesMax: number;
+  readonly botsMax: number;
 }
 
 export const serviceLimits: ServiceLimits = {
@@ -36,4 +39,6 @@ export const serviceLimits: ServiceLimits = {
   stalledMsMax: 30_000,
   connectionsMax: 2000,
   stopMsMax: 10_000,
+  strategiesMax: 1000,
+  botsMax: 1000,
 };

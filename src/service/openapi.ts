@@ -1,7 +1,8 @@
 import swagger from '@fastify/swagger';
 import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
-import { Type } from 'typebox';
+import { type TSchema, Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
+import { strategySchemas } from '../contract/strategies.ts';
 import type { App } from './app.ts';
 import { addProblems, components, type Document } from './openapi-problems.ts';
 
@@ -9,6 +10,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Statuses from 400 on that this route answers beside those that every route may: 406, 409, 412, 416, 422 … */
     problems?: readonly number[];
+    /** What the document says of a body that the route judges itself: no schema says it all, or says it well. */
+    body?: TSchema;
   }
 }
 
@@ -62,6 +65,7 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
     transform: ({ schema, url, route }) => ({ schema: described(schema, route), url }),
     transformObject: (given) => {
       const document = ('openapiObject' in given ? given.openapiObject : given.swaggerObject) as unknown as Document;
+      Object.assign(document.components.schemas, strategySchemas);
       return addProblems(document, problems) as never;
     },
   });
@@ -90,9 +94,10 @@ export async function describeRoutes(app: App, version: string): Promise<void> {
 export const templateOf = (url: string): string => url.replace(/:([A-Za-z_]\w*)/g, '{$1}');
 
 function described(schema: FastifySchema | undefined, route: RouteOptions): FastifySchema {
-  const access = route.config?.access ?? 'key';
+  const { access = 'key', body } = route.config ?? {};
   return {
     ...schema,
+    ...(body === undefined ? {} : { body }),
     operationId: schema?.operationId ?? operationIdOf(String([route.method].flat()[0]), route.url),
     security: requirements[access] as never,
   };

@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Gate } from './gate.ts';
+import { ProblemError } from './problem.ts';
 
 /** How long a client may take nothing before it is let go, in milliseconds. */
 const stallMsMax = 60_000;
@@ -16,6 +17,12 @@ export function untilGone(reply: FastifyReply, stopping: AbortSignal): AbortSign
   // Gone while the credential was looked at: that is not told again.
   if (reply.raw.destroyed) end();
   return AbortSignal.any([gone.signal, stopping]);
+}
+
+/** What a request whose signal that is ends with: that it broke off because it was to end is no failure of ours. */
+export function whyEnded(error: unknown, signal: AbortSignal, stopping: AbortSignal): unknown {
+  if (stopping.aborted) return new ProblemError(503, 'The service is stopping.');
+  return signal.aborted ? new ProblemError(408, 'The client went away.') : error;
 }
 
 /** Pieces of a file, and what is to be done when they are over. */

@@ -4,6 +4,7 @@ import { type FastifyInstance, fastify } from 'fastify';
 import { admission } from './admission.ts';
 import { setVary, usualHeaders } from './answer-headers.ts';
 import type { App } from './app.ts';
+import { openBacktestDesk } from './backtest-desk.ts';
 import type { ServiceContext } from './context.ts';
 import { type ServiceLimits, serviceLimits } from './limits.ts';
 import { answerUnrouted, type Methods, noteMethods } from './methods.ts';
@@ -14,6 +15,8 @@ import { parseQueryString, type Query, requireReadable } from './query-string.ts
 import { readQuery } from './query-values.ts';
 import { refuseUnfit, requireCleanBody } from './refusals.ts';
 import { frameworkLog, logRequest } from './request-log.ts';
+import { backtestRoutes } from './routes/backtests.ts';
+import { botRoutes } from './routes/bots.ts';
 import { catalogueRoutes } from './routes/catalogue.ts';
 import { documentationRoutes } from './routes/documentation.ts';
 import { exportRoutes } from './routes/export.ts';
@@ -24,6 +27,8 @@ import { marketsRoutes } from './routes/markets.ts';
 import { metricsRoutes } from './routes/metrics.ts';
 import { orderbookRoutes } from './routes/orderbook.ts';
 import { readyRoutes } from './routes/ready.ts';
+import { researchRoutes } from './routes/research.ts';
+import { strategyRoutes } from './routes/strategies.ts';
 import { ticksRoutes } from './routes/ticks.ts';
 import { userRoutes } from './routes/users.ts';
 import { answerClientError, boundConnections } from './sockets.ts';
@@ -47,7 +52,12 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   historicalRoutes(app, context);
   exportRoutes(app, context);
   exportJobRoutes(app, context);
+  const backtestDesk = openBacktestDesk(app, context);
+  researchRoutes(app, context, backtestDesk);
+  backtestRoutes(app, context, backtestDesk);
   userRoutes(app, context);
+  strategyRoutes(app, context, limits);
+  botRoutes(app, context, limits);
   catalogueRoutes(app, context);
   await documentationRoutes(app);
 

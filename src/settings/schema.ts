@@ -91,6 +91,13 @@ export const settingsSchema = section({
       bytes_max: whole(10 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
       waiting_max: whole(10, 1, 1000),
     }),
+    research: section({
+      threads: whole(2, 1, 64),
+      ticks_at_once_max: whole(50_000_000, 1, 1_000_000_000_000_000),
+      runs_at_once_max: whole(2, 1, 64),
+      waiting_max: whole(10, 1, 1000),
+      kept_max: whole(100, 1, 10_000),
+    }),
     tokens: section({
       issuer: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },
       audience: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },

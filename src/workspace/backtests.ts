@@ -1,5 +1,7 @@
 import type { WorkspaceDatabase } from './database.ts';
 import { type JobQueue, jobQueue } from './job-queue.ts';
+import { takeTurn } from './owner.ts';
+import { type Page, type Paged, pageOf } from './page.ts';
 import type { BacktestRow, OwnerColumns } from './tables.ts';
 
 /** What is known of a backtest that is to be run. */
@@ -9,11 +11,14 @@ export type NewBacktest = OwnerColumns &
 /** A backtest without what lists do not tell: its result may be long. */
 export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result'>;
 
-/** Where a page of a list goes on: behind this one. */
-export type BacktestPlace = Pick<BacktestRow, 'ordinal' | 'id'>;
-
 export type FinishedBacktest =
-  | { readonly state: 'done'; readonly at: number; readonly value: number | null; readonly result: string }
+  | {
+      readonly state: 'done';
+      readonly at: number;
+      readonly batches: number;
+      readonly value: number | null;
+      readonly result: string;
+    }
   | { readonly state: 'failed'; readonly at: number; readonly error: string };
 
 /** The backtests of one archive that users keep, and the jobs that make them. Without an owner: whoever's. */
@@ -22,11 +27,8 @@ export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove' | 'relea
   add(backtest: NewBacktest, waitingMax: number, keptMax: number): ReturnType<JobQueue<BacktestRow>['add']>;
   /** Null where there is none, or it is another's. */
   get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
-  /** Newest first, from behind `before`; `next` is where more of them go on. */
-  list(
-    owner: OwnerColumns | null,
-    page: { readonly limit: number; readonly before: BacktestPlace | null },
-  ): Promise<{ rows: ListedBacktest[]; next: BacktestPlace | null }>;
+  /** Newest first. */
+  list(owner: OwnerColumns | null, page: Page): Promise<Paged<ListedBacktest>>;
   /** Ends one that is waiting or running; false where it was neither. */
   cancel(id: string, nowMs: number): Promise<boolean>;
   /** One that waits, which is then running: users take turns, and of each the oldest comes first. */
@@ -58,6 +60,8 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
   const unbegun = { started_at: null, batches_done: 0, batches_total: null };
   const queue = jobQueue<BacktestRow>(db, {
     ...{ table: 'backtests', place, whose: ['owner', 'workspace'], unbegun, read },
+    // No two of one owner have the same ordinal.
+    begin: takeTurn,
   });
   const rows = (of: OwnerColumns | null) => {
     const all = db.selectFrom('backtests').where('place', '=', place);
@@ -71,25 +75,22 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
       return row === undefined ? null : read(row);
     },
     async list(owner, { limit, before }) {
-      let some = rows(owner)
+      const found = rows(owner)
+        .$if(before !== null, (query) => query.where('ordinal', '<', before!))
         .orderBy('ordinal', 'desc')
-        .orderBy('id', 'desc')
+        .orderBy('id')
         .limit(limit + 1);
-      if (before !== null) {
-        const { ordinal, id } = before;
-        some = some.where(({ or, and, eb }) =>
-          or([eb('ordinal', '<', ordinal), and([eb('ordinal', '=', ordinal), eb('id', '<', id)])]),
-        );
-      }
-      const found = (await some.select(listed).execute()).map(read);
-      const last = found.length > limit ? found[limit - 1]! : null;
-      return { rows: found.slice(0, limit), next: last === null ? null : { ordinal: last.ordinal, id: last.id } };
+      return pageOf((await found.select(listed).execute()).map(read), limit);
     },
     cancel: (id, nowMs) => queue.cancel(id, { finished_at: nowMs }),
     take: (runner, nowMs) => queue.take(runner, { started_at: nowMs }),
     progress: (id, runner, done, total) => queue.change(id, runner, { batches_done: done, batches_total: total }),
-    finish: (id, runner, { state, at, ...rest }) =>
-      queue.change(id, runner, { state, runner: null, finished_at: at, ...rest }),
+    finish: (id, runner, { state, at, ...rest }) => {
+      const ended = { state, runner: null, finished_at: at };
+      if ('error' in rest) return queue.change(id, runner, { ...ended, error: rest.error });
+      const { batches, value, result } = rest;
+      return queue.change(id, runner, { ...ended, value, result, batches_done: batches, batches_total: batches });
+    },
   };
 }
 

@@ -61,7 +61,10 @@ const read = (row: ExportJobRow): ExportJobRow => ({
 export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
   const rows = () => db.selectFrom('export_jobs').where('place', '=', place);
   const unbegun = { rows_done: 0, rows_total: null };
-  const queue = jobQueue<ExportJobRow>(db, { table: 'export_jobs', place, whose: ['key_id'], unbegun, read });
+  const queue = jobQueue<ExportJobRow>(db, {
+    ...{ table: 'export_jobs', place, whose: ['key_id'], unbegun, read },
+    begin: (tx, { id }) => tx.deleteFrom('export_jobs').where('id', '=', id).execute(),
+  });
   return {
     ...{ remove: queue.remove, release: queue.release, releaseAll: queue.releaseAll },
     add: (job, waitingMax, keptMax) => queue.add({ ...empty, ...job, place }, waitingMax, keptMax),

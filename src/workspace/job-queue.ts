@@ -1,7 +1,7 @@
 import type { Kysely, Transaction } from 'kysely';
 import { LRUCache } from 'lru-cache';
 import type { WorkspaceDatabase } from './database.ts';
-import type { BacktestRow, ExportJobRow, JobState } from './tables.ts';
+import type { BacktestRow, ExportJobRow, JobState, Tables } from './tables.ts';
 
 /** What every kind of job does alike: it waits for its turn, is taken by one runner, and changes hands by single updates. */
 export interface JobQueue<Row> {
@@ -37,6 +37,11 @@ export interface QueueOptions<Row> {
   readonly place: string;
   /** The columns that say whose a job is; those with the same first one are of one user. */
   readonly whose: readonly [Whose, ...Whose[]];
+  /**
+   * Begins the addition of a job by a write: SQLite refuses one that comes after a read where another process has written in
+   * between.
+   */
+  begin(tx: Transaction<Tables>, job: Row): Promise<unknown>;
   /** What one has that nobody is at, beside its state. */
   readonly unbegun: Partial<Row>;
   read(row: Row): Row;
@@ -55,7 +60,7 @@ type Reader = Pick<Kysely<Queues>, 'selectFrom'>;
 
 export function jobQueue<Row extends Pick<Columns, Shared>>(
   workspace: WorkspaceDatabase,
-  { table, place, whose, unbegun, read }: QueueOptions<Row>,
+  { table, place, whose, begin, unbegun, read }: QueueOptions<Row>,
 ): JobQueue<Row> {
   // The columns above have the same names and types in every table of jobs.
   const db = workspace as unknown as Kysely<Queues>;
@@ -80,8 +85,7 @@ export function jobQueue<Row extends Pick<Columns, Shared>>(
     return row === undefined ? null : whole(row);
   }
   async function addIn(tx: Transaction<Queues>, job: Row, waitingMax: number, keptMax: number) {
-    // A write first: SQLite refuses one that comes after a read where another process has written in between.
-    await tx.deleteFrom(name).where('id', '=', job.id).execute();
+    await begin(tx as unknown as Transaction<Tables>, job);
     const known = await knownAs(tx, job);
     if (known !== null) return { known };
     const unfinished = ofOwner(tx, job, [user]).where('state', 'in', open);

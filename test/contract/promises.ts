@@ -139,6 +139,8 @@ export const routes = [
   ...['GET /api/v1/export/files/symbols/{part}', 'GET /api/v1/export/jobs', 'GET /api/v1/export/jobs/{id}'],
   ...['DELETE /api/v1/export/jobs/{id}', 'GET /api/v1/export/jobs/{id}/file'],
   ...['GET /api/v1/backtest', 'POST /api/v1/research/backtest', 'GET /api/v1/bots', 'POST /api/v1/bots'],
-  ...['GET /api/v1/strategies', 'POST /api/v1/strategies', 'GET /api/v1/me', 'GET /api/v1/openapi.json'],
+  ...['GET /api/v1/bots/{id}', 'PATCH /api/v1/bots/{id}', 'DELETE /api/v1/bots/{id}'],
+  ...['GET /api/v1/strategies', 'POST /api/v1/strategies', 'GET /api/v1/strategies/{id}'],
+  ...['DELETE /api/v1/strategies/{id}', 'GET /api/v1/me', 'GET /api/v1/openapi.json'],
   ...['GET /healthz', 'GET /readyz', 'GET /metrics', 'GET /', 'GET /assets/{stamp}/{name}'],
 ] as const;

@@ -14,6 +14,8 @@ const files = at('service/export-files.test.ts');
 const jobs = at('service/export-jobs.test.ts');
 const tokens = at('service/tokens.test.ts');
 const keySets = at('service/key-sets.test.ts');
+const strategies = at('service/strategies.test.ts');
+const bots = at('service/bots.test.ts');
 const rows = at('service/historical-rows.test.ts');
 const catalogue = at('service/catalogue.test.ts');
 
@@ -23,9 +25,10 @@ const keyMade = e2eKeys(
 );
 const tokenIssued = e2eKeys('tokens are issued with the secret of the service, for thirty days unless told otherwise');
 const database = e2eKeys('keys and service share the database that a URL names, and its password is nowhere');
-const usersRoutes = tokens(
-  'a token of the secret is good for the routes of users, says who it is, and is told that they are to come',
-);
+const usersRoutes = tokens('a token of the secret is good for the routes of users, and says who it is');
+const strategyLife = strategies('is made, found at its address, listed and removed');
+const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
+const botList = bots('bots are listed newest first, in pages that lose and repeat nothing while bots come in');
 const jobLife = jobs('is asked for, followed and fetched');
 const jobCancelled = jobs('are cancelled while they wait or run, and leave no file');
 const fileServed = files('is served byte for byte, with what a client needs to keep and check it');
@@ -111,8 +114,11 @@ export const serviceRoutes = {
   'GET /api/v1/export/jobs/{id}/file': jobLife,
   'GET /api/v1/backtest': usersRoutes,
   'POST /api/v1/research/backtest': tokens('a token is no key, a key is no token, and research asks for its scope'),
-  ...{ 'GET /api/v1/bots': usersRoutes, 'POST /api/v1/bots': usersRoutes },
-  ...{ 'GET /api/v1/strategies': usersRoutes, 'POST /api/v1/strategies': usersRoutes },
+  ...{ 'GET /api/v1/bots': botList, 'POST /api/v1/bots': botLife, 'GET /api/v1/bots/{id}': botLife },
+  ...{ 'PATCH /api/v1/bots/{id}': botLife, 'DELETE /api/v1/bots/{id}': botLife },
+  'GET /api/v1/strategies': strategies('comes in pages that lose and repeat nothing while strategies come in and go'),
+  ...{ 'POST /api/v1/strategies': strategyLife, 'GET /api/v1/strategies/{id}': strategyLife },
+  'DELETE /api/v1/strategies/{id}': bots('stays bound to its version, which is not removed before it'),
   'GET /api/v1/me': at('service/keys.test.ts')(
     'a key says what it is, and a missing or bad one is a problem with a challenge',
   ),

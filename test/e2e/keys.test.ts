@@ -98,8 +98,8 @@ test('tokens are issued with the secret of the service, for thirty days unless t
     const headers = { authorization: `Bearer ${token}` };
     return (await fetch(`${service.url}/api/v1/research/backtest`, { method: 'POST', headers })).status;
   };
-  expect([await research(plain.stdout.trim()), await research(String(told.token))]).toEqual([403, 501]);
-  expect(await service.status(plain.stdout.trim(), '/api/v1/bots')).toBe(501);
+  expect([await research(plain.stdout.trim()), await research(String(told.token))]).toEqual([403, 400]);
+  expect(await service.status(plain.stdout.trim(), '/api/v1/bots')).toBe(200);
   expect(service.said.stderr).not.toContain(secret);
 });
 

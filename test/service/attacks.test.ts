@@ -1,7 +1,14 @@
 import { expect, test } from 'vitest';
 import { opened } from '../archive/scratch.ts';
 import { answersIn, head, type RawAnswer, rawAnswer, sent } from './raw.ts';
-import { serving } from './serving.ts';
+import { type ServingOptions, serving } from './serving.ts';
+import { alice, withTokens } from './users.ts';
+
+const withUsers: ServingOptions = { set: withTokens };
+
+/** What a route is asked with: a user's is for users alone. */
+const credentialOf = ({ security }: { readonly security?: readonly object[] }, key: string): string =>
+  security !== undefined && security.length > 0 && security.every((one) => 'token' in one) ? alice : key;
 
 /** An error as all of them are: a problem of that status that tells nothing of the inside. */
 function expectProblem({ status, headers, body }: RawAnswer, wanted: number): void {
@@ -175,29 +182,35 @@ test('parameters: more than 100, repeated, unknown, with NUL or badly encoded', 
 });
 
 test('limits that are no whole number of one or more are refused by every route that has one', async () => {
-  const { ask, app } = await serving(opened());
+  const { ask, app, key } = await serving(opened(), withUsers);
+  interface Get {
+    readonly security: object[];
+    readonly parameters?: readonly { name: string; in: string }[];
+  }
   interface Described {
-    readonly paths: Record<string, { get?: { parameters?: readonly { name: string; in: string }[] } }>;
+    readonly paths: Record<string, { get?: Get }>;
   }
   const { paths } = app.swagger() as unknown as Described;
   const limited = Object.entries(paths).filter(([, { get }]) => get?.parameters?.some(({ name }) => name === 'limit'));
-  for (const [path] of limited) {
+  for (const [path, { get }] of limited) {
+    const headers = { authorization: `Bearer ${credentialOf(get!, key)}` };
     for (const limit of ['0', '-1', '1e9', '1.5', '', '%20', '1%20', '0x10', 'NaN', 'Infinity', '01', '+1', '９']) {
-      const { status } = await ask(`${path}?limit=${limit}`);
+      const { status } = await ask(`${path}?limit=${limit}`, { headers });
       expect([path, limit, status]).toEqual([path, limit, 400]);
     }
     // Greater than any cap is cut to it: whatever else the answer says, the limit is not what it refuses.
-    expect(await (await ask(`${path}?limit=1000000000`)).text()).not.toContain('"limit"');
+    expect(await (await ask(`${path}?limit=1000000000`, { headers })).text()).not.toContain('"limit"');
   }
 });
 
 test('SQL in a parameter is a text as any other', async () => {
-  const { ask, app } = await serving(opened());
+  const { ask, app, key } = await serving(opened(), withUsers);
+  interface Get {
+    readonly security: object[];
+    readonly parameters?: readonly { name: string; in: string; required?: boolean }[];
+  }
   interface Described {
-    readonly paths: Record<
-      string,
-      { get?: { parameters?: readonly { name: string; in: string; required?: boolean }[] } }
-    >;
+    readonly paths: Record<string, { get?: Get }>;
   }
   const { paths } = app.swagger() as unknown as Described;
   const fragments = [
@@ -209,6 +222,7 @@ test('SQL in a parameter is a text as any other', async () => {
   ];
   for (const [path, { get }] of Object.entries(paths)) {
     const parameters = get?.parameters ?? [];
+    const headers = { authorization: `Bearer ${credentialOf(get ?? {}, key)}` };
     for (const odd of parameters) {
       for (const fragment of fragments) {
         const text = encodeURIComponent(fragment);
@@ -216,7 +230,7 @@ test('SQL in a parameter is a text as any other', async () => {
         const query = parameters
           .filter((one) => one.in === 'query' && (one === odd || one.required === true))
           .map(({ name }) => `${name}=${name === odd.name ? text : '1'}`);
-        const answer = await ask(`${target}?${query.join('&')}`);
+        const answer = await ask(`${target}?${query.join('&')}`, { headers });
         const body = await answer.text();
         expect([200, 400, 404], `${odd.name} of ${path}: ${body}`).toContain(answer.status);
         if (answer.status !== 200) expect(body).not.toMatch(/syntax|parser|binder|catalog|constraint|root:/i);
@@ -228,29 +242,36 @@ test('SQL in a parameter is a text as any other', async () => {
 });
 
 test('bodies: on methods without one, encoded, too large, of another type, broken, or out to change prototypes', async () => {
-  const { url, key, app } = await serving(opened());
+  const { url, key, app } = await serving(opened(), withUsers);
   const { paths } = app.swagger() as unknown as {
     paths: Record<string, Record<string, { requestBody?: object; security: object[] }>>;
   };
-  const authorization = `Authorization: Bearer ${key}`;
-  const withBody = (target: string, method: string, body: string, ...rest: string[]) =>
-    rawAnswer(url, head(target, method, [authorization, `Content-Length: ${body.length}`, ...rest]) + body);
+  const withBody = (target: string, method: string, body: string, ...rest: string[]) => {
+    const { security } = paths[target.replace('/x', '/{id}')]?.[method.toLowerCase()] ?? { security: [] };
+    const authorization = `Authorization: Bearer ${credentialOf({ security }, key)}`;
+    return rawAnswer(url, head(target, method, [authorization, `Content-Length: ${body.length}`, ...rest]) + body);
+  };
   expectProblem(await withBody('/healthz', 'GET', '{}', 'Content-Type: application/json'), 400);
   expect(await sent(url, `${head('/healthz', 'HEAD', ['Content-Length: 2'])}{}`)).toMatch(/^HTTP\/1\.1 400 /);
-  const posts = Object.entries(paths).filter(([, { post }]) => JSON.stringify(post?.security ?? '').includes('"key"'));
+  const taking = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods)
+      .filter(([, { requestBody }]) => requestBody !== undefined)
+      .map(([method]) => [path.replace('{id}', 'x'), method.toUpperCase()] as const),
+  );
+  expect(taking.map(([, method]) => method)).toEqual(expect.arrayContaining(['POST', 'PATCH']));
   const json = 'Content-Type: application/json';
-  for (const [path] of posts) {
-    expectProblem(await withBody(path, 'POST', '\x1f\x8b\x08', json, 'Content-Encoding: gzip'), 415);
-    expectProblem(await withBody(path, 'POST', '{}', 'Content-Type: text/xml'), 415);
-    expectProblem(await withBody(path, 'POST', '{}', 'Content-Type: text/plain'), 415);
-    expectProblem(await withBody(path, 'POST', '{}'), 415);
-    expectProblem(await withBody(path, 'POST', 'a=1', 'Content-Type: application/x-www-form-urlencoded'), 415);
-    expectProblem(await withBody(path, 'POST', '{}', 'Content-Type: ///'), 415);
-    expectProblem(await withBody(path, 'POST', `{"a":"${'a'.repeat(70_000)}"}`, json), 413);
+  for (const [path, method] of taking) {
+    expectProblem(await withBody(path, method, '\x1f\x8b\x08', json, 'Content-Encoding: gzip'), 415);
+    expectProblem(await withBody(path, method, '{}', 'Content-Type: text/xml'), 415);
+    expectProblem(await withBody(path, method, '{}', 'Content-Type: text/plain'), 415);
+    expectProblem(await withBody(path, method, '{}'), 415);
+    expectProblem(await withBody(path, method, 'a=1', 'Content-Type: application/x-www-form-urlencoded'), 415);
+    expectProblem(await withBody(path, method, '{}', 'Content-Type: ///'), 415);
+    expectProblem(await withBody(path, method, `{"a":"${'a'.repeat(70_000)}"}`, json), 413);
     for (const body of ['{', '', '[1', '{"__proto__":{"a":1}}', '{"constructor":{"prototype":{"a":1}}}', '[]', 'null'])
-      expectProblem(await withBody(path, 'POST', body, json), 400);
-    expectProblem(await withBody(path, 'POST', '{"name":"\\ud800"}', json), 400);
-    expectProblem(await withBody(path, 'POST', `${'['.repeat(20_000)}${']'.repeat(20_000)}`, json), 400);
+      expectProblem(await withBody(path, method, body, json), 400);
+    expectProblem(await withBody(path, method, '{"name":"\\ud800"}', json), 400);
+    expectProblem(await withBody(path, method, `${'['.repeat(20_000)}${']'.repeat(20_000)}`, json), 400);
   }
 });
 

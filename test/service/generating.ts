@@ -10,10 +10,15 @@ interface Parameter {
   readonly schema: Schema;
 }
 
+interface Media {
+  readonly schema?: Schema;
+  readonly example?: unknown;
+}
+
 export interface Operation {
   readonly security?: readonly object[];
   readonly parameters?: readonly Parameter[];
-  readonly requestBody?: { readonly content: Readonly<Record<string, { readonly schema?: Schema }>> };
+  readonly requestBody?: { readonly content: Readonly<Record<string, Media>> };
   readonly responses: Readonly<Record<string, { readonly content?: object }>>;
 }
 
@@ -242,12 +247,10 @@ function headersOf(types: readonly string[]): fc.Arbitrary<Record<string, string
   );
 }
 
-function bodyOf(
-  content: Readonly<Record<string, { readonly schema?: Schema }>>,
-  document: Document,
-): fc.Arbitrary<string | null> {
+function bodyOf(content: Readonly<Record<string, Media>>, document: Document): fc.Arbitrary<string | null> {
   const [media] = Object.values(content);
-  const good = valueFor(media?.schema ?? {}, document.components.schemas);
+  const made = valueFor(media?.schema ?? {}, document.components.schemas);
+  const good = media?.example === undefined ? made : fc.oneof(made, fc.constant(media.example));
   const nearly = fc
     .tuple(good, fc.constantFrom(...rubbish), fc.jsonValue(), fc.nat(20))
     .map(([value, name, other, at]) => {

@@ -1,5 +1,5 @@
 import type { Archive } from '../../archive/archive.ts';
-import { DamageError, UsageError } from '../../core/errors.ts';
+import { DamageError } from '../../core/errors.ts';
 import { systemRandom } from '../../system.ts';
 import { runBacktest } from '../backtests/run-backtest.ts';
 import { UnfitBacktest } from '../backtests/unfit.ts';
@@ -27,8 +27,6 @@ async function run(
 
 function failureOf(error: unknown): Omit<FailedBacktest, 'message'> {
   if (error instanceof UnfitBacktest) return { why: 'unfit', faults: error.faults };
-  // What a universe is read for and does not have.
-  if (error instanceof UsageError) return { why: 'unfit', faults: [{ name: 'symbols', reason: error.message }] };
   if (error instanceof TooManyAsked) return { why: 'too large', faults: [] };
   if (error instanceof DamageError) return { why: 'damaged', faults: [] };
   return { why: isFullDisk(error) ? 'full' : 'unexpected', faults: [] };

@@ -33,9 +33,17 @@ export function startBacktestRunner({ archive, jobs, clock, log, threads }: Runn
       tidy: async () => {},
       take: (me) => jobs.take(me, clock.nowMs()),
       ...{ progress: jobs.progress, release: jobs.release },
-      async make(row, watching) {
-        const made = await backtestInThread(archive, { ...askedOf(row), threads, ticksMax: null }, watching);
-        return async (me) => void (await jobs.finish(row.id, me, { state: 'done', at: clock.nowMs(), ...made }));
+      async make(row, { signal, progress }) {
+        let batches = 0;
+        const told = (done: number, total: number): void => {
+          batches = total;
+          progress(done, total);
+        };
+        const asked = { ...askedOf(row), threads, ticksMax: null };
+        const made = await backtestInThread(archive, asked, { signal, progress: told });
+        return async (me) => {
+          await jobs.finish(row.id, me, { state: 'done', at: clock.nowMs(), batches, ...made });
+        };
       },
       async fail({ id }, me, error) {
         await jobs.finish(id, me, { state: 'failed', at: clock.nowMs(), error: toldOf(error) });

@@ -10,7 +10,7 @@ const memoryBytesMax = 512 * 1024 ** 2;
 
 /**
  * About how many ticks a backtest plays, those of each point of a grid counted. Only the symbols dataset is read for it.
- * @throws UsageError for a symbol that nobody knows
+ * @throws UnfitBacktest as it would be thrown for the run
  */
 export async function ticksAsked(
   archive: Archive,

@@ -30,7 +30,7 @@ export async function findStrategy(
   const builtIn = executables.find((one) => one.name === name);
   if (builtIn === undefined) {
     const names = executables.map((one) => one.name).join(', ');
-    return faulty('name', `is no strategy of yours, and none of ${names}`);
+    return faulty('name', `is no strategy of this user, and none of ${names}`);
   }
   if (version !== null) return faulty('version', `is of a strategy that is kept: ${name} has none`);
   return { found: { strategy: builtIn.strategy, version: null } };

@@ -8,7 +8,7 @@ import type { ServiceContext } from '../context.ts';
 import { type Desk, deskOf, type Endpoint, openDesk } from '../historical-desk.ts';
 import { fileFormats, formatAsked } from '../negotiate.ts';
 import { ProblemError } from '../problem.ts';
-import { sendPieces, untilGone } from '../send-pieces.ts';
+import { sendPieces, untilGone, whyEnded } from '../send-pieces.ts';
 import { openSlice } from '../slice-answer.ts';
 import { markets } from './historical-markets.ts';
 import { candles, coverage, orderbooks, ticks } from './historical-rows.ts';
@@ -37,9 +37,7 @@ export function historicalRoutes(app: App, context: ServiceContext): void {
         const own = deskOf(desk, holderOf(request as unknown as FastifyRequest));
         return await respond(own, endpoint, request, reply, request.query as Query, signal);
       } catch (error) {
-        // That a query ended because it was to end is no failure of ours.
-        if (context.signal.aborted) throw new ProblemError(503, 'The service is stopping.');
-        throw signal.aborted ? new ProblemError(408, 'The client went away.') : error;
+        throw whyEnded(error, signal, context.signal);
       }
     });
   };

@@ -1,24 +1,9 @@
 import { paths } from '../../contract/paths.ts';
-import { Problem, problemType } from '../../contract/problem.ts';
 import { MeAnswer } from '../../contract/users.ts';
-import type { Access } from '../access.ts';
 import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
-import { ProblemError } from '../problem.ts';
 
-/** Users' objects, that a later version serves: method, path, who may, what. */
-const coming: readonly (readonly ['GET' | 'POST', string, Access, string])[] = [
-  ['GET', paths.backtest, 'user', 'The backtests of a user'],
-  ['POST', paths.researchBacktest, 'research', 'Runs a strategy against the archive; needs the scope research'],
-  ['GET', paths.bots, 'user', 'The bots of a user'],
-  ['POST', paths.bots, 'user', 'Creates a bot'],
-  ['GET', paths.strategies, 'user', 'The strategies of a user'],
-  ['POST', paths.strategies, 'user', 'Creates a strategy'],
-];
-
-const notServed = 'This version does not serve the objects of users yet.';
-
-/** `/api/v1/me`, and the routes of users' objects: their credentials are judged, and then it is said that they are to come. */
+/** `/api/v1/me`. */
 export function userRoutes(app: App, { settings, clock }: ServiceContext): void {
   app.get(
     paths.me,
@@ -43,20 +28,4 @@ export function userRoutes(app: App, { settings, clock }: ServiceContext): void 
       return { kind, user, workspace, scopes: [...scopes], requests_per_minute: everybody, generated_at };
     },
   );
-  for (const [method, url, access, summary] of coming) {
-    app.route({
-      ...{ method, url, config: { access } },
-      schema: {
-        ...{ summary, tags: ['users'], security: [{ user: [] }], description: notServed },
-        response: { 501: { description: notServed, content: { [problemType]: { schema: Problem } } } },
-      },
-      // Before a body is read: nothing would be done with it.
-      async preParsing() {
-        throw new ProblemError(501, notServed);
-      },
-      async handler() {
-        throw new ProblemError(501, notServed);
-      },
-    });
-  }
 }

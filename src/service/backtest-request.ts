@@ -1,0 +1,60 @@
+import { findStrategy } from '../reading/backtests/find-strategy.ts';
+import type { Found } from '../reading/backtests/run-backtest.ts';
+import { boundAt } from '../reading/backtests/run-backtest.ts';
+import { UnfitBacktest } from '../reading/backtests/unfit.ts';
+import { type BacktestAsked, readAsked } from '../research/asked.ts';
+import { gridPoints } from '../research/bind.ts';
+import type { Fault } from '../research/reader.ts';
+import { oneSymbol } from '../state/symbols.ts';
+import { strategies } from '../workspace/strategies.ts';
+import type { OwnerColumns } from '../workspace/tables.ts';
+import type { ServiceContext } from './context.ts';
+import { ProblemError } from './problem.ts';
+
+/** What a body asks for, and whether its result is to be kept. */
+export interface BacktestWanted {
+  readonly asked: BacktestAsked;
+  readonly found: Found;
+  readonly save: boolean;
+}
+
+/** @throws ProblemError 400 that names every field at fault */
+export async function requireBacktest(
+  { archive, workspace }: ServiceContext,
+  owner: OwnerColumns,
+  body: unknown,
+): Promise<BacktestWanted> {
+  const { save, rest, faults } = withoutSave(body);
+  const read = readAsked(rest);
+  if ('faults' in read || faults.length > 0) throw unfit([...('faults' in read ? read.faults : []), ...faults]);
+  const { asked } = read;
+  const kept = strategies(workspace.db);
+  const one = await findStrategy(asked.entry_executable, (name, version) => kept.find(owner, name, version));
+  if ('faults' in one) throw unfit(one.faults);
+  const unknown = (asked.symbols ?? []).flatMap((symbol, i) =>
+    oneSymbol(archive.state.db, symbol) === undefined
+      ? [{ name: `symbols[${i}]`, reason: 'is no symbol that this archive knows' }]
+      : [],
+  );
+  if (unknown.length > 0) throw unfit(unknown);
+  try {
+    boundAt(gridPoints(asked.grid), asked, one.found);
+  } catch (error) {
+    throw error instanceof UnfitBacktest ? unfit(error.faults) : error;
+  }
+  return { asked, found: one.found, save };
+}
+
+function withoutSave(body: unknown): { save: boolean; rest: object; faults: readonly Fault[] } {
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw unfit([{ name: '', reason: 'must be an object' }]);
+  const { save = false, ...rest } = body as { save?: unknown };
+  const faults = typeof save === 'boolean' ? [] : [{ name: 'save', reason: 'must be true or false' }];
+  return { save: save === true, rest, faults };
+}
+
+/** A backtest that cannot be run as it was asked for. */
+export const unfit = (faults: readonly Fault[]): ProblemError =>
+  new ProblemError(400, 'The backtest cannot be run as it is asked for.', {
+    errors: faults.map(({ name, reason }) => ({ name: name === '' ? 'body' : name, reason })),
+  });

@@ -1,0 +1,82 @@
+import { Type } from 'typebox';
+import { BacktestsAnswer, BacktestsQuery, KeptBacktest } from '../../contract/backtests.ts';
+import { paths } from '../../contract/paths.ts';
+import { ObjectPath, pageMax } from '../../contract/strategies.ts';
+import { ownerOf } from '../../workspace/owner.ts';
+import type { BacktestRow } from '../../workspace/tables.ts';
+import { userOf } from '../access.ts';
+import type { App } from '../app.ts';
+import { keptBacktest, listedBacktest } from '../backtest-answer.ts';
+import type { BacktestDesk } from '../backtest-desk.ts';
+import type { ServiceContext } from '../context.ts';
+import { objectCursor, readObjectPlace } from '../cursor.ts';
+import { ProblemError } from '../problem.ts';
+import { plain } from './export.ts';
+
+const listedUsual = 20;
+
+/** `/api/v1/backtest`: the backtests that a user keeps. */
+export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runner }: BacktestDesk): void {
+  const ownBacktest = async (request: Parameters<typeof userOf>[0], id: string): Promise<BacktestRow> => {
+    const row = await jobs.get(ownerOf(userOf(request)), id);
+    if (row === null) throw new ProblemError(404, 'There is no such backtest of this user.');
+    return row;
+  };
+
+  app.get(
+    paths.backtest,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'The backtests of a user, newest first',
+        tags: ['users'],
+        querystring: BacktestsQuery,
+        response: { 200: BacktestsAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { limit = listedUsual, cursor } = request.query;
+      const page = { limit: Math.min(limit, pageMax), before: readObjectPlace('backtests', cursor) };
+      const { rows, next } = await jobs.list(ownerOf(userOf(plain(request, reply)[0])), page);
+      const next_cursor = next === null ? null : objectCursor('backtests', next);
+      return { backtests: rows.map(listedBacktest), count: rows.length, next_cursor, generated_at: clock.nowMs() };
+    },
+  );
+
+  app.get(
+    `${paths.backtest}/:id`,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'A backtest, with its result once it is done',
+        tags: ['users'],
+        params: ObjectPath,
+        response: { 200: KeptBacktest },
+      },
+    },
+    async (request, reply) => keptBacktest(await ownBacktest(plain(request, reply)[0], request.params.id)),
+  );
+
+  app.delete(
+    `${paths.backtest}/:id`,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'Cancels a backtest that is not finished, or removes a finished one',
+        tags: ['users'],
+        params: ObjectPath,
+        response: { 200: KeptBacktest, 204: Type.Null({ description: 'It was finished, and is removed.' }) },
+      },
+    },
+    async (request, reply) => {
+      const row = await ownBacktest(plain(request, reply)[0], request.params.id);
+      const now = clock.nowMs();
+      if (await jobs.cancel(row.id, now)) {
+        runner.breakOff(row.id);
+        return keptBacktest({ ...row, state: 'cancelled', finished_at: now });
+      }
+      await jobs.remove(row.id);
+      return reply.code(204).send(null);
+    },
+  );
+}

@@ -1,0 +1,139 @@
+import { Type } from 'typebox';
+import * as contract from '../../contract/bots.ts';
+import { paths } from '../../contract/paths.ts';
+import { ObjectPath, ObjectRequestHeaders, pageMax } from '../../contract/strategies.ts';
+import { bots, type FoundBot } from '../../workspace/bots.ts';
+import { ownerOf } from '../../workspace/owner.ts';
+import { strategies } from '../../workspace/strategies.ts';
+import type { OwnerColumns } from '../../workspace/tables.ts';
+import { userOf } from '../access.ts';
+import type { App } from '../app.ts';
+import { requireBot } from '../bot-request.ts';
+import type { ServiceContext } from '../context.ts';
+import { objectCursor, readObjectPlace } from '../cursor.ts';
+import type { ServiceLimits } from '../limits.ts';
+import { ProblemError } from '../problem.ts';
+import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody } from '../users-object.ts';
+import { plain } from './export.ts';
+
+/** `/api/v1/bots`: users' bots. */
+export function botRoutes(app: App, context: ServiceContext, { botsMax }: ServiceLimits): void {
+  const { clock, workspace } = context;
+  const kept = bots(workspace.db);
+  const known = strategies(workspace.db);
+  const owner = (request: unknown, reply: unknown): OwnerColumns => ownerOf(userOf(plain(request, reply)[0]));
+  const requireOwn = <Row>(row: Row | null): Row => {
+    if (row === null) throw new ProblemError(404, 'There is no such bot of this user.');
+    return row;
+  };
+
+  app.get(
+    paths.bots,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'The bots of a user, newest first',
+        tags: ['users'],
+        querystring: contract.BotsQuery,
+        response: { 200: contract.BotsAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { limit = 20, cursor } = request.query;
+      const page = { limit: Math.min(limit, pageMax), before: readObjectPlace('bots', cursor) };
+      const { rows, next } = await kept.list(owner(request, reply), page);
+      return {
+        ...{ bots: rows.map(botOf), count: rows.length },
+        next_cursor: next === null ? null : objectCursor('bots', next),
+        generated_at: clock.nowMs(),
+      };
+    },
+  );
+
+  app.post(
+    paths.bots,
+    {
+      config: { access: 'user', problems: [409, 422] },
+      schema: {
+        summary: 'Creates a bot: a version of a strategy, bound to symbols or to a filter',
+        description: `A user may have ${botsMax} bots in a workspace.`,
+        tags: ['users'],
+        headers: ObjectRequestHeaders,
+        body: contract.BotRequest,
+        response: { 201: createdAnswer(contract.Bot) },
+      },
+    },
+    async (request, reply) => {
+      const { body } = request;
+      const own = owner(request, reply);
+      const { strategy, symbols, filter } = await requireBot(context, known, own, body);
+      const asked = {
+        ...{ id: newObjectId(context), created_at: clock.nowMs(), name: body.name, mode: body.mode ?? 'paper' },
+        ...{ strategy_id: strategy.id, symbols: symbols === null ? null : JSON.stringify(symbols) },
+        filter: JSON.stringify(filter),
+        idempotency_key: request.headers['idempotency-key'] ?? null,
+        body_sha256: fingerprintOf(body),
+      };
+      const row = await kept.add(own, asked, botsMax);
+      if (row === 'full') throw noRoom('bots', botsMax);
+      if (row === 'other') throw otherBody();
+      if (row === 'unbound') throw new ProblemError(409, 'Its strategy was removed in the meantime.');
+      return reply.code(201).header('location', `${paths.bots}/${row.id}`).send(botOf(row));
+    },
+  );
+
+  app.get(
+    `${paths.bots}/:id`,
+    {
+      config: { access: 'user' },
+      schema: { summary: 'A bot', tags: ['users'], params: ObjectPath, response: { 200: contract.Bot } },
+    },
+    async (request, reply) => botOf(requireOwn(await kept.get(owner(request, reply), request.params.id))),
+  );
+
+  app.patch(
+    `${paths.bots}/:id`,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'Pauses a bot, or makes it active again',
+        tags: ['users'],
+        params: ObjectPath,
+        body: contract.BotChange,
+        response: { 200: contract.Bot },
+      },
+    },
+    async (request, reply) => {
+      const { params, body } = request;
+      return botOf(requireOwn(await kept.setStatus(owner(request, reply), params.id, body.status, clock.nowMs())));
+    },
+  );
+
+  app.delete(
+    `${paths.bots}/:id`,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'Removes a bot',
+        tags: ['users'],
+        params: ObjectPath,
+        response: { 204: Type.Null({ description: 'It is removed.' }) },
+      },
+    },
+    async (request, reply) => {
+      requireOwn((await kept.remove(owner(request, reply), request.params.id)) || null);
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+/** A bot as clients see it. */
+function botOf(row: FoundBot): contract.Bot {
+  const { id, name, mode, status, created_at, updated_at } = row;
+  const symbols = row.symbols === null ? null : (JSON.parse(row.symbols) as string[]);
+  return {
+    ...{ id, name, symbols, mode, status, created_at, updated_at },
+    strategy: { id: row.strategy_id, name: row.strategy_name, version: row.strategy_version },
+    filter: symbols === null ? (JSON.parse(row.filter) as contract.Bot['filter']) : null,
+  };
+}

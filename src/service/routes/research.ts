@@ -1,0 +1,110 @@
+import { BacktestAnswer, BacktestRequest, KeptBacktest } from '../../contract/backtests.ts';
+import { paths } from '../../contract/paths.ts';
+import { ObjectRequestHeaders } from '../../contract/strategies.ts';
+import { backtestInThread, failedBacktest, reasons } from '../../reading/backtest-jobs/backtest-in-thread.ts';
+import { ownerOf } from '../../workspace/owner.ts';
+import { userOf } from '../access.ts';
+import type { App } from '../app.ts';
+import { backtestUrl, keptBacktest } from '../backtest-answer.ts';
+import type { BacktestDesk } from '../backtest-desk.ts';
+import { type BacktestWanted, requireBacktest, unfit } from '../backtest-request.ts';
+import type { ServiceContext } from '../context.ts';
+import { createGate } from '../gate.ts';
+import { ProblemError } from '../problem.ts';
+import { untilGone, whyEnded } from '../send-pieces.ts';
+import { newObjectId, otherBody } from '../users-object.ts';
+import { plain } from './export.ts';
+
+/** Runs of one user that may wait to be answered at once. */
+const waitingMax = 2;
+
+/** `POST /api/v1/research/backtest`: a run that is answered at once, or a job whose result is kept. */
+export function researchRoutes(app: App, context: ServiceContext, { jobs, runner }: BacktestDesk): void {
+  const { archive, clock, settings } = context;
+  const { threads, ticksAtOnceMax, runsAtOnceMax, waitingMax: jobsMax, keptMax } = settings.service.research;
+  const running = createGate(runsAtOnceMax, waitingMax);
+  const underWay = new Set<Promise<unknown>>();
+  // Threads that read the archive are not to outlive it.
+  app.addHook('onClose', async () => void (await Promise.allSettled(underWay)));
+
+  app.post(
+    paths.researchBacktest,
+    {
+      config: { access: 'research', problems: [422], body: BacktestRequest },
+      schema: {
+        summary: 'Runs a strategy against the archive; needs the scope research',
+        tags: ['users'],
+        headers: ObjectRequestHeaders,
+        response: { 200: BacktestAnswer, 202: KeptBacktest },
+      },
+    },
+    async (request, reply) => {
+      const [asked, answer] = plain(request, reply);
+      const user = userOf(asked);
+      const owner = ownerOf(user);
+      const wanted = await requireBacktest(context, owner, asked.body);
+      if (wanted.save) {
+        const row = await kept(owner, wanted, request.headers['idempotency-key'] ?? null);
+        runner.wake();
+        return reply.code(202).header('location', backtestUrl(row)).send(keptBacktest(row));
+      }
+      const signal = untilGone(answer, context.signal);
+      try {
+        const result = await answeredAtOnce(owner.owner, wanted, signal);
+        return { ...JSON.parse(result), generated_at: clock.nowMs() };
+      } catch (error) {
+        throw whyEnded(error, signal, context.signal);
+      }
+    },
+  );
+
+  /** The job that a request makes, or made before. */
+  async function kept(owner: ReturnType<typeof ownerOf>, { asked, found }: BacktestWanted, key: string | null) {
+    const now = clock.nowMs();
+    const backtest = {
+      ...{ ...owner, id: newObjectId(context), idempotency_key: key, created_at: now },
+      ...{ asked: JSON.stringify(asked), strategy: JSON.stringify(found.strategy), strategy_version: found.version },
+    };
+    const added = await jobs.add(backtest, jobsMax, keptMax);
+    if (added === 'full') {
+      throw new ProblemError(429, `You have ${jobsMax} backtests waiting or under way: let one of them end.`, {
+        headers: { 'retry-after': '60' },
+      });
+    }
+    const row = 'known' in added ? added.known : added;
+    if (row.asked !== backtest.asked) throw otherBody();
+    return row;
+  }
+
+  async function answeredAtOnce(user: string, { asked, found }: BacktestWanted, signal: AbortSignal): Promise<string> {
+    const leave = await running.of(user).enter(signal);
+    try {
+      const task = { asked, found, threads, ticksMax: ticksAtOnceMax };
+      const run = backtestInThread(archive, task, { signal, progress() {} });
+      underWay.add(run);
+      return (await run.finally(() => underWay.delete(run))).result;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw problemOf(error);
+    } finally {
+      leave();
+    }
+  }
+
+  function problemOf(error: unknown): unknown {
+    const { why, faults } = failedBacktest(error);
+    switch (why) {
+      case 'unfit':
+        return unfit(faults);
+      case 'too large':
+        return new ProblemError(
+          422,
+          `More than ${ticksAtOnceMax} ticks would be played, those of each point of a grid counted: ask for less, or send "save": true, and it is run as a job.`,
+        );
+      case 'unexpected':
+        return error;
+      default:
+        return new ProblemError(503, reasons[why]);
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import { Type } from 'typebox';
+import { paths } from '../../contract/paths.ts';
+import * as contract from '../../contract/strategies.ts';
+import { ownerOf } from '../../workspace/owner.ts';
+import { strategies } from '../../workspace/strategies.ts';
+import type { OwnerColumns, StrategyRow } from '../../workspace/tables.ts';
+import { userOf } from '../access.ts';
+import type { App } from '../app.ts';
+import type { ServiceContext } from '../context.ts';
+import { objectCursor, readObjectPlace } from '../cursor.ts';
+import type { ServiceLimits } from '../limits.ts';
+import { ProblemError } from '../problem.ts';
+import { requireStrategy } from '../strategy-request.ts';
+import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody } from '../users-object.ts';
+import { plain } from './export.ts';
+
+/** `/api/v1/strategies`: users' strategies, version by version. */
+export function strategyRoutes(app: App, context: ServiceContext, { strategiesMax }: ServiceLimits): void {
+  const { clock, workspace } = context;
+  const kept = strategies(workspace.db);
+  const owner = (request: unknown, reply: unknown): OwnerColumns => ownerOf(userOf(plain(request, reply)[0]));
+  const none = (): ProblemError => new ProblemError(404, 'There is no such strategy of this user.');
+
+  app.get(
+    paths.strategies,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'The strategies of a user, every version of them, newest first',
+        tags: ['users'],
+        querystring: contract.StrategiesQuery,
+        response: { 200: contract.StrategiesAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { limit = 20, cursor, name = null } = request.query;
+      const before = readObjectPlace('strategies', cursor);
+      const page = { limit: Math.min(limit, contract.pageMax), before, name };
+      const { rows, next } = await kept.list(owner(request, reply), page);
+      return {
+        ...{ strategies: rows.map(strategyOf), count: rows.length },
+        next_cursor: next === null ? null : objectCursor('strategies', next),
+        generated_at: clock.nowMs(),
+      };
+    },
+  );
+
+  app.post(
+    paths.strategies,
+    {
+      config: { access: 'user', problems: [409, 422], body: contract.StrategyRequest },
+      schema: {
+        summary: 'Creates a strategy, or the next version of one',
+        description: `A user may have ${strategiesMax} versions in a workspace.`,
+        tags: ['users'],
+        headers: contract.ObjectRequestHeaders,
+        response: { 201: createdAnswer(contract.Strategy) },
+      },
+    },
+    async (request, reply) => {
+      const { name, strategy } = requireStrategy(request.body);
+      const asked = {
+        ...{ id: newObjectId(context), created_at: clock.nowMs(), name, definition: JSON.stringify(strategy) },
+        idempotency_key: request.headers['idempotency-key'] ?? null,
+        body_sha256: fingerprintOf(request.body),
+      };
+      const row = await kept.add(owner(request, reply), asked, strategiesMax);
+      if (row === 'full') throw noRoom('strategies', strategiesMax);
+      if (row === 'other') throw otherBody();
+      return reply.code(201).header('location', `${paths.strategies}/${row.id}`).send(strategyOf(row));
+    },
+  );
+
+  app.get(
+    `${paths.strategies}/:id`,
+    {
+      config: { access: 'user' },
+      schema: {
+        summary: 'A version of a strategy',
+        tags: ['users'],
+        params: contract.ObjectPath,
+        response: { 200: contract.Strategy },
+      },
+    },
+    async (request, reply) => {
+      const row = await kept.get(owner(request, reply), request.params.id);
+      if (row === null) throw none();
+      return strategyOf(row);
+    },
+  );
+
+  app.delete(
+    `${paths.strategies}/:id`,
+    {
+      config: { access: 'user', problems: [409] },
+      schema: {
+        summary: 'Removes a version of a strategy that no bot uses',
+        description: 'Its number is not given again while other versions of the name are there.',
+        tags: ['users'],
+        params: contract.ObjectPath,
+        response: { 204: Type.Null({ description: 'It is removed.' }) },
+      },
+    },
+    async (request, reply) => {
+      const removed = await kept.remove(owner(request, reply), request.params.id);
+      if (removed === null) throw none();
+      const { usedBy } = removed;
+      if (usedBy > 0)
+        throw new ProblemError(409, `${usedBy === 1 ? 'A bot uses' : `${usedBy} bots use`} it: remove them first.`);
+      return reply.code(204).send(null);
+    },
+  );
+}
+
+/** A version as clients see it. */
+const strategyOf = ({ id, name, version, definition, created_at }: StrategyRow): contract.Strategy => ({
+  ...{ id, name, version, definition: JSON.parse(definition) as object, created_at },
+});

@@ -1,0 +1,20 @@
+import { nameMax, namePattern } from '../contract/strategies.ts';
+import { readStrategy } from '../research/read-strategy.ts';
+import { Reader } from '../research/reader.ts';
+import type { Strategy } from '../research/strategy.ts';
+import { unfitBody } from './users-object.ts';
+
+const name = new RegExp(namePattern, 'u');
+
+/** The strategy that a body has, and its name. Throws ProblemError 400 with all that is wrong, each by its field. */
+export function requireStrategy(body: unknown): { readonly name: string; readonly strategy: Strategy } {
+  const reader = new Reader();
+  const asked = reader.object(body, '', { required: ['name', 'definition'], optional: [] });
+  const called = asked.name === undefined ? '' : reader.text(asked.name, 'name', nameMax);
+  if (called !== '' && !name.test(called))
+    reader.fault('name', 'must not begin or end with a blank, nor hold control characters');
+  const read = asked.definition === undefined ? { faults: [] } : readStrategy(asked.definition, 'definition');
+  const faults = [...reader.faults, ...('faults' in read ? read.faults : [])];
+  if ('faults' in read || faults.length > 0) throw unfitBody(faults);
+  return { name: called, strategy: read.strategy };
+}

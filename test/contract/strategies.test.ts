@@ -1,0 +1,107 @@
+import { createRequire } from 'node:module';
+import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { strategySchemas } from '../../src/contract/strategies.ts';
+import { executables } from '../../src/research/executables.ts';
+import { readStrategy } from '../../src/research/read-strategy.ts';
+import { strategyLimits } from '../../src/research/strategy.ts';
+import { changedStrategy, goodStrategy } from './strategy-values.ts';
+
+// Whether the schemas of the document say of a strategy what the reader says, who alone decides.
+
+const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
+const ajv = new Ajv2020({ strict: false });
+ajv.addSchema({ components: { schemas: strategySchemas } }, 'document');
+const schema = ajv.compile({ $ref: 'document#/components/schemas/StrategyDefinition' });
+
+const seed = Number(process.env.SEED || Math.floor(Math.random() * 1e6));
+const numRuns = Number(process.env.CASES ?? 1000);
+console.log(`strategies: SEED=${seed} CASES=${numRuns}`);
+
+const told = (json: unknown) => {
+  const valid = schema(json);
+  const read = readStrategy(json);
+  return { valid, why: valid ? '' : ajv.errorsText(schema.errors), faults: 'faults' in read ? read.faults : [], read };
+};
+
+/** What no schema says: numbers that parameters come to, what is known of a position only, counts over all of it. */
+const beyond = [
+  / is none of the parameters$/,
+  / is known in an exit only$/,
+  /^stands in more than 8 others$/,
+  /^has \d+ conditions, more than 100$/,
+];
+const outOfRange = /^must be (from \S+ to \S+|a number)$/;
+
+/** What stands at a field as faults name it: `rules[0].size.contracts`. */
+const at = (json: unknown, field: string): unknown =>
+  field
+    .split(/[.[\]]+/)
+    .reduce((value, step) => (step === '' ? value : (value as Record<string, unknown>)[step]), json);
+
+test('what is a good strategy is one by the schema and by the reader, as it is given and as it is read', () => {
+  fc.assert(
+    fc.property(goodStrategy, (json) => {
+      const { valid, why, faults, read } = told(json);
+      expect([valid, why, faults]).toEqual([true, '', []]);
+      const { strategy } = read as { strategy: unknown };
+      // What is answered is the strategy as it was read: of the same schema, and read again the same.
+      expect(told(strategy)).toMatchObject({ valid: true, read: { strategy } });
+    }),
+    { numRuns: Math.ceil(numRuns / 4), seed },
+  );
+});
+
+test('what the reader takes the schema does, and what only the reader refuses is what no schema can say', () => {
+  let [taken, refused, byReaderAlone] = [0, 0, 0];
+  fc.assert(
+    fc.property(changedStrategy, (json) => {
+      const { valid, why, faults } = told(json);
+      if (faults.length === 0) {
+        taken++;
+        expect(why).toBe('');
+        return;
+      }
+      refused++;
+      if (!valid) return;
+      byReaderAlone++;
+      for (const { name, reason } of faults) {
+        const said = beyond.some((known) => known.test(reason));
+        // A number that is out of its range the schema refuses; not the parameter that has it.
+        const isParameter = outOfRange.test(reason) && typeof at(json, name) === 'object';
+        expect(said || isParameter, `${name} ${reason}: ${JSON.stringify(json)}`).toBe(true);
+      }
+    }),
+    { numRuns, seed },
+  );
+  // All three have to have been tried.
+  expect(Math.min(taken, refused, byReaderAlone), `${[taken, refused, byReaderAlone]}`).toBeGreaterThan(numRuns / 200);
+});
+
+test('every strategy that everybody has is one by the schema', () => {
+  for (const { name, strategy } of executables) expect(told(strategy), name).toMatchObject({ valid: true, faults: [] });
+});
+
+test('the bounds that the schema tells are those of the reader', () => {
+  const price = { measure: 'price', above: 0 };
+  const rule = { side: 'yes', entry: price, size: { contracts: 1 } };
+  const named = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`p${i}`, i]));
+  const category = (n: number) => ({ measure: 'category', in: Array.from({ length: n }, (_, i) => `c${i}`) });
+  const { rules, parameters, categories, conditions } = strategyLimits;
+  const both = (json: unknown): [boolean, boolean] => [told(json).valid, told(json).faults.length === 0];
+  for (const more of [0, 1]) {
+    const fits = more === 0;
+    expect(both({ rules: Array(rules + more).fill(rule) })).toEqual([fits, fits]);
+    expect(both({ rules: [rule], parameters: named(parameters + more) })).toEqual([fits, fits]);
+    expect(both({ rules: [{ ...rule, entry: category(categories + more) }] })).toEqual([fits, fits]);
+    expect(both({ rules: [rule], parameters: { ['p'.repeat(40 + more)]: 1 } })).toEqual([fits, fits]);
+    const long = { measure: 'return', window_ms: 366 * 86_400_000 + more, above: 0 };
+    expect(both({ rules: [{ ...rule, entry: long }] })).toEqual([fits, fits]);
+    // The list itself is a condition, which the schema does not count.
+    expect(both({ rules: [{ ...rule, entry: { all: Array(conditions - 1 + more).fill(price) } }] })).toEqual([
+      true,
+      fits,
+    ]);
+  }
+});

@@ -1,0 +1,68 @@
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/system.ts';
+import { issueToken } from '../../src/workspace/tokens.ts';
+import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { type Kept, kept, long, path, runDirectly } from '../service/backtesting.ts';
+import { secret } from '../service/forged-tokens.ts';
+import { folder, until } from './lake.ts';
+import { type ServeProcess, serve } from './served-archive.ts';
+
+const tokens = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };
+
+/** An archive whose backtests take their time. */
+async function large() {
+  const root = folder();
+  const archive = opened({ root, parts: 2 });
+  for (const [symbol, pace] of [
+    ['KX A', 40],
+    ['KX B', 97],
+  ] as const) {
+    const ticks = Array.from(
+      { length: 50_000 },
+      (_, i) => [day0 + i * 60_000, 0.5 + 0.4 * Math.sin(i / pace)] as const,
+    );
+    append(archive, answer(symbol, ticks));
+  }
+  await publishNow(archive);
+  const wanted = await runDirectly(archive, long(40));
+  archive.close();
+  return { root, wanted };
+}
+
+test('a service that is killed, or told to stop, in the middle of a backtest runs it after its next start', async () => {
+  const { root, wanted } = await large();
+  const asked = { user: 'alice', workspace: null, scopes: ['research'], expiresAt: systemClock.nowMs() + 3_600_000 };
+  const token = await issueToken(tokens, asked, systemClock.nowMs());
+  const start = () => serve(root, token, '--set', `service.tokens.secret=${secret}`);
+  const jobOf = async (service: ServeProcess, id: string) =>
+    (await (await service.ask(`${kept}/${id}`)).json()) as Kept;
+
+  const first = await start();
+  const ids: string[] = [];
+  for (const points of [40, 40]) {
+    const answered = await first.ask(path, {
+      ...{ method: 'POST', body: JSON.stringify({ ...long(points), save: true }) },
+      headers: { 'content-type': 'application/json' },
+    });
+    expect(answered.status).toBe(202);
+    ids.push(((await answered.json()) as Kept).id);
+  }
+  const isBegun = async (service: ServeProcess) => {
+    const { state, progress } = await jobOf(service, ids[0]!);
+    return state === 'running' && progress.batches_total !== null;
+  };
+  await until(() => isBegun(first), 60_000);
+  expect(await first.end('SIGKILL')).toBe(null);
+
+  const second = await start();
+  await until(() => isBegun(second), 60_000);
+  expect(await second.end('SIGTERM')).toBe(0);
+
+  const third = await start();
+  for (const id of ids) {
+    await until(async () => ['done', 'failed'].includes((await jobOf(third, id)).state), 60_000);
+    const { state, result } = await jobOf(third, id);
+    expect([state, result]).toEqual(['done', wanted]);
+  }
+  expect(await third.end('SIGTERM')).toBe(0);
+}, 180_000);

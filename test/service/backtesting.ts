@@ -1,0 +1,99 @@
+import type { Archive } from '../../src/archive/archive.ts';
+import { findStrategy } from '../../src/reading/backtests/find-strategy.ts';
+import { runBacktest } from '../../src/reading/backtests/run-backtest.ts';
+import { readAsked } from '../../src/research/asked.ts';
+import type { BacktestResult } from '../../src/research/result.ts';
+import { systemRandom } from '../../src/system.ts';
+import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { type ServingOptions, serving } from './serving.ts';
+import { tokenOf, withTokens } from './users.ts';
+
+// What the tests of backtests ask for, as whom, and how they follow it.
+
+export const path = '/api/v1/research/backtest';
+export const kept = '/api/v1/backtest';
+
+export interface Kept {
+  readonly id: string;
+  readonly state: string;
+  readonly value: number | null;
+  readonly progress: { readonly batches_done: number; readonly batches_total: number | null };
+  readonly started_at: number | null;
+  readonly finished_at: number | null;
+  readonly error: string | null;
+  readonly result?: BacktestResult | null;
+}
+
+/** Two symbols of different parts, a day of minutes each, that go up and down. */
+export async function traded(ticks = 1440): Promise<Archive> {
+  const archive = opened({ parts: 2 });
+  for (const [symbol, pace] of [
+    ['KX A', 40],
+    ['KX B', 97],
+  ] as const)
+    append(
+      archive,
+      answer(
+        symbol,
+        Array.from({ length: ticks }, (_, i) => [day0 + i * 60_000, 0.5 + 0.4 * Math.sin(i / pace)]),
+      ),
+    );
+  await publishNow(archive);
+  return archive;
+}
+
+/** Buys below a price and sells above another. */
+export const threshold = {
+  ...{ entry_executable: { name: 'threshold' }, objective: 'total_pnl' },
+  parameters: { buy_below: 0.3, sell_above: 0.7 },
+};
+
+/** Takes its time: some seconds for so many points of 100,000 ticks. */
+export const long = (points = 1000) => ({
+  ...{ entry_executable: { name: 'mean_reversion' }, objective: 'sharpe' },
+  grid: { enter_beyond: Array.from({ length: points }, (_, i) => 1 + i / points) },
+});
+
+/** Serves backtests until the test is over. */
+export async function asking(archive: Archive, { set = [], ...rest }: ServingOptions = {}) {
+  const service = await serving(archive, { set: [...withTokens, ...set], ...rest });
+  const as = (user: string, workspace?: string) => {
+    const authorization = `Bearer ${tokenOf(user, workspace)}`;
+    const json = <T = Kept>(at: string, init: RequestInit = {}) =>
+      service.json<T>(at, { ...init, headers: { ...init.headers, authorization } });
+    return {
+      authorization,
+      json,
+      post: <T = Kept>(body: unknown, headers: Record<string, string> = {}, rest: RequestInit = {}) =>
+        json<T>(path, {
+          ...{ method: 'POST', body: JSON.stringify(body), ...rest },
+          headers: { 'content-type': 'application/json', ...headers },
+        }),
+      /** Cancels or removes: its status. */
+      drop: async (id: string) =>
+        (await service.ask(`${kept}/${id}`, { method: 'DELETE', headers: { authorization } })).status,
+      /** The backtest once it is in one of these states. */
+      async becomes({ id }: Pick<Kept, 'id'>, ...states: string[]): Promise<Kept> {
+        for (;;) {
+          const { body } = await json<Kept>(`${kept}/${id}`);
+          if (states.includes(body.state)) return body;
+          await new Promise((resolve) => setTimeout(resolve, 10));
+        }
+      },
+    };
+  };
+  return { ...service, as, alice: as('alice'), bob: as('bob') };
+}
+
+/** What the engine gives without a service, as JSON has it. */
+export async function runDirectly(archive: Archive, body: unknown): Promise<BacktestResult> {
+  const read = readAsked(body);
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  const one = await findStrategy(read.asked.entry_executable, async () => null);
+  if ('faults' in one) throw new Error(JSON.stringify(one.faults));
+  const watching = { random: systemRandom, signal: new AbortController().signal, threads: 1, progress() {} };
+  return JSON.parse(JSON.stringify(await runBacktest(archive, read.asked, one.found, watching))) as BacktestResult;
+}
+
+export const errorsOf = (body: unknown): string[] =>
+  ((body as { errors?: { name: string }[] }).errors ?? []).map(({ name }) => name).sort();

@@ -1,0 +1,229 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { now, opened, scratchFolder } from '../archive/scratch.ts';
+import { asking, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
+
+interface Listed {
+  readonly backtests: readonly Kept[];
+  readonly count: number;
+  readonly next_cursor: string | null;
+}
+
+const saved = { ...threshold, save: true };
+const slow = { ...long(), save: true };
+const msMax = 60_000;
+
+describe('a backtest that is kept', () => {
+  test(
+    'is asked for, followed and found with the result that the engine gives',
+    async () => {
+      const archive = await traded();
+      const { alice, ask } = await asking(archive);
+      const { status, headers, body } = await alice.post(saved);
+      expect([status, headers.get('location')]).toEqual([202, `${kept}/${body.id}`]);
+      const asked = {
+        ...{ ...threshold, entry_executable: { name: 'threshold', version: null, strategy: null }, held_out: 0.3 },
+        ...{ symbols: null, filter: { categories: [], sources: [] }, from: null, to: null, grid: {} },
+      };
+      const waiting = {
+        ...{ id: body.id, state: 'waiting', asked, strategy_version: null, value: null, error: null, result: null },
+        ...{ progress: { batches_done: 0, batches_total: null } },
+        ...{ created_at: now, started_at: null, finished_at: null },
+      };
+      expect(body).toEqual(waiting);
+      const done = await alice.becomes(body, 'done', 'failed');
+      const result = await runDirectly(archive, threshold);
+      const { result: _, ...ended } = {
+        ...waiting,
+        state: 'done',
+        value: result.value,
+        started_at: now,
+        finished_at: now,
+      };
+      const progress = { batches_done: 2, batches_total: 2 };
+      expect(done).toEqual({ ...ended, progress, result });
+      const { body: list } = await alice.json<Listed>(kept);
+      expect(list).toEqual({ backtests: [{ ...ended, progress }], count: 1, next_cursor: null, generated_at: now });
+
+      expect(await alice.drop(body.id)).toBe(204);
+      expect(await alice.drop(body.id)).toBe(404);
+      expect((await alice.json<Listed>(kept)).body.backtests).toEqual([]);
+      expect((await ask(kept, { method: 'HEAD', headers: { authorization: alice.authorization } })).status).toBe(200);
+    },
+    msMax,
+  );
+
+  test(
+    'is cancelled while it waits or runs, and then not run any more',
+    async () => {
+      const { alice } = await asking(await traded(50_000));
+      const [running, waiting, last] = [
+        (await alice.post(slow)).body,
+        (await alice.post(saved)).body,
+        (await alice.post(saved)).body,
+      ];
+      await alice.becomes(running, 'running');
+      for (const { id } of [waiting, running]) {
+        const { status, body } = await alice.json(`${kept}/${id}`, { method: 'DELETE' });
+        expect([status, body.state, body.finished_at, body.result]).toEqual([200, 'cancelled', now, null]);
+      }
+      expect((await alice.becomes(last, 'done', 'failed')).state).toBe('done');
+      for (const { id } of [waiting, running]) {
+        expect((await alice.json(`${kept}/${id}`)).body).toMatchObject({
+          state: 'cancelled',
+          value: null,
+          result: null,
+        });
+        expect(await alice.drop(id)).toBe(204);
+        expect(await alice.drop(id)).toBe(404);
+      }
+    },
+    msMax,
+  );
+
+  test(
+    'goes on from its beginning where the service was stopped, and others after it',
+    async () => {
+      const archive = await traded(50_000);
+      const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
+      const first = await asking(archive, { database });
+      const { body } = await first.alice.post({ ...long(30), save: true });
+      const other = (await first.bob.post(saved)).body;
+      await first.alice.becomes(body, 'running');
+      await first.stop();
+
+      const { alice, bob } = await asking(archive, { database });
+      const done = await alice.becomes(body, 'done', 'failed');
+      expect(done.result).toEqual(await runDirectly(archive, long(30)));
+      expect((await bob.becomes(other, 'done', 'failed')).state).toBe('done');
+    },
+    msMax,
+  );
+
+  test(
+    'fails with a reason where it cannot be run, without paths',
+    async () => {
+      const archive = await traded();
+      const { alice } = await asking(archive);
+      const { body: late } = await alice.post({ ...saved, from: now });
+      expect(await alice.becomes(late, 'done', 'failed')).toMatchObject({
+        ...{ state: 'failed', finished_at: now, value: null, result: null },
+        error: expect.stringMatching(/^It cannot be run as asked: from and to leave no tick/),
+      });
+      writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
+      const { body: damaged } = await alice.post(saved);
+      expect((await alice.becomes(damaged, 'done', 'failed')).error).toBe(
+        'Files that it needs are damaged in the archive. Ask again once they are repaired.',
+      );
+    },
+    msMax,
+  );
+});
+
+describe('backtests that are kept', () => {
+  test('are listed newest first, page by page, whatever comes and goes', async () => {
+    const { alice } = await asking(await traded(50_000));
+    const ids: string[] = [];
+    for (const body of [slow, saved, saved, saved, saved]) ids.unshift((await alice.post(body)).body.id);
+    const page = async (query: string) => (await alice.json<Listed>(`${kept}${query}`)).body;
+    const first = await page('?limit=2');
+    expect([first.backtests.map(({ id }) => id), first.count]).toEqual([ids.slice(0, 2), 2]);
+    await alice.drop(ids[1]!);
+    await alice.drop(ids[1]!);
+    const newest = (await alice.post(saved)).body.id;
+    const second = await page(`?limit=2&cursor=${first.next_cursor}`);
+    const third = await page(`?limit=2&cursor=${second.next_cursor}`);
+    expect([...second.backtests, ...third.backtests].map(({ id }) => id)).toEqual(ids.slice(2));
+    expect(third.next_cursor).toBeNull();
+    expect((await page('?limit=1000')).backtests.map(({ id }) => id)).toEqual([newest, ids[0], ...ids.slice(2)]);
+    for (const bad of ['?limit=0', '?limit=x', '?cursor=x', `?cursor=${'x'.repeat(300)}`, '?page=2'])
+      expect([bad, (await alice.json(`${kept}${bad}`)).status]).toEqual([bad, 400]);
+  });
+
+  test('are there for their own user in their own workspace only: others hear the same as of none', async () => {
+    const { as, ask, key } = await asking(await traded(50_000));
+    const owner = as('alice', 'desk');
+    const { id } = (await owner.post(slow)).body;
+    await owner.becomes({ id }, 'running');
+    for (const other of [
+      as('alice'),
+      as('alice', 'other'),
+      as('bob', 'desk'),
+      as('desk', 'alice'),
+      as('ALICE', 'desk'),
+    ]) {
+      expect((await other.json<Listed>(kept)).body).toMatchObject({ backtests: [], count: 0, next_cursor: null });
+      for (const method of ['GET', 'DELETE']) {
+        const [there, nowhere] = [
+          await other.json(`${kept}/${id}`, { method }),
+          await other.json(`${kept}/${'0'.repeat(id.length)}`, { method }),
+        ];
+        expect([method, there.status, there.body]).toEqual([method, 404, nowhere.body]);
+      }
+    }
+    expect((await ask(`${kept}/${id}`, { headers: { authorization: `Bearer ${key}` } })).status).toBe(403);
+    expect((await ask(`${kept}/${id}`, { headers: { authorization: '' } })).status).toBe(401);
+    expect((await owner.json(`${kept}/${id}`)).body.state).toBe('running');
+    for (const odd of ['x%27', '..%2f..%2fplace', 'A', 'a'.repeat(41)])
+      expect([odd, [400, 404].includes((await owner.json(`${kept}/${odd}`)).status)]).toEqual([odd, true]);
+  });
+
+  test(
+    'are made once for an idempotency key of their owner',
+    async () => {
+      const { alice, bob, as } = await asking(await traded(50_000));
+      const headers = { 'idempotency-key': 'once' };
+      const first = await alice.post(slow, headers);
+      const second = await alice.post(slow, headers);
+      expect([second.status, second.body.id]).toEqual([202, first.body.id]);
+      expect((await alice.post(saved, headers)).status).toBe(422);
+      expect((await alice.post(saved, { 'idempotency-key': 'x'.repeat(256) })).status).toBe(400);
+      for (const other of [bob, as('alice', 'desk')]) {
+        const { status, body } = await other.post(saved, headers);
+        expect([status, body.id === first.body.id]).toEqual([202, false]);
+      }
+      // Nothing is made by one that is answered at once.
+      expect((await alice.post(threshold, headers)).status).toBe(200);
+      expect((await alice.json<Listed>(kept)).body.count).toBe(1);
+    },
+    msMax,
+  );
+
+  test(
+    'are so many of one user at most, waiting or kept',
+    async () => {
+      const { alice, bob, as } = await asking(await traded(50_000), {
+        set: ['service.research.waiting_max=2', 'service.research.kept_max=1'],
+      });
+      const ids = [(await alice.post(slow)).body.id, (await alice.post(saved)).body.id];
+      const refused = await alice.post(saved);
+      expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
+      expect((await as('alice', 'desk').post(saved)).status).toBe(429);
+      const { body: his } = await bob.post(saved);
+      for (const id of ids.toReversed()) expect(await alice.drop(id)).toBe(200);
+      ids.push((await alice.post(saved)).body.id);
+      // Of the two that are finished the newer one stays.
+      expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[2], ids[1]]);
+      expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
+    },
+    msMax,
+  );
+
+  test(
+    'are run by two services over one archive and one database, each once',
+    async () => {
+      const archive = await traded();
+      const database = { kind: 'sqlite', path: `${scratchFolder()}/shared.sqlite` } as const;
+      const first = await asking(archive, { database });
+      const second = await asking(opened({ root: archive.layout.root }), { database });
+      const jobs: Kept[] = [];
+      for (const { alice } of [first, second, first, second]) jobs.push((await alice.post(saved)).body);
+      const values = new Set<unknown>();
+      for (const [i, job] of jobs.entries())
+        values.add((await [second, first][i % 2]!.alice.becomes(job, 'done', 'failed')).result?.value);
+      expect([...values]).toEqual([(await runDirectly(archive, threshold)).value]);
+    },
+    msMax,
+  );
+});
