@@ -1,11 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import type { Archive } from '../archive/archive.ts';
 import { UsageError } from '../core/errors.ts';
 import { type FindKept, findStrategy } from '../reading/backtests/find-strategy.ts';
 import { type Found, runBacktest } from '../reading/backtests/run-backtest.ts';
 import { UnfitBacktest } from '../reading/backtests/unfit.ts';
-import { placeOf } from '../reading/export-jobs/export-folder.ts';
+import { placeOf, randomWord } from '../reading/export-jobs/export-folder.ts';
 import type { BacktestAsked } from '../research/asked.ts';
 import type { BacktestResult } from '../research/result.ts';
 import { backtests, type ListedBacktest } from '../workspace/backtests.ts';
@@ -55,7 +54,7 @@ export async function runLocally(
   const created_at = clock.nowMs();
   const result = await runBacktest(archive, asked, found, { random, signal, threads, progress });
   if (!keep) return { result, id: null };
-  const id = randomUUID();
+  const id = `${created_at.toString(36)}${randomWord(random)}`;
   const row = {
     ...{ ...owner, id, created_at, asked: JSON.stringify(asked), strategy: JSON.stringify(found.strategy) },
     ...{ strategy_version: found.version, finished_at: clock.nowMs(), value: result.value },

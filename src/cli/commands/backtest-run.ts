@@ -91,7 +91,7 @@ const notes = `
 What is bought is filled at the next tick after its decision, from the order book where there is a young one, and held
 until the exit or the settlement. A grid is tried on the span but for its end; the best point by the objective there is
 then told on the end that was held out. --symbol, --category and --source narrow what is traded; parameters that end in
-_ms take 6h as well. docs/backtests.md has the language of strategies. --strict: exit 4 where much of the span was never
+_ms take 6h as well. docs/BACKTESTS.md says more, docs/STRATEGIES.md how to write one. --strict: exit 4 where much of the span was never
 heard of.`;
 
 const examples = `

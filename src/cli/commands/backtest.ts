@@ -71,4 +71,4 @@ const showNotes = `
 --json prints what POST /api/v1/research/backtest answers, and under "page" what --out wrote.`;
 
 const showExamples = `
-  oddslake backtest show 0d9f6c1e-7d1c-4a53-9c87-1f2f3a4b5c6d --out page.html`;
+  oddslake backtest show mb2v1x0k8f3q7a2z --out page.html`;
