@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
-import { globSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { readStrategy } from '../../src/research/read-strategy.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
+import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+import { strategies } from '../../src/workspace/strategies.ts';
 import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
 import { backtestLake, settledAt } from './backtest-lake.ts';
 import { runHere } from './here.ts';
@@ -36,6 +39,9 @@ test('buy and hold gives what was computed by hand, on the terminal and as the w
     ['TEAM', null],
     ['SNOW', 0],
   ]);
+
+  const won = await resultOf(lake, 'buy_and_hold', '--objective', 'win_rate');
+  expect([won.asked.objective, won.value]).toEqual(['win_rate', 2 / 3]);
 
   const { code, stdout, stderr } = await backtest(lake, 'run', 'buy_and_hold');
   expect(code).toBe(0);
@@ -175,6 +181,39 @@ test('a strategy from a file is run, and what is wrong with one is named by file
   expect(await backtest(lake, 'run', file)).toMatchObject({ code: 2, stderr: expect.stringContaining('is not JSON') });
 });
 
+test('a strategy that a user keeps is run by its name for that user, before one of everybody, and for nobody else', async () => {
+  const lake = await backtestLake();
+  const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
+  const rule = { side: 'no', entry: { all: [] }, exit: null, entries_max: 1, size: { contracts: 1 } };
+  for (const name of ['mine', 'buy_and_hold'])
+    await strategies(db).add(
+      { owner: 'alice', workspace: 'desk' },
+      {
+        ...{ id: `of${name.replaceAll('_', '')}`, idempotency_key: null, body_sha256: '', created_at: day0, name },
+        definition: JSON.stringify(readOrThrow({ rules: [rule] })),
+      },
+      10,
+    );
+  await db.destroy();
+  const alice = ['--user', 'alice', '--workspace', 'desk'];
+  for (const name of ['mine', 'buy_and_hold']) {
+    const { value, strategy_version } = await resultOf(lake, name, ...alice);
+    expect([value, strategy_version]).toEqual([expect.closeTo(-0.65, 12), 1]);
+  }
+  expect((await backtest(lake, 'run', 'mine', ...alice)).stdout).toMatch(/^ {2}strategy +mine \(version 1\)$/m);
+  expect((await resultOf(lake, 'buy_and_hold')).strategy_version).toBe(null);
+  for (const other of [[], ['--user', 'alice'], ['--user', 'desk', '--workspace', 'alice']]) {
+    const { code, stderr } = await backtest(lake, 'run', 'mine', ...other);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('mine is no strategy of this user')]);
+  }
+});
+
+function readOrThrow(json: unknown) {
+  const read = readStrategy(json);
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  return read.strategy;
+}
+
 test('damage is refused with 6, and --strict ends with 4 where much of the span was never heard of', async () => {
   const lake = await backtestLake();
   const long = ['run', 'buy_and_hold', '--to', '2026-06-03'];
@@ -212,71 +251,4 @@ test('a run that is stopped by SIGINT ends with 130, and leaves no page, no obje
   expect(stderr).toContain('oddslake: stopped by SIGINT\n');
   expect([pins(), readdirSync(dirname(file))]).toEqual([[], []]);
   expect((await backtest(lake, 'list')).stdout).toContain('no backtest is kept yet');
-});
-
-describe('bad usage ends with 2, and names what is wrong', () => {
-  test.each<[string, string[], RegExp]>([
-    ['an unknown name', ['run', 'nope'], /nope is no strategy of yours, and none of buy_and_hold, threshold/],
-    [
-      'an unknown parameter',
-      ['run', 'threshold', '--param', 'buy=1'],
-      /--param buy: the strategy has only .*buy_below/,
-    ],
-    ['an unknown parameter of a grid', ['run', 'threshold', '--grid', 'buy=1,2'], /--grid buy: the strategy has only/],
-    ['a parameter without a value', ['run', 'threshold', '--param', 'buy_below'], /--param .* Expected name=value/],
-    ['a parameter that is no number', ['run', 'threshold', '--param', 'buy_below=x'], /Expected a number, not "x"/],
-    ['a window that is no time', ['run', 'momentum', '--param', 'window_ms=6'.concat('x')], /a duration such as 90s/],
-    ['a window of nothing', ['run', 'momentum', '--param', 'window_ms=0'], /window_ms must be from 1 to/],
-    [
-      'a parameter in the grid, too',
-      ['run', 'threshold', '--param', 'buy_below=1', '--grid', 'buy_below=1,2'],
-      /buy_below: is in the grid, too/,
-    ],
-    [
-      'a parameter twice',
-      ['run', 'threshold', '--param', 'buy_below=1', '--param', 'buy_below=2'],
-      /--param buy_below is given twice/,
-    ],
-    ['a share of everything', ['run', 'threshold', '--grid', 'buy_below=0', '--held-out', '1'], /--held-out: must be/],
-    ['a share without a grid', ['run', 'threshold', '--held-out', '0.5'], /--held-out means nothing without --grid/],
-    ['an objective that is none', ['run', 'threshold', '--objective', 'luck'], /--objective.*avg_pnl/],
-    [
-      'a symbol that is not known',
-      ['run', 'threshold', '--symbol', 'NOBODY'],
-      /--symbol: names NOBODY, which the archive does not know/,
-    ],
-    [
-      'a window of no time',
-      ['run', 'threshold', '--from', '2026-01-02', '--to', '2026-01-01'],
-      /--from must be before/,
-    ],
-    ['a window without a tick', ['run', 'threshold', '--from', '2030-01-01'], /--from: and to leave no tick/],
-    [
-      'a category that nobody has',
-      ['run', 'threshold', '--category', 'none', '--from', '2026-06-01', '--to', '2026-06-02'],
-      /--category, --source: leaves no symbol that has ticks/,
-    ],
-    ['a file that is not there', ['run', 'none.json'], /none\.json cannot be read/],
-    ['a page in the archive', ['run', 'threshold', '--out', '{}/page.html'], /is inside the archive/],
-    ['a page in no folder', ['run', 'threshold', '--out', '{}-none/page.html'], /there is no folder/],
-    ['an id that is none', ['show', 'x'], /No backtest x is kept in this archive. Run oddslake backtest list/],
-    ['no command', [], /Usage: oddslake backtest/],
-  ])('%s', async (_, args, sentence) => {
-    const lake = await backtestLake();
-    const filled = args.map((arg) => arg.replace('{}', lake));
-    const { code, stdout, stderr } = args.length === 0 ? await runHere(['backtest']) : await backtest(lake, ...filled);
-    expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toMatch(sentence);
-    expect(stderr).not.toMatch(/\n\s+at /);
-  });
-
-  test('an archive that is not there', async () => {
-    const none = join(folder(), 'none');
-    expect(await backtest(none, 'run', 'threshold')).toMatchObject({
-      code: 2,
-      stderr: expect.stringMatching(/no archive/),
-    });
-    mkdirSync(none);
-    expect((await backtest(none, 'list')).code).toBe(2);
-  });
 });
