@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { findStrategy } from '../reading/backtests/find-strategy.ts';
 import type { Found } from '../reading/backtests/run-backtest.ts';
 import { boundAt } from '../reading/backtests/run-backtest.ts';
@@ -31,19 +32,30 @@ export async function requireBacktest(
   const kept = strategies(workspace.db);
   const one = await findStrategy(asked.entry_executable, (name, version) => kept.find(owner, name, version));
   if ('faults' in one) throw unfit(one.faults);
-  const unknown = (asked.symbols ?? []).flatMap((symbol, i) =>
-    oneSymbol(archive.state.db, symbol) === undefined
-      ? [{ name: `symbols[${i}]`, reason: 'is no symbol that this archive knows' }]
-      : [],
-  );
+  const unknown: Fault[] = [];
+  await fewAtATime([...(asked.symbols ?? []).entries()], (some) => {
+    for (const [i, symbol] of some)
+      if (oneSymbol(archive.state.db, symbol) === undefined)
+        unknown.push({ name: `symbols[${i}]`, reason: 'is no symbol that this archive knows' });
+  });
   if (unknown.length > 0) throw unfit(unknown);
   try {
-    boundAt(gridPoints(asked.grid), asked, one.found);
+    await fewAtATime(gridPoints(asked.grid), (some) => void boundAt(some, asked, one.found));
   } catch (error) {
     throw error instanceof UnfitBacktest ? unfit(error.faults) : error;
   }
   return { asked, found: one.found, save };
 }
+
+/** What one request may ask for takes longer than others should wait. */
+async function fewAtATime<T>(all: readonly T[], work: (some: readonly T[]) => void): Promise<void> {
+  for (let i = 0; i < all.length; i += few) {
+    work(all.slice(i, i + few));
+    await setImmediate();
+  }
+}
+
+const few = 50;
 
 function withoutSave(body: unknown): { save: boolean; rest: object; faults: readonly Fault[] } {
   if (typeof body !== 'object' || body === null || Array.isArray(body))

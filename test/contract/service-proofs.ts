@@ -25,7 +25,9 @@ const keyMade = e2eKeys(
 );
 const tokenIssued = e2eKeys('tokens are issued with the secret of the service, for thirty days unless told otherwise');
 const database = e2eKeys('keys and service share the database that a URL names, and its password is nowhere');
-const usersRoutes = tokens('a token of the secret is good for the routes of users, and says who it is');
+const research = at('service/research.test.ts');
+const backtests = at('service/backtests.test.ts');
+const backtestLife = backtests('is asked for, followed and found with the result that the engine gives');
 const strategyLife = strategies('is made, found at its address, listed and removed');
 const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
 const botList = bots('bots are listed newest first, in pages that lose and repeat nothing while bots come in');
@@ -71,6 +73,15 @@ export const serviceSettings = {
   'service.exports.waiting_max': at('service/export-requests.test.ts')(
     'is refused with 429 where the key has too many that are not finished',
   ),
+  'service.research.threads': research('gives the same bytes in however many threads it is played'),
+  'service.research.ticks_at_once_max': research(
+    'that is too large for it is told to be saved, by its ticks and the points of its grid',
+  ),
+  'service.research.runs_at_once_max': research(
+    'ends when its client goes away; until then others wait, and beyond some are turned away',
+  ),
+  'service.research.waiting_max': backtests('are so many of one user at most, waiting or kept'),
+  'service.research.kept_max': backtests('are so many of one user at most, waiting or kept'),
   'service.tokens.issuer': tokens('issuer and audience are those of the settings'),
   'service.tokens.audience': tokens('issuer and audience are those of the settings'),
   'service.tokens.secret': tokens('tokens that are forged, for others, or not good now are refused'),
@@ -112,8 +123,12 @@ export const serviceRoutes = {
   'GET /api/v1/export/jobs/{id}': jobLife,
   'DELETE /api/v1/export/jobs/{id}': jobCancelled,
   'GET /api/v1/export/jobs/{id}/file': jobLife,
-  'GET /api/v1/backtest': usersRoutes,
-  'POST /api/v1/research/backtest': tokens('a token is no key, a key is no token, and research asks for its scope'),
+  'POST /api/v1/research/backtest': research(
+    'gives what the engine gives, and the same bytes again but for the moment',
+  ),
+  'GET /api/v1/backtest': backtests('are listed newest first, page by page, whatever comes and goes'),
+  'GET /api/v1/backtest/{id}': backtestLife,
+  'DELETE /api/v1/backtest/{id}': backtests('is cancelled while it waits or runs, and then not run any more'),
   ...{ 'GET /api/v1/bots': botList, 'POST /api/v1/bots': botLife, 'GET /api/v1/bots/{id}': botLife },
   ...{ 'PATCH /api/v1/bots/{id}': botLife, 'DELETE /api/v1/bots/{id}': botLife },
   'GET /api/v1/strategies': strategies('comes in pages that lose and repeat nothing while strategies come in and go'),

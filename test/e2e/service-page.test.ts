@@ -4,7 +4,10 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { paths } from '../../src/contract/paths.ts';
+import { systemClock } from '../../src/system.ts';
+import { issueToken } from '../../src/workspace/tokens.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
+import { secret } from '../service/forged-tokens.ts';
 import { poll } from '../service/historical-archive.ts';
 import { folder, hashes, until } from './lake.ts';
 import { keyOf, serve } from './served-archive.ts';
@@ -15,6 +18,8 @@ const project = new URL('../..', import.meta.url).pathname;
 const text = readFileSync(join(project, 'docs/SERVICE.md'), 'utf8');
 const blocks = (language: string): string[] =>
   [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, code]) => code!);
+
+const tokens = { issuer: 'oddslake', audience: 'oddslake', jwksUrl: null, jwksFile: null };
 
 /** `ODDSLAKE_PYTHON`: one that has pandas, polars, pyarrow and duckdb. */
 const python = process.env.ODDSLAKE_PYTHON ?? 'python3';
@@ -62,7 +67,7 @@ test.skipIf(noPython)(
     await run('sh', ['-euc', create!], { cwd, env });
     const key = readFileSync(join(cwd, 'notebooks.key'), 'utf8').trim();
     expect(key).toMatch(/^olk_\w+/);
-    const { url } = await serve(join(cwd, 'lake'), key);
+    const { url } = await serve(join(cwd, 'lake'), key, '--set', `service.tokens.secret=${secret}`);
 
     expect(ask).toContain('http://127.0.0.1:8080');
     const asked = ask!.replace('http://127.0.0.1:8080', url);
@@ -77,11 +82,19 @@ test.skipIf(noPython)(
     const known = has(libraries);
     if (!known) console.warn('What docs/SERVICE.md loads into data frames is not tried: set ODDSLAKE_PYTHON.');
     const code = codes.filter((code) => !isSync(code) && (known || !needsLibraries(code)));
-    const found = 'print(json.dumps([len(rows), rows == [{"symbol": "KXBTC", **tick} for tick in latest]]))';
+    const same = 'rows == [{"symbol": "KXBTC", **tick} for tick in latest]';
+    const found = `print(json.dumps([len(rows), ${same}, [point["parameters"] for point in points]]))`;
     env.URL = url;
     env.KEY = key;
+    const nowMs = systemClock.nowMs();
+    const user = { user: 'alice', workspace: null, scopes: ['research'], expiresAt: nowMs + hourMs };
+    env.TOKEN = await issueToken({ ...tokens, secret }, user, nowMs);
     const read = await run(python, ['-W', 'error', '-c', [...code, found].join('\n')], { cwd, env });
-    expect(JSON.parse(read.stdout)).toEqual([ticks.length, true]);
+    expect(JSON.parse(read.stdout)).toEqual([
+      ticks.length,
+      true,
+      [0.3, 0.4, 0.5].map((sell_above) => ({ sell_above })),
+    ]);
     expect(readFileSync(join(cwd, 'ticks.csv'), 'utf8').trimEnd().split('\n')).toHaveLength(1 + ticks.length);
 
     writeFileSync(join(cwd, 'sync.py'), codes.find(isSync)!);

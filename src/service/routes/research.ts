@@ -1,6 +1,6 @@
 import { BacktestAnswer, BacktestRequest, KeptBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
-import { ObjectRequestHeaders } from '../../contract/strategies.ts';
+import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import { backtestInThread, failedBacktest, reasons } from '../../reading/backtest-jobs/backtest-in-thread.ts';
 import { ownerOf } from '../../workspace/owner.ts';
 import { userOf } from '../access.ts';
@@ -35,7 +35,14 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
         summary: 'Runs a strategy against the archive; needs the scope research',
         tags: ['users'],
         headers: ObjectRequestHeaders,
-        response: { 200: BacktestAnswer, 202: KeptBacktest },
+        response: {
+          200: BacktestAnswer,
+          202: {
+            description: 'It is a job, or was made one under this Idempotency-Key before.',
+            headers: CreatedHeaders,
+            content: { 'application/json': { schema: KeptBacktest } },
+          },
+        },
       },
     },
     async (request, reply) => {
