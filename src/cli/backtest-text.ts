@@ -5,6 +5,7 @@ import {
   dollars,
   lackingWarning,
   noValue,
+  objectiveTeller,
   objectiveText,
   parametersText,
   parameterText,
@@ -117,13 +118,17 @@ function gridTable({ asked, grid }: BacktestResult, style: TableStyle): string |
   const names = Object.keys(asked.grid);
   const points = bestPointsFirst(grid, asked.objective);
   const shown = points.slice(0, pointsShown);
+  const told = objectiveTeller(
+    asked.objective,
+    points.flatMap(({ value, held_out_value }) => [value, held_out_value]),
+  );
   const cells: Cells<(typeof points)[number]> = {
     ...Object.fromEntries(
       names.map((name) => [name, ({ parameters }: (typeof points)[number]) => parameterText(name, parameters[name]!)]),
     ),
-    chosen_by: ({ value }) => objectiveText(asked.objective, value),
+    chosen_by: ({ value }) => told(value),
     trades: (point) => number(point.trades),
-    held_out: ({ held_out_value }) => objectiveText(asked.objective, held_out_value),
+    held_out: ({ held_out_value }) => told(held_out_value),
     'trades there': ({ held_out_trades }) => number(held_out_trades),
   };
   const rest = points.length - shown.length;

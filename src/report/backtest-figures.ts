@@ -36,17 +36,27 @@ export function decimals(value: number, digits: number): string {
 /** A price, a mean, a parameter: as short as it can be said, at most six digits behind the point. */
 export const plain = (value: number): string => String(Number(value.toFixed(6)));
 
-const tellers: Readonly<Record<ObjectiveName, (value: number | null) => string>> = {
-  avg_pnl: (value) => dollars(value),
-  total_pnl: (value) => dollars(value),
+const tellers: Readonly<Record<ObjectiveName, (value: number | null, digits?: number) => string>> = {
+  avg_pnl: dollars,
+  total_pnl: dollars,
   sharpe: (value) => (value === null ? noValue : decimals(value, 2)),
-  max_drawdown: (value) => amount(value),
+  max_drawdown: amount,
   win_rate: (value) => share(value),
   brier: (value) => (value === null ? noValue : decimals(value, 4)),
 };
 
-/** The value of an objective. */
-export const objectiveText = (name: ObjectiveName, value: number | null): string => tellers[name](value);
+/** The value of an objective; of dollars with so many digits behind the point. */
+export const objectiveText = (name: ObjectiveName, value: number | null, digits?: number): string =>
+  tellers[name](value, digits);
+
+/** The same for values that stand together: a dollar is told alike in all of them. */
+export function objectiveTeller(
+  name: ObjectiveName,
+  values: readonly (number | null)[],
+): (value: number | null) => string {
+  const digits = digitsFor(values.filter((value) => value !== null));
+  return (value) => objectiveText(name, value, digits);
+}
 
 /** `6h`, `90s`: whole units; else milliseconds. */
 export function spanText(ms: number): string {

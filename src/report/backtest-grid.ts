@@ -3,7 +3,7 @@ import { type Html, html } from '../core/html.ts';
 import { isoUtc } from '../core/time.ts';
 import type { ObjectiveName } from '../research/objectives.ts';
 import type { BacktestResult, GridResult } from '../research/result.ts';
-import { objectiveText, parametersText, parameterText } from './backtest-figures.ts';
+import { objectiveTeller, parametersText, parameterText } from './backtest-figures.ts';
 import { bestPointsFirst, type GridPoint } from './grid-order.ts';
 import { type Column, figure, longTable, section } from './page-parts.ts';
 import { barPlot, heatPlot } from './plots.ts';
@@ -18,11 +18,12 @@ export function gridSection({ asked, grid }: BacktestResult): Html[] {
   const names = Object.keys(asked.grid);
   const points = bestPointsFirst(grid, objective);
   const best = grid.best === null ? undefined : grid.points[grid.best];
+  const told = tellerOf(grid, objective);
   const columns: Column<GridPoint>[] = [
     ...names.map((name) => ({ name, of: ({ parameters }: GridPoint) => parameterText(name, parameters[name]!) })),
-    { name: `${objective}, chosen by`, of: ({ value }) => objectiveText(objective, value) },
+    { name: `${objective}, chosen by`, of: ({ value }) => told(value) },
     { name: 'Trades', of: ({ trades }) => grouped(trades) },
-    { name: 'Held out', of: ({ held_out_value }) => objectiveText(objective, held_out_value) },
+    { name: 'Held out', of: ({ held_out_value }) => told(held_out_value) },
     { name: 'Trades there', of: ({ held_out_trades }) => grouped(held_out_trades) },
   ];
   const chosen =
@@ -44,6 +45,12 @@ that is best by chance only is not so on what was held out.</p>\n`,
   ];
 }
 
+const tellerOf = ({ points }: GridResult, objective: ObjectiveName) =>
+  objectiveTeller(
+    objective,
+    points.flatMap(({ value, held_out_value }) => [value, held_out_value]),
+  );
+
 /** Of two parameters every combination in a field; of one, or of more, the best points as bars. */
 function picture(
   grid: GridResult,
@@ -56,11 +63,12 @@ function picture(
   if (names.length === 2 && varied(first) > 1 && varied(second) > 1 && varied(second) <= 12) {
     const values = points.flatMap(({ value }) => (value === null ? [] : [value]));
     const rank = (value: number): number => values.indexOf(value) / Math.max(1, values.length - 1);
+    const told = tellerOf(grid, objective);
     const cells = grid.points.map((point, i) => ({
       ...{ x: parameterText(second, point.parameters[second]!), y: parameterText(first, point.parameters[first]!) },
       // The best stand first.
       strength: point.value === null ? null : 1 - rank(point.value),
-      ...{ text: objectiveText(objective, point.value), isBest: i === grid.best },
+      ...{ text: told(point.value), isBest: i === grid.best },
     }));
     const said = `${objective} by ${first} and ${second}, on what it was chosen by: the stronger, the better`;
     return figure(said, heatPlot(said, second, first, cells));
