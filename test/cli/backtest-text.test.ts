@@ -62,6 +62,14 @@ test.each([80, 120])('fits a terminal of %i columns, whatever symbols are called
   const making = { grid: { buy_below: [0.1, 0.2], sell_above: [0.5, 0.6] }, symbols: rubbish.slice(1), lacking: 0.25 };
   const text = backtestText(madeResult(making), { width, colour: true });
   const [esc, bell] = ['\u001b', '\u0007'];
+  const result = madeResult();
+  const named = {
+    ...result.asked,
+    entry_executable: { ...result.asked.entry_executable, name: `mine${esc}[2J${bell}` },
+  };
+  expect(backtestText({ ...result, asked: named }, { width, colour: false })).toMatch(
+    /^ {2}strategy +mine\\u001b\[2J\\u0007$/m,
+  );
   for (const line of stripVTControlCharacters(text).split('\n'))
     expect(stringWidth(line), line).toBeLessThanOrEqual(width);
   expect(text).toContain(`${esc}[1m+12.50 dollars${esc}[0m`);
