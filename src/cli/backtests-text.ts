@@ -32,8 +32,8 @@ export function backtestsText(rows: readonly BacktestLine[], more: boolean, styl
     strategy: ({ name, version }) => (version === null ? name : `${name} ${version}`),
     value: ({ objective, value }) => objectiveText(objective, value),
     objective: ({ objective }) => objective,
-    user: ({ owner, workspace }) => (workspace === '' ? owner : `${owner} in ${workspace}`),
     made: ({ created_at }) => isoUtc(created_at - (created_at % 60_000)).replace(':00Z', 'Z'),
+    user: ({ owner, workspace }) => (workspace === '' ? owner : `${owner} in ${workspace}`),
   };
   const names = Object.keys(cells);
   const kindOf = (name: string) =>

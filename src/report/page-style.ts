@@ -63,6 +63,7 @@ section { margin-top: 36px; }
 .figures > .asked { background: var(--paper); box-shadow: inset 3px 0 0 var(--accent); }
 svg { display: block; width: 100%; height: auto; color: var(--muted); --plot-background: var(--paper); }
 figcaption { margin-bottom: 6px; }
+.note + figure { margin-top: 10px; }
 .figures + .note { margin-top: 8px; }
 .beside { display: grid; margin-top: 12px; grid-template-columns: minmax(280px, 380px) 1fr; gap: 32px; align-items: start; }
 .narrow { display: none; }

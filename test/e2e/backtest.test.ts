@@ -155,6 +155,18 @@ test('--save keeps it for list and show, which write its page again; without it 
   expect(readFileSync(shown, 'utf8')).toBe(readFileSync(run, 'utf8'));
 });
 
+test('a backtest that the service has not done yet is listed, and has no result to show', async () => {
+  const lake = await backtestLake();
+  await resultOf(lake, 'threshold', '--save');
+  const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
+  await db.updateTable('backtests').set({ state: 'failed', error: 'it was odd', result: null, value: null }).execute();
+  await db.destroy();
+  const { stdout } = await backtest(lake, 'list');
+  const [, id] = /^(\w+) +failed +threshold +– +total_pnl /m.exec(stdout)!;
+  const { code, stderr } = await backtest(lake, 'show', id!);
+  expect([code, stderr]).toEqual([2, `oddslake: The backtest ${id} has no result: it is failed (it was odd).\n`]);
+});
+
 test('a strategy from a file is run, and what is wrong with one is named by file and field', async () => {
   const lake = await backtestLake();
   const file = join(folder(), 'cheap.json');

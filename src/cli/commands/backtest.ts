@@ -71,4 +71,4 @@ const showNotes = `
 --json prints what POST /api/v1/research/backtest answers, and under "page" what --out wrote.`;
 
 const showExamples = `
-  oddslake backtest show mb2v1x0k8f3q7a2z --out page.html`;
+  oddslake backtest show mwrt5zeezgvry21yze --out page.html`;
