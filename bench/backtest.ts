@@ -59,7 +59,7 @@ function playInTurn(bench: Bench, archive: string, name: string): { runs: Runs; 
   const runs = new Map<string, Played[]>();
   const failed: string[] = [];
   const programs: [string, () => Played | string][] = [
-    ['oddslake', () => playOurs(archive, name)],
+    ['oddslake', () => playOurs(bench, archive, name)],
     ...peers
       .filter((peer) => !('missing' in bench.peers.find(peer)))
       .map((peer): [string, () => Played | string] => [peer, () => playPeer(bench, peer, archive, name)]),
@@ -86,10 +86,13 @@ function playInTurn(bench: Bench, archive: string, name: string): { runs: Runs; 
   return { runs: new Map([...runs].map(([program, played]) => [program, played.slice(1)])), failed };
 }
 
-function playOurs(archive: string, name: string): Played | string {
+function playOurs({ env, folder }: Bench, archive: string, name: string): Played | string {
   const script = join(import.meta.dirname, 'backtest-once.ts');
-  const args = ['--disable-warning=ExperimentalWarning', script, archive, name, String(threads)];
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  // As bin/oddslake starts Node.
+  const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=4', '--initial-old-space-size=128'];
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...flags, script, archive, name, String(threads)], {
+    ...{ encoding: 'utf8', env: { ...env, NODE_COMPILE_CACHE: join(folder, 'compiled') } },
+  });
   return status === 0 ? (JSON.parse(stdout) as Played) : `ended with ${status}: ${stderr.trim().slice(-1000)}`;
 }
 
