@@ -40,7 +40,7 @@ test('what docs/BACKTESTS.md tells a reader to type does what it says', async ()
   expect(existsSync(join(cwd, 'threshold.html'))).toBe(true);
   const { stdout: kept } = await type(own!);
   expect(kept).toMatch(/^ {2}strategy +dip\n {13}dip 0\.1\n/);
-  expect(kept).toMatch(/^\w+ +done +dip +\S+ +total_pnl +local/m);
+  expect(kept).toMatch(/^\w+ +done +dip +\S+ +total_pnl +\S+ +local/m);
   const { stdout: tried } = await type(grid!);
   expect(tried).toContain('6 points\n');
 
