@@ -15,7 +15,7 @@ async function large() {
   const archive = opened({ root, parts: 2 });
   for (const [symbol, pace] of [
     ['KX A', 40],
-    ['KX B', 97],
+    ['KX D', 97],
   ] as const) {
     const ticks = Array.from(
       { length: 50_000 },
@@ -24,10 +24,22 @@ async function large() {
     append(archive, answer(symbol, ticks));
   }
   await publishNow(archive);
-  const wanted = await runDirectly(archive, long(40));
+  const wanted = await runDirectly(archive, long(20));
   archive.close();
   return { root, wanted };
 }
+
+const post = (service: ServeProcess, body: unknown): Promise<Response> =>
+  service.ask(path, {
+    ...{ method: 'POST', body: JSON.stringify(body) },
+    headers: { 'content-type': 'application/json' },
+  });
+
+/** Requests that are being answered, the one for this among them. */
+const underWay = async (service: ServeProcess): Promise<number> => {
+  const text = await (await service.ask('/metrics')).text();
+  return Number(/^oddslake_http_requests_under_way (\d+)$/m.exec(text)?.[1]);
+};
 
 test('a service that is killed, or told to stop, in the middle of a backtest runs it after its next start', async () => {
   const { root, wanted } = await large();
@@ -39,11 +51,8 @@ test('a service that is killed, or told to stop, in the middle of a backtest run
 
   const first = await start();
   const ids: string[] = [];
-  for (const points of [40, 40]) {
-    const answered = await first.ask(path, {
-      ...{ method: 'POST', body: JSON.stringify({ ...long(points), save: true }) },
-      headers: { 'content-type': 'application/json' },
-    });
+  for (const points of [20, 20]) {
+    const answered = await post(first, { ...long(points), save: true });
     expect(answered.status).toBe(202);
     ids.push(((await answered.json()) as Kept).id);
   }
@@ -56,7 +65,10 @@ test('a service that is killed, or told to stop, in the middle of a backtest run
 
   const second = await start();
   await until(() => isBegun(second), 60_000);
+  const atOnce = post(second, long(20));
+  await until(async () => (await underWay(second)) === 2, 60_000);
   expect(await second.end('SIGTERM')).toBe(0);
+  expect((await atOnce).status).toBe(503);
 
   const third = await start();
   for (const id of ids) {

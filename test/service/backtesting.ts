@@ -29,7 +29,7 @@ export async function traded(ticks = 1440): Promise<Archive> {
   const archive = opened({ parts: 2 });
   for (const [symbol, pace] of [
     ['KX A', 40],
-    ['KX B', 97],
+    ['KX D', 97],
   ] as const)
     append(
       archive,

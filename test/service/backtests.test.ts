@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { now, opened, scratchFolder } from '../archive/scratch.ts';
+import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
 import { asking, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
 
 interface Listed {
@@ -206,6 +206,25 @@ describe('backtests that are kept', () => {
       // Of the two that are finished the newer one stays.
       expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[2], ids[1]]);
       expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
+    },
+    msMax,
+  );
+
+  test(
+    'are run in turns: of many of one user none is before the one of another',
+    async () => {
+      let ms = now;
+      const clock = { ...clockAt(now), nowMs: () => ms++ };
+      const { alice, bob } = await asking(await traded(50_000), { clock });
+      const { body: first } = await alice.post(slow);
+      await alice.becomes(first, 'running');
+      const jobs: [typeof alice, Kept][] = [];
+      for (const who of [alice, alice, bob]) jobs.push([who, (await who.post(saved)).body]);
+      await alice.drop(first.id);
+      const begun: (number | null)[] = [];
+      for (const [who, job] of jobs) begun.push((await who.becomes(job, 'done', 'failed')).started_at);
+      const [one, two, his] = begun;
+      expect(begun.toSorted((a, b) => a! - b!)).toEqual([his, one, two]);
     },
     msMax,
   );

@@ -21,7 +21,7 @@ describe('a backtest that is answered at once', () => {
       const archive = await traded();
       const { alice } = await asking(archive);
       for (const body of [
-        { ...threshold, symbols: ['KX B'], from: day0 + hourMs, to: day0 + 20 * hourMs },
+        { ...threshold, symbols: ['KX D'], from: day0 + hourMs, to: day0 + 20 * hourMs },
         { ...threshold, grid: { contracts: [1, 2, 5] }, held_out: 0.5 },
       ]) {
         const wanted = await runDirectly(archive, body);

@@ -1,0 +1,88 @@
+import { createRequire } from 'node:module';
+import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
+import { expect, test } from 'vitest';
+import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/backtests.ts';
+import { strategySchemas } from '../../src/contract/strategies.ts';
+import { readAsked } from '../../src/research/asked.ts';
+import { executables } from '../../src/research/executables.ts';
+import { objectiveNames } from '../../src/research/objectives.ts';
+import { runDirectly, threshold, traded } from '../service/backtesting.ts';
+
+// Whether the schemas of the document say of a backtest what its reader and its engine say.
+
+const { Ajv2020 } = createRequire(import.meta.url)('ajv/dist/2020.js') as { Ajv2020: typeof Ajv };
+
+/** A schema as the document has it; `closed`: what no schema names is refused. */
+function compiled(schema: object, closed = false) {
+  const ajv = new Ajv2020({ strict: false });
+  const shut = (value: unknown): unknown => {
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map(shut);
+    const entries = Object.entries(value).map(([name, inner]) => [name, shut(inner)]);
+    const own = Object.fromEntries(entries) as Record<string, unknown>;
+    return own.properties === undefined ? own : { additionalProperties: false, ...own };
+  };
+  const plain = JSON.parse(JSON.stringify(schema)) as object;
+  ajv.addSchema({ components: { schemas: { ...strategySchemas, Asked: closed ? shut(plain) : plain } } }, 'document');
+  const text = JSON.stringify({ $ref: '#/components/schemas/Asked' }).replace('"#/', '"document#/');
+  return ajv.compile(JSON.parse(text) as object);
+}
+
+test('objectives and strategies that everybody has are named as the engine names them', () => {
+  expect(objectives).toEqual(objectiveNames);
+  const told = JSON.stringify(BacktestRequest.properties.entry_executable);
+  for (const { name } of executables) expect(told).toContain(name);
+});
+
+test('a request is one by the schema where it is one by the reader', () => {
+  const { parameters, ...plain } = threshold;
+  const [hold] = executables;
+  const inline = { name: 'mine', strategy: hold!.strategy };
+  const schema = compiled(BacktestRequest);
+  for (const [body, isGood] of [
+    [plain, true],
+    [{ ...plain, parameters }, true],
+    [{ ...plain, entry_executable: inline }, true],
+    [{ ...plain, entry_executable: { name: 'x', version: null } }, true],
+    [{ ...plain, entry_executable: { name: 'x', version: 0 } }, false],
+    [{ ...plain, entry_executable: { name: 'x', version: 1.5 } }, false],
+    [{ ...plain, entry_executable: { name: '' } }, false],
+    [{ ...plain, entry_executable: { name: 'x'.repeat(201) } }, false],
+    [{ ...plain, entry_executable: { ...inline, code: 'x' } }, false],
+    [{ ...plain, entry_executable: { name: 'x', strategy: { rules: [] } } }, false],
+    [{ ...plain, objective: 'luck' }, false],
+    [{ objective: 'brier' }, false],
+    [{ ...plain, symbols: null, from: null, to: null }, true],
+    [{ ...plain, symbols: ['a'], from: 0, to: Date.UTC(2200, 0, 1) }, true],
+    [{ ...plain, symbols: [] }, false],
+    [{ ...plain, symbols: Array.from({ length: 10_001 }, (_, i) => `s${i}`) }, false],
+    [{ ...plain, symbols: ['x'.repeat(1001)] }, false],
+    [{ ...plain, from: -1 }, false],
+    [{ ...plain, to: Date.UTC(2200, 0, 1) + 1 }, false],
+    [{ ...plain, from: 1.5 }, false],
+    [{ ...plain, filter: { categories: ['a'], sources: [] } }, true],
+    [{ ...plain, filter: { categories: Array.from({ length: 101 }, (_, i) => `${i}`) } }, false],
+    [{ ...plain, filter: { more: [] } }, false],
+    [{ ...plain, parameters: { a: '1' } }, false],
+    [{ ...plain, grid: { buy_below: [0.1, 0.2] }, held_out: 0.5 }, true],
+    [{ ...plain, grid: { buy_below: [] } }, false],
+    [{ ...plain, grid: { buy_below: 0.1 } }, false],
+    [{ ...plain, held_out: 0.95 }, false],
+    [{ ...plain, held_out: 0 }, false],
+    [{ ...plain, more: 1 }, false],
+  ] as const) {
+    const told = JSON.stringify(body).slice(0, 200);
+    expect([told, schema(body), 'asked' in readAsked(body)]).toEqual([told, isGood, isGood]);
+  }
+});
+
+test('a result has every field that the schema names, and none beside them', async () => {
+  const archive = await traded();
+  const schema = compiled(BacktestResult, true);
+  for (const body of [threshold, { ...threshold, grid: { contracts: [1, 2] } }]) {
+    const result = await runDirectly(archive, body);
+    expect([schema(result), schema.errors]).toEqual([true, null]);
+    const named = Object.keys(BacktestResult.properties);
+    expect(Object.keys(result).sort()).toEqual(named.sort());
+  }
+}, 60_000);
