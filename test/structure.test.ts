@@ -68,6 +68,7 @@ describe('the check of the structure', () => {
     ['src/service/a.ts', "import { DuckDBInstance } from '@duckdb/node-api';", 'only src/query may'],
     ['src/ingest/a.ts', "import PQueue from 'p-queue';", 'only src/upstream may'],
     ['src/cli/a.ts', "import { request } from 'undici';", 'only src/upstream may'],
+    ['src/service/a.ts', "import * as Plot from '@observablehq/plot';", 'only src/report may'],
     ['src/cli/a.ts', 'if (process.env.CI) quiet();', 'only src/settings may'],
     ['src/state/a.ts', 'const now = Date.now();', 'only src/system.ts may'],
     ['jobs/a.ts', 'const seed = Math.random();', 'only src/system.ts may'],

@@ -45,6 +45,8 @@ const soleImporters: Readonly<Record<string, string>> = {
   kysely: 'src/workspace',
   pg: 'src/workspace',
   jose: 'src/workspace',
+  '@observablehq/plot': 'src/report',
+  linkedom: 'src/report',
 };
 
 /** What may stand in one place only: the room or file, and the text. */

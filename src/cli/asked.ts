@@ -52,3 +52,17 @@ export const wholeNumber =
       `Expected a whole number, ${least} ${most === Number.MAX_SAFE_INTEGER ? 'or more' : `to ${most}`}.`,
     );
   };
+
+/** The symbols that `--symbols-file` names, one a line. Throws UsageError where it cannot be read, or names none. */
+export async function readSymbols(path: string): Promise<string[]> {
+  const { readFile } = await import('node:fs/promises');
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--symbols-file ${path} cannot be read: ${(error as Error).message}`, { cause: error });
+  }
+  const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+  if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} names no symbol.`);
+  return symbols;
+}

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import type { Jobs } from '../app/job.ts';
 import { addBackfill } from './commands/backfill.ts';
+import { addBacktest } from './commands/backtest.ts';
 import { addChanges } from './commands/changes.ts';
 import { addDemo } from './commands/demo.ts';
 import { addExport } from './commands/export.ts';
@@ -41,6 +42,8 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   for (const add of [addSchedule, addPublish]) add(shell);
   program.commandsGroup('Look:');
   for (const add of [addStatus, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);
+  program.commandsGroup('Research:');
+  addBacktest(shell);
   program.commandsGroup('Keep:');
   for (const add of [addVerify, addSnapshot, addUpgrade]) add(shell);
   program.commandsGroup('Serve:');

@@ -210,7 +210,10 @@ const resultFields = {
   ),
   symbols: Type.Object({
     count: Count('Symbols with a trade.'),
-    listed: Type.Array(SymbolRow, { maxItems: listedMax, description: 'By pnl, the greatest first; the first 1,000.' }),
+    listed: Type.Array(SymbolRow, {
+      maxItems: listedMax,
+      description: 'By pnl, the greatest first; of more than 1,000 the first and the last 500.',
+    }),
   }),
   trades: Type.Object({
     count: Count('Trades.'),

@@ -24,7 +24,7 @@ export interface BacktestResult {
   readonly value: number | null;
   readonly summary: Summary;
   readonly equity: { readonly step_ms: number; readonly t: readonly number[]; readonly value: readonly number[] };
-  /** By pnl, the greatest first; cut at 1,000 where there are more than `count`. */
+  /** By pnl, the greatest first; of a `count` beyond 1,000 the 500 greatest and the 500 least. */
   readonly symbols: { readonly count: number; readonly listed: readonly SymbolRow[] };
   /** By fill; the first 1,000 of `count`. */
   readonly trades: { readonly count: number; readonly listed: readonly Trade[] };
@@ -92,8 +92,11 @@ export interface ArchiveUsed {
   readonly files_sha256: string;
 }
 
-/** Symbols that are told one by one. */
+/** Symbols that are told one by one: half of them gained most, half lost most, where there are more. */
 export const symbolsMax = 1000;
+
+const firstAndLast = <T>(all: readonly T[], most: number): readonly T[] =>
+  all.length <= most ? all : [...all.slice(0, most / 2), ...all.slice(-most / 2)];
 
 /** The points of a grid after both of its spans, and which of them is best. */
 export function gridResult(
@@ -156,7 +159,10 @@ export function resultOf(framed: Framed, span: Window, done: RunDone): BacktestR
     equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...equityOf(tally)] },
     symbols: {
       count: traded.length,
-      listed: traded.toSorted((a, b) => b.pnl - a.pnl || compareUtf8(a.symbol, b.symbol)).slice(0, symbolsMax),
+      listed: firstAndLast(
+        traded.toSorted((a, b) => b.pnl - a.pnl || compareUtf8(a.symbol, b.symbol)),
+        symbolsMax,
+      ),
     },
     trades: { count: trades, listed: done.trades },
     calibration: calibrationRows(done),

@@ -33,6 +33,7 @@ test('the common flags are on every command, and in the help of those that they 
   const reads = ['--no-progress', '--wait', '--strict'];
   const idle: Readonly<Record<string, readonly string[]>> = {
     ...{ status: reads, gaps: reads, symbols: reads, sql: reads, changes: reads },
+    ...{ 'backtest run': ['--wait'], 'backtest list': reads, 'backtest show': reads },
     ...{ export: ['--wait', '--strict'], snapshot: ['--wait', '--strict'] },
     ...{
       serve: reads,

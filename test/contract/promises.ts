@@ -24,6 +24,12 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   'keys list': [],
   'keys revoke': [],
   'tokens issue': ['--user', '--workspace', '--scope', '--expires'],
+  'backtest run': [
+    ...['--objective', '--symbol', '--symbols-file', '--category', '--source', '--from', '--to', '--param', '--grid'],
+    ...['--held-out', '--out', '--save', '--user', '--workspace'],
+  ],
+  'backtest list': [],
+  'backtest show': ['--out'],
   sandbox: [],
   init: [],
   demo: [],

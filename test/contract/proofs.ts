@@ -1,3 +1,4 @@
+import { backtestCommands, backtestFlags } from './backtest-proofs.ts';
 import { serviceCommands, serviceFlags, serviceRoutes, serviceSettings, serviceVariables } from './service-proofs.ts';
 
 /** The file below test/, and the sentence of the test in it. */
@@ -130,6 +131,7 @@ const sqlAnswers: Proof = [
 export const proofs: Proofs = {
   commands: {
     ...serviceCommands,
+    ...backtestCommands,
     nightly: rerun,
     markets: polls,
     ticks: polls,
@@ -174,6 +176,7 @@ export const proofs: Proofs = {
   },
   flags: {
     ...serviceFlags,
+    ...backtestFlags,
     'nightly --date': rerun,
     'ticks --symbol': tickSymbols,
     'backfill --from': backfilled,

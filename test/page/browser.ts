@@ -44,6 +44,20 @@ export async function visit(
   { url, key: usual }: Serving,
   { hash = '', key = usual, ...options }: { hash?: string; key?: string | null } & BrowserContextOptions = {},
 ): Promise<Visit> {
+  const opened = await newVisit(options);
+  if (key !== null) await opened.page.addInitScript(`sessionStorage.setItem('oddslake.key', ${JSON.stringify(key)})`);
+  await opened.page.goto(`${url}/${hash}`);
+  return opened;
+}
+
+/** Opens a file in a new context that reaches no network. */
+export async function visitFile(path: string, options: BrowserContextOptions = {}): Promise<Visit> {
+  const opened = await newVisit({ offline: true, ...options });
+  await opened.page.goto(`file://${path}`);
+  return opened;
+}
+
+async function newVisit(options: BrowserContextOptions): Promise<Visit> {
   const context = await browser!.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   onTestFinished(() => context.close());
   const page = await context.newPage();
@@ -56,8 +70,6 @@ export async function visit(
   });
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('request', (request) => asked.push(request.url()));
-  if (key !== null) await page.addInitScript(`sessionStorage.setItem('oddslake.key', ${JSON.stringify(key)})`);
-  await page.goto(`${url}/${hash}`);
   return { page, context, complaints, asked };
 }
 

@@ -140,3 +140,15 @@ test('a result lists symbols by what they gained, equal ones by name', () => {
     ...{ from: 0.3, to: 0.4, ticks: 0, mean_price: null, mean_outcome: null, brier: null },
   });
 });
+
+test('of more than a thousand symbols a result lists the five hundred that gained most, and those that lost most', () => {
+  const all = Array.from({ length: 1001 }, (_, i) => named(`S${i}`, [0.5, 0.5, i / 1001, i / 1001]));
+  const done = runSeries({ ...plan, strategies: [ruled({})] }, all);
+  const archive = { generation: 1, manifest_sha256: '', files: 0, files_sha256: '' };
+  const coverage = { asked_ms: 0, lacking_ms: 0, lacking_share: null };
+  const framed = { asked: askedFor(), strategy: ruled({}), strategy_version: null, grid: null, coverage, archive };
+  const { count, listed } = resultOf(framed, span, done).symbols;
+  const gainedLess = Array.from({ length: 1001 }, (_, i) => `S${1000 - i}`);
+  expect(count).toBe(1001);
+  expect(listed.map(({ symbol }) => symbol)).toEqual([...gainedLess.slice(0, 500), ...gainedLess.slice(501)]);
+});

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import { Html, html } from '../../src/core/html.ts';
 import { pageDocument } from '../../src/service/page/document.ts';
-import { Html, html } from '../../src/service/page/html.ts';
 import { totalsFor } from '../../src/service/page/totals.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';

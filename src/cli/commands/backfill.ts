@@ -1,8 +1,7 @@
 import type { BackfillFlags, BackfillPlan } from '../../app/job.ts';
-import { UsageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
 import { duration, many } from '../amounts.ts';
-import { askedWindow, fromOption, symbolOption, toOption } from '../asked.ts';
+import { askedWindow, fromOption, readSymbols, symbolOption, toOption } from '../asked.ts';
 import { withExamples } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
@@ -42,19 +41,6 @@ export function addBackfill(shell: Shell): void {
     };
     return runAndTell(shell, 'backfill', flags, shell.jobs.backfill, parse, flags.dryRun);
   });
-}
-
-async function readSymbols(path: string): Promise<string[]> {
-  const { readFile } = await import('node:fs/promises');
-  let text: string;
-  try {
-    text = await readFile(path, 'utf8');
-  } catch (error) {
-    throw new UsageError(`--symbols-file ${path} cannot be read: ${(error as Error).message}`, { cause: error });
-  }
-  const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
-  if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} names no symbol.`);
-  return symbols;
 }
 
 const linesMax = 20;

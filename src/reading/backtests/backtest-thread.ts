@@ -30,6 +30,11 @@ const lookEveryMs = 50;
 
 let engine: Promise<Engine> | undefined;
 
+/** Opens what all tasks need. What goes wrong here goes wrong again with the first of them. */
+export async function wake({ root, scratch }: Pick<PlayTask, 'root' | 'scratch'>): Promise<void> {
+  await engineOver(root, scratch);
+}
+
 export async function play(task: PlayTask): Promise<Played> {
   try {
     return { done: await playTask(task) };
@@ -40,6 +45,12 @@ export async function play(task: PlayTask): Promise<Played> {
   }
 }
 
+function engineOver(root: string, scratch: string): Promise<Engine> {
+  // One thread, as there are as many of them as are worth their while; with one the order of rows is that of the files.
+  engine ??= openEngine(root, { threads: 1, memoryBytesMax, scratch });
+  return engine;
+}
+
 async function playTask({ root, scratch, sources, batch, plan, stopped }: PlayTask): Promise<BatchDone> {
   const stop = new AbortController();
   const look = (): void => {
@@ -47,9 +58,7 @@ async function playTask({ root, scratch, sources, batch, plan, stopped }: PlayTa
   };
   look();
   stop.signal.throwIfAborted();
-  // One thread, as there are as many of them as are worth their while; with one the order of rows is that of the files.
-  engine ??= openEngine(root, { threads: 1, memoryBytesMax, scratch });
-  const query = await (await engine).over(sources, []);
+  const query = await (await engineOver(root, scratch)).over(sources, []);
   const looking = setInterval(look, lookEveryMs);
   try {
     return await playBatch(query, batch, plan, { signal: stop.signal, look });

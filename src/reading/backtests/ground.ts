@@ -25,6 +25,8 @@ export interface Ground {
   readonly scratch: string;
   /** The files that may tell of some symbols in a window, and of their markets from a moment on. */
   sources(symbols: readonly string[], window: Window, statesFrom: number): Source[];
+  /** @throws DamageError where a file is not what the manifest says: before it is known, nothing may be told of what was read */
+  requireIntact(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -44,7 +46,7 @@ const statesBackMs = 7 * dayMs;
 /** How far before a run what it looks at may lie. */
 const backMs: Partial<Record<DatasetName, number>> = { markets: statesBackMs, orderbooks: bookAgeMsMax };
 
-/** @throws DamageError where a file is not what the manifest says */
+/** @throws DamageError where the file of symbols is not what the manifest says; `requireIntact` looks at the others */
 export async function openGround(archive: Archive, reach: Reach, random: Random, signal: AbortSignal): Promise<Ground> {
   const names: readonly DatasetName[] = [
     ...(['ticks', 'symbols', 'coverage', 'orderbooks'] as const),
@@ -63,12 +65,19 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
   try {
     const { manifest, manifestText, root, scratch } = pinned;
     const files = names.flatMap((name) => manifest.datasets[name].files.filter(wanted));
-    for (const file of files) {
-      signal.throwIfAborted();
-      requireIntact(archive.disk, pinned, file);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    const requireAll = async (some: readonly PublishedFile[], signal: AbortSignal): Promise<void> => {
+      for (const file of some) {
+        signal.throwIfAborted();
+        requireIntact(archive.disk, pinned, file);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    const [known = [], others = []] = [true, false].map((ofSymbols) =>
+      files.filter((file) => (datasetOf(file) === 'symbols') === ofSymbols),
+    );
+    await requireAll(known, signal);
     return {
+      requireIntact: (signal) => requireAll(others, signal),
       ...{ query, root, scratch, close, parts: manifest.parts },
       hasBooks: files.some((file) => datasetOf(file) === 'orderbooks'),
       used: usedOf(manifest.generation, manifestText, files),

@@ -1,5 +1,5 @@
+import { type Html, html } from '../../core/html.ts';
 import { counted, dayText, grouped, lasting, sized, timeText } from './client/format.ts';
-import { type Html, html } from './html.ts';
 import type { Totals } from './totals.ts';
 
 /** In this order: the later ones win. */

@@ -1,0 +1,101 @@
+import type { Command } from 'commander';
+import { exitCodes } from '../../core/errors.ts';
+import { executables } from '../../research/executables.ts';
+import { objectives } from '../../research/objectives.ts';
+import { fromOption, symbolOption, toOption } from '../asked.ts';
+import {
+  executableTerms,
+  gridOption,
+  heldOutOption,
+  objectiveOption,
+  paramOption,
+  type RunFlags,
+} from '../backtest-flags.ts';
+import { withExamples, withNotes, withTerms } from '../help.ts';
+import { type CommonFlags, repeatable, withArchive, withCommonFlags } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+interface BacktestRunFlags extends CommonFlags, RunFlags {
+  readonly out?: string;
+  readonly save?: boolean;
+  readonly user?: string;
+  readonly workspace?: string;
+}
+
+/** `backtest run`: one strategy, or a grid of it. */
+export function addBacktestRun(shell: Shell, backtest: Command): void {
+  const command = backtest
+    .command('run')
+    .description(
+      'trade a strategy on the ticks of the archive; a decision sees what was known by then, and fills later',
+    )
+    .argument('<strategy>', 'one of those below, a strategy of the user by its name, or FILE.json that has one')
+    .addOption(objectiveOption())
+    .addOption(symbolOption())
+    .option('--symbols-file <file>', 'symbols, one a line')
+    .addOption(repeatable('--category <name>', 'only symbols of this category; may be repeated'))
+    .addOption(repeatable('--source <name>', 'only symbols of this venue; may be repeated'))
+    .addOption(fromOption())
+    .addOption(toOption())
+    .addOption(paramOption())
+    .addOption(gridOption())
+    .addOption(heldOutOption())
+    .option('--out <file>', 'write a page, HTML, with its curves; a file that is there is replaced at once')
+    .option('--save', 'keep it in the database of the service, as an object of the user')
+    .option('--user <user>', 'whose strategies are meant, and whose it is with --save (default: local)')
+    .option('--workspace <workspace>', "the workspace of that user's tokens (default: none)");
+  withTerms(
+    command,
+    'Strategies that everybody has, with their parameters and defaults:',
+    executableTerms(executables),
+  );
+  withTerms(
+    command,
+    'Objectives:',
+    Object.fromEntries(Object.entries(objectives).map(([name, { says }]) => [name, says])),
+  );
+  withNotes(command, notes);
+  withExamples(command, examples);
+  withCommonFlags(command, ['--wait']).action((given: string, flags: BacktestRunFlags) => run(shell, given, flags));
+}
+
+async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promise<void> {
+  const { askedBy, unfit } = await import('../backtest-asked.ts');
+  // What is wrong with the flags is said before any archive is opened.
+  const asked = await askedBy(given, flags);
+  await withArchive(flags, shell.version, async (archive, context) => {
+    const [{ runLocally }, { UnfitBacktest }, { lackingWarning }, { pageTarget, tellBacktest, writeBacktestPage }] =
+      await Promise.all([
+        import('../../app/backtests.ts'),
+        import('../../reading/backtests/unfit.ts'),
+        import('../../report/backtest-figures.ts'),
+        import('../tell-backtest.ts'),
+      ]);
+    const file = flags.out === undefined ? null : pageTarget(archive, flags.out);
+    const whose = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };
+    const display = await context.startDisplay('backtest', 1, 'batches');
+    try {
+      const progress = (done: number, total: number): void => display.update({ done, total });
+      const asking = { asked, whose, keep: flags.save === true };
+      const { result, id } = await runLocally(context, archive, asking, progress).finally(() => display.stop());
+      const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
+      tellBacktest({ result, id, page }, flags, { isNew: true });
+      if (context.strict && lackingWarning(result.coverage) !== null) shell.exit(exitCodes.incomplete);
+    } catch (error) {
+      throw error instanceof UnfitBacktest ? unfit(error.faults, given, flags) : error;
+    }
+  });
+}
+
+const notes = `
+What is bought is filled at the next tick after its decision, from the order book where there is a young one, and held
+until the exit or the settlement. A grid is tried on the span but for its end; the best point by the objective there is
+then told on the end that was held out. --symbol, --category and --source narrow what is traded; parameters that end in
+_ms take 6h as well. docs/BACKTESTS.md says more, docs/STRATEGIES.md how to write one. --strict: exit 4 where much of the span was never
+heard of.`;
+
+const examples = `
+  oddslake backtest run buy_and_hold --category crypto --objective brier
+  oddslake backtest run threshold --param buy_below=0.1 --from 2026-07-01 --to 2026-08-01 --out page.html
+  oddslake backtest run mean_reversion --objective sharpe --grid window_ms=1h,6h,1d --grid enter_beyond=1.5,2,3
+  oddslake backtest run mine.json --save`;

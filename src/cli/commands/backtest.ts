@@ -1,0 +1,74 @@
+import { UsageError } from '../../core/errors.ts';
+import { wholeNumber } from '../asked.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
+import type { Shell } from '../shell.ts';
+import { styleOf } from '../style.ts';
+import { addBacktestRun } from './backtest-run.ts';
+
+interface ListFlags extends CommonFlags {
+  readonly rows: number;
+}
+
+interface ShowFlags extends CommonFlags {
+  readonly out?: string;
+}
+
+const rowsMax = 1000;
+
+/** `backtest run`, `backtest list`, `backtest show`: strategies on the archive's ticks. */
+export function addBacktest(shell: Shell): void {
+  const { version } = shell;
+  const backtest = shell.program
+    .command('backtest')
+    .description('trade a strategy on the ticks of the archive, no future seen: run, list, show');
+  addBacktestRun(shell, backtest);
+
+  const list = backtest
+    .command('list')
+    .description("the backtests that are kept, the newest first, those of the service's users among them")
+    .option('--rows <n>', 'most of them', wholeNumber(1, rowsMax), 50);
+  withCommonFlags(list, idleWhereRead).action((flags: ListFlags) =>
+    withArchive(flags, version, async (archive, context) => {
+      const [{ listKept }, { backtestLine, backtestsText }] = await Promise.all([
+        import('../../app/backtests.ts'),
+        import('../backtests-text.ts'),
+      ]);
+      const { rows, more } = await listKept(context, archive, flags.rows);
+      const lines = rows.map(backtestLine);
+      const text = JSON.stringify({ backtests: lines, count: lines.length, more });
+      process.stdout.write(flags.json === true ? `${text}\n` : backtestsText(lines, more, styleOf(process.stdout)));
+    }),
+  );
+
+  const show = backtest
+    .command('show')
+    .description('what came of a backtest that is kept')
+    .argument('<id>', 'as oddslake backtest list shows it')
+    .option('--out <file>', 'write its page, HTML; a file that is there is replaced at once');
+  withNotes(show, showNotes);
+  withExamples(show, showExamples);
+  withCommonFlags(show, idleWhereRead).action((id: string, flags: ShowFlags) =>
+    withArchive(flags, version, async (archive, context) => {
+      const [{ oneKept }, { pageTarget, tellBacktest, writeBacktestPage }] = await Promise.all([
+        import('../../app/backtests.ts'),
+        import('../tell-backtest.ts'),
+      ]);
+      const file = flags.out === undefined ? null : pageTarget(archive, flags.out);
+      const row = await oneKept(context, archive, id);
+      if (row.result === null) throw new UsageError(withoutResult(row));
+      const result = JSON.parse(row.result);
+      const page = file === null ? null : await writeBacktestPage(archive, context, file, result);
+      tellBacktest({ result, id, page }, flags, { isNew: false });
+    }),
+  );
+}
+
+const withoutResult = (row: { readonly id: string; readonly state: string; readonly error: string | null }): string =>
+  `The backtest ${row.id} has no result: it is ${row.state}${row.error === null ? '' : ` (${row.error})`}.`;
+
+const showNotes = `
+--json prints what POST /api/v1/research/backtest answers, and under "page" what --out wrote.`;
+
+const showExamples = `
+  oddslake backtest show mwrt5zeezgvry21yze --out page.html`;

@@ -1,0 +1,109 @@
+/** The style of a report: light and dark, wide and narrow, screen and paper. The colours are those of the catalogue page. */
+export const pageStyle = `
+:root {
+  color-scheme: light dark;
+  --paper: #fcfcfb;
+  --panel: #f4f5f4;
+  --text: #1c2326;
+  --muted: #5a666b;
+  --line: #dfe3e3;
+  --edge: #8b979b;
+  --accent: #1d6680;
+  --gap: #b4762f;
+  --down: #a8442f;
+  --warn: #fbf0e2;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --paper: #14191b;
+    --panel: #1b2225;
+    --text: #e4e9ea;
+    --muted: #9aa8ad;
+    --line: #2c363a;
+    --edge: #67767c;
+    --accent: #7cc3da;
+    --gap: #d69a55;
+    --down: #e58a70;
+    --warn: #3a2c1a;
+  }
+}
+* { box-sizing: border-box; }
+body {
+  margin: 0 auto;
+  padding: 8px 24px 48px;
+  max-width: 1008px;
+  background: var(--paper);
+  color: var(--text);
+  font: 15px / 1.5 system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif;
+  font-variant-numeric: tabular-nums;
+  overflow-wrap: anywhere;
+}
+h1, h2, p, dl, dd, figure { margin: 0; }
+h1 { margin: 20px 0 4px; font-size: 26px; font-weight: 600; line-height: 1.25; }
+h2 { margin-bottom: 10px; font-size: 19px; font-weight: 600; }
+section { margin-top: 36px; }
+.note, figcaption, footer { color: var(--muted); font-size: 13.5px; }
+.nowrap { white-space: nowrap; }
+.hash { font: 13px / 1.5 ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace; word-break: break-all; }
+.warning { margin-top: 16px; padding: 10px 14px; border-left: 3px solid var(--gap); background: var(--warn); }
+.figures {
+  display: grid;
+  grid-template-columns: repeat(4, 1fr);
+  gap: 1px;
+  margin-top: 20px;
+  border: 1px solid var(--line);
+  border-radius: 8px;
+  background: var(--line);
+  overflow: hidden;
+}
+.figures > div { padding: 10px 14px; background: var(--panel); }
+.figures dt { color: var(--muted); font-size: 13px; }
+.figures dd { font-size: 20px; font-weight: 600; }
+.figures dd.note { font-size: 13px; font-weight: 400; }
+.figures > .asked { background: var(--paper); box-shadow: inset 3px 0 0 var(--accent); }
+svg { display: block; width: 100%; height: auto; color: var(--muted); --plot-background: var(--paper); }
+figcaption { margin-bottom: 6px; }
+.note + figure { margin-top: 10px; }
+.figures + .note { margin-top: 8px; }
+.beside { display: grid; margin-top: 12px; grid-template-columns: minmax(280px, 380px) 1fr; gap: 32px; align-items: start; }
+.narrow { display: none; }
+.scroll { overflow-x: auto; }
+table { width: 100%; border-collapse: collapse; font-size: 14px; }
+th, td { padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th { color: var(--muted); font-weight: 500; }
+thead th { vertical-align: bottom; }
+th.left, td.left { text-align: left; }
+td.text { text-align: left; white-space: normal; min-width: 150px; }
+td.loss { color: var(--down); }
+tr.best td { font-weight: 600; }
+details { margin-top: 12px; }
+summary { cursor: pointer; color: var(--accent); }
+dl.facts { display: grid; grid-template-columns: max-content 1fr; gap: 4px 18px; }
+dl.facts dt { color: var(--muted); }
+pre { margin: 12px 0 0; padding: 12px 14px; border-radius: 8px; background: var(--panel); font-size: 13px; overflow-x: auto; white-space: pre-wrap; }
+footer { margin-top: 48px; padding-top: 12px; border-top: 1px solid var(--line); }
+@media (max-width: 640px) {
+  body { padding: 4px 14px 32px; }
+  h1 { font-size: 22px; }
+  .wide { display: none; }
+  .narrow { display: block; }
+  .figures { grid-template-columns: 1fr 1fr; }
+  .beside { grid-template-columns: 1fr; gap: 12px; }
+  dl.facts { grid-template-columns: 1fr; gap: 0; }
+  dl.facts dd { margin-bottom: 8px; }
+}
+@media print {
+  :root {
+    color-scheme: light;
+    --paper: #ffffff; --panel: #ffffff; --text: #000000; --muted: #444444; --line: #cccccc; --edge: #777777;
+    --accent: #1d6680; --gap: #9a6222; --down: #a8442f; --warn: #ffffff;
+  }
+  body { max-width: none; padding: 0; font-size: 12px; }
+  .wide { display: block; }
+  .narrow { display: none; }
+  section { break-inside: avoid-page; margin-top: 24px; }
+  section.long { break-inside: auto; }
+  tr { break-inside: avoid; }
+  .scroll { overflow: visible; }
+}
+`;

@@ -1,0 +1,197 @@
+import * as Plot from '@observablehq/plot';
+import { parseHTML } from 'linkedom';
+import { Html } from '../core/html.ts';
+
+// Plots as SVG in the text of a page: no script and no file beside it. Colours are variables of the page's style, so that
+// they follow light and dark. Every plot is drawn twice, as text in it would shrink with the width: the page shows one.
+
+interface PlotSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** What a plot says to those who do not see it, and how it is drawn at a size. */
+interface Drawing {
+  readonly label: string;
+  options(size: PlotSize): Plot.PlotOptions;
+}
+
+/** The same drawing for wide and for narrow pages. */
+const drawn = ({ label, options }: Drawing): Html =>
+  new Html(
+    (
+      [
+        ['wide', { width: 960, height: 280 }],
+        ['narrow', { width: 360, height: 240 }],
+      ] as const
+    )
+      .map(([name, size]) => `<div class="${name}">${svgOf({ ...size, ...options(size), ariaLabel: label })}</div>`)
+      .join(''),
+  );
+
+function svgOf(options: Plot.PlotOptions): string {
+  const { document } = parseHTML('<!doctype html><html><body></body></html>');
+  const svg = Plot.plot({ ...common, ...options, document }) as unknown as {
+    setAttribute(name: string, value: string): void;
+    outerHTML: string;
+  };
+  svg.setAttribute('role', 'img');
+  return svg.outerHTML;
+}
+
+const common: Plot.PlotOptions = {
+  marginLeft: 56,
+  marginRight: 16,
+  marginBottom: 34,
+  style: { fontSize: '12px', background: 'none', overflow: 'visible' },
+};
+
+/** How many marks an axis has room for. */
+const ticksOn = ({ width }: PlotSize): number => Math.max(3, Math.round(width / 110));
+
+const grid = { stroke: 'var(--line)', strokeOpacity: 1, ticks: 5 } as const;
+
+/** `20:00`, and below the first one and every midnight its day; or days alone. */
+function momentText(at: Date, i: number, all: readonly Date[] = [at]): string {
+  const [, month, day, hours] = /^\d+-(\d+)-(\d+)T(\d+:\d+)/.exec(at.toISOString())!;
+  const date = `${months[Number(month) - 1]} ${Number(day)}`;
+  if (all.every((one) => one.getTime() % dayMs === 0))
+    return i === 0 || month === '01' ? `${date}\n${at.getUTCFullYear()}` : date;
+  return i === 0 || hours === '00:00' ? `${hours}\n${date}` : hours!;
+}
+
+const dayMs = 86_400_000;
+const months = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+export interface Curve {
+  readonly label: string;
+  /** Epoch milliseconds, ascending. */
+  readonly t: readonly number[];
+  readonly value: readonly number[];
+  readonly yLabel: string;
+  readonly colour: string;
+  /** Filled down, or up, to zero. */
+  readonly filled?: boolean;
+}
+
+/** A value over time, which stays as it is until the next. */
+export const curvePlot = ({ label, t, value, yLabel, colour, filled = false }: Curve): Html =>
+  drawn({
+    label,
+    options: (size) => ({
+      x: { type: 'utc', label: null, ticks: ticksOn(size), tickFormat: momentText },
+      y: { label: yLabel, ticks: 5, nice: true },
+      marks: [
+        Plot.gridY(grid),
+        Plot.ruleY([0], { stroke: 'var(--edge)' }),
+        ...(filled
+          ? [Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 })]
+          : []),
+        Plot.lineY(value, {
+          ...{ x: (_: number, i: number) => new Date(t[i]!), y: (v: number) => v, stroke: colour, strokeWidth: 1.75 },
+        }),
+      ],
+    }),
+  });
+
+export interface Calibrated {
+  readonly price: number;
+  readonly outcome: number;
+  /** How much it weighs: the area of its mark. */
+  readonly weight: number;
+  readonly title: string;
+}
+
+/** Prices against outcomes: marks on the diagonal are well calibrated. It is square, and the same on every page. */
+export const calibrationPlot = (label: string, rows: readonly Calibrated[]): Html =>
+  new Html(
+    svgOf({
+      ...{ width: 360, height: 350, marginLeft: 44, ariaLabel: label },
+      x: { domain: [0, 1], label: 'price', ticks: 5, tickFormat: fraction },
+      y: { domain: [0, 1], label: 'share of yes', ticks: 5, tickFormat: fraction },
+      r: { range: [0, 14] },
+      marks: [
+        Plot.gridY(grid),
+        Plot.gridX(grid),
+        Plot.line(
+          [
+            [0, 0],
+            [1, 1],
+          ],
+          { stroke: 'var(--edge)', strokeDasharray: '4 4' },
+        ),
+        Plot.lineY(rows, { x: 'price', y: 'outcome', stroke: 'var(--accent)', strokeOpacity: 0.5 }),
+        Plot.dot(rows, {
+          ...{ x: 'price', y: 'outcome', r: 'weight', title: 'title' },
+          ...{ fill: 'var(--accent)', fillOpacity: 0.55, stroke: 'var(--accent)' },
+        }),
+      ],
+    }),
+  );
+
+const fraction = (value: number): string => value.toFixed(1);
+
+export interface Bar {
+  readonly name: string;
+  readonly value: number | null;
+  readonly other: number | null;
+}
+
+/** Values by name, each a bar with a dot for the other one. */
+export const barPlot = (label: string, valueLabel: string, bars: readonly Bar[]): Html =>
+  drawn({
+    label,
+    options: ({ width }) => ({
+      height: 46 + 24 * bars.length,
+      marginLeft: Math.min(width / 2.4, 24 + 7 * bars.reduce((most, { name }) => Math.max(most, name.length), 0)),
+      x: { label: valueLabel, ticks: 4, nice: true },
+      y: { domain: bars.map(({ name }) => name), label: null, tickSize: 0 },
+      marks: [
+        Plot.gridX(grid),
+        Plot.barX(
+          bars.filter(({ value }) => value !== null),
+          { x: 'value', y: 'name', fill: 'var(--accent)', fillOpacity: 0.6, insetTop: 3, insetBottom: 3 },
+        ),
+        Plot.dot(
+          bars.filter(({ other }) => other !== null),
+          { x: 'other', y: 'name', fill: 'var(--gap)', r: 4.5 },
+        ),
+        Plot.ruleX([0], { stroke: 'var(--edge)' }),
+      ],
+    }),
+  });
+
+export interface Cell {
+  readonly x: string;
+  readonly y: string;
+  /** From 0 to 1: how strong its colour is. */
+  readonly strength: number | null;
+  readonly text: string;
+  readonly isBest: boolean;
+}
+
+/** Values of two names' combinations, the stronger their colour the better. */
+export const heatPlot = (label: string, xLabel: string, yLabel: string, cells: readonly Cell[]): Html => {
+  const of = (name: 'x' | 'y'): string[] => [...new Set(cells.map((cell) => cell[name]))];
+  return drawn({
+    label,
+    options: ({ width }) => ({
+      height: 64 + 34 * of('y').length,
+      marginLeft: 24 + 8 * of('y').reduce((most, name) => Math.max(most, name.length), 0),
+      x: { domain: of('x'), label: xLabel, tickSize: 0, padding: 0.02 },
+      y: { domain: of('y'), label: yLabel, tickSize: 0, padding: 0.04 },
+      marks: [
+        Plot.cell(cells, {
+          ...{ x: 'x', y: 'y', inset: 1, rx: 3, fill: 'var(--accent)' },
+          fillOpacity: { value: (cell: Cell) => 0.06 + 0.42 * (cell.strength ?? 0), scale: null },
+          stroke: { value: (cell: Cell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
+          strokeWidth: 2.5,
+        }),
+        // Where there is no room, the table has them.
+        ...(width / of('x').length < 60
+          ? []
+          : [Plot.text(cells, { x: 'x', y: 'y', text: 'text', fill: 'var(--text)' })]),
+      ],
+    }),
+  });
+};

@@ -1,0 +1,29 @@
+import type { NewBacktest } from './backtests.ts';
+import type { WorkspaceDatabase } from './database.ts';
+import { countOf } from './job-queue.ts';
+import { takeTurn } from './owner.ts';
+import type { BacktestRow } from './tables.ts';
+
+/** A backtest that was run outside of the service. */
+export type RunElsewhere = Omit<NewBacktest, 'idempotency_key'> & {
+  readonly finished_at: number;
+  readonly value: number | null;
+  /** JSON, as src/research/result.ts has it. */
+  readonly result: string;
+};
+
+/** Keeps it as done among the owner's own. It never waits there: a service would take it for a job, and run it again. */
+export async function keepBacktest(db: WorkspaceDatabase, place: string, done: RunElsewhere): Promise<void> {
+  await db.transaction().execute(async (tx) => {
+    await takeTurn(tx, done);
+    const latest = tx
+      .selectFrom('backtests')
+      .where('place', '=', place)
+      .select(({ fn }) => fn.max('ordinal').as('n'));
+    const row: BacktestRow = {
+      ...{ runner: null, started_at: done.created_at, batches_done: 0, batches_total: null, error: null },
+      ...{ ...done, idempotency_key: null, place, state: 'done', ordinal: (await countOf(latest)) + 1 },
+    };
+    await tx.insertInto('backtests').values(row).execute();
+  });
+}

@@ -1,0 +1,100 @@
+import { stripVTControlCharacters } from 'node:util';
+import stringWidth from 'string-width';
+import { expect, test } from 'vitest';
+import { backtestText } from '../../src/cli/backtest-text.ts';
+import { sparkline } from '../../src/cli/sparkline.ts';
+import { amount, decimals, dollars, parametersText, plain, share } from '../../src/report/backtest-figures.ts';
+import { rubbish } from '../page/lake.ts';
+import { madeResult } from '../report/made-result.ts';
+
+const away = { width: null, colour: false };
+
+test('tells in a block what a backtest came to, and in tables where it came from', () => {
+  const text = backtestText(madeResult({ grid: { buy_below: [0.1, 0.2] }, lacking: 0.25 }), away);
+  expect(text).toBe(
+    `  strategy   threshold
+             contracts 1, fee_per_contract 0, slippage 0, buy_below 0.1, sell_above 0.5
+  span       2026-06-01T06:00:00Z … 2026-06-03T06:00:00Z, held out
+  total_pnl  +12.50 dollars
+  symbols    200 played, 100 traded, 1,234,567 ticks
+  trades     60 of 60 contracts, 50.0 % won, fees 0.00
+  pnl        +12.50 in all, +0.0125 a trade
+  risk       drawdown 3.5000, sharpe 1.23, brier 0.1234
+  equity     ▁▁▂▂▃▃▄▄▄▄▄▃▃▃▂▂▂▂▂▂▂▃▃▄▄▅▆▆▇█████████▇▇▇▆▆▆▆▇▇█
+  coverage   25.00 % of the symbols' time is lacking
+  archive    generation 7, 12 files read
+  manifest   ${'a'.repeat(64)}
+  files      ${'b'.repeat(64)}
+  warning    nothing was heard of 25.0 % of the symbols' time in the span: prices may be missing there
+
+Grid by total_pnl, the best first
+buy_below  chosen_by  trades  held_out  trades there
+─────────  ─────────  ──────  ────────  ────────────
+      0.1     +10.00     100     +5.00            50
+      0.2      +9.00     101     +4.00            51
+2 points
+
+The best and the worst symbols by pnl
+symbol      pnl  trades  contracts    fees  outcome  ticks
+──────  ───────  ──────  ─────────  ──────  ───────  ─────
+SYM-0   +5.0000       2          2  0.0000        0  1,000
+SYM-1   +4.9000       2          2  0.0000        1  1,001
+SYM-2   +4.8000       2          2  0.0000        0  1,002
+SYM-3   +4.7000       2          2  0.0000        1  1,003
+SYM-4   +4.6000       2          2  0.0000        0  1,004
+SYM-95  -4.5000       2          2  0.0000        1  1,095
+SYM-96  -4.6000       2          2  0.0000        0  1,096
+SYM-97  -4.7000       2          2  0.0000        1  1,097
+SYM-98  -4.8000       2          2  0.0000        0  1,098
+SYM-99  -4.9000       2          2  0.0000        1  1,099
+10 of 100 symbols with a trade
+
+Calibration: prices against outcomes
+price       ticks  mean price  share of yes   off by   brier
+─────────  ──────  ──────────  ────────────  ───────  ──────
+`.concat(text.slice(text.indexOf('0.0 – 0.1'))),
+  );
+  expect(text).toMatch(/^0\.0 – 0\.1 +10,000 +0\.0500 +0\.0000 +-0\.0500 +0\.1000$/m);
+  expect(text.trimEnd().split('\n').at(-1)).toBe('54,000 ticks of symbols that were settled in the span');
+});
+
+test.each([80, 120])('fits a terminal of %i columns, whatever symbols are called', (width) => {
+  const making = { grid: { buy_below: [0.1, 0.2], sell_above: [0.5, 0.6] }, symbols: rubbish.slice(1), lacking: 0.25 };
+  const text = backtestText(madeResult(making), { width, colour: true });
+  const [esc, bell] = ['\u001b', '\u0007'];
+  const result = madeResult();
+  const named = {
+    ...result.asked,
+    entry_executable: { ...result.asked.entry_executable, name: `mine${esc}[2J${bell}` },
+  };
+  expect(backtestText({ ...result, asked: named }, { width, colour: false })).toMatch(
+    /^ {2}strategy +mine\\u001b\[2J\\u0007$/m,
+  );
+  for (const line of stripVTControlCharacters(text).split('\n'))
+    expect(stringWidth(line), line).toBeLessThanOrEqual(width);
+  expect(text).toContain(`${esc}[1m+12.50 dollars${esc}[0m`);
+  expect(stripVTControlCharacters(text)).not.toMatch(new RegExp(`[${esc}${bell}]`));
+  expect(text).toContain('two\\nlines');
+});
+
+test('a curve in one line goes from its least to its greatest, and ends where it ends', () => {
+  expect(sparkline([0, 1, 2, 3, 4, 5, 6, 7], 8)).toBe('▁▂▃▄▅▆▇█');
+  expect(sparkline([3, 3, 3], 8)).toBe('▁▁▁');
+  expect(sparkline([], 8)).toBe('');
+  const long = sparkline([...Array.from({ length: 999 }, () => 0), 1], 10);
+  expect([long.length, long.at(-1), long.at(0)]).toEqual([10, '█', '▁']);
+});
+
+test('numbers are told with as many digits as they need', () => {
+  expect([dollars(1234.5), dollars(-0.031_25), dollars(0), dollars(null), dollars(-1e-9)]).toEqual([
+    ...['+1,234.50', '-0.0313', '0.00', '–', '0.0000'],
+  ]);
+  expect([amount(-12), amount(0.5), share(0.125), share(null)]).toEqual(['12.00', '0.5000', '12.5 %', '–']);
+  expect([decimals(-0.001, 2), decimals(-1234.567, 2), decimals(5, 0), decimals(1e16, 2)]).toEqual([
+    ...['0.00', '-1,234.57', '5', '1.000e+16'],
+  ]);
+  expect([plain(0.1 + 0.2), plain(3)]).toEqual(['0.3', '3']);
+  expect(parametersText({ window_ms: 5_400_000, other_ms: 1500, x: 0.25 })).toBe(
+    'window_ms 90m, other_ms 1500ms, x 0.25',
+  );
+});

@@ -1,0 +1,30 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+
+const root = new URL('../../', import.meta.url);
+
+/** What is loaded with a file: itself, and what it and those import by sentences, not by calls; packages by their name. */
+function loadedWith(path: string, seen = new Set<string>()): Set<string> {
+  if (seen.has(path)) return seen;
+  seen.add(path);
+  const text = readFileSync(new URL(path, root), 'utf8');
+  for (const [, type, specifier] of text.matchAll(/^(?:import|export) (type )?[^;'"]*?from '([^']+)';$/gm)) {
+    if (type !== undefined) continue;
+    if (specifier!.startsWith('.')) loadedWith(new URL(specifier!, `file:///${path}`).pathname.slice(1), seen);
+    else seen.add(specifier!);
+  }
+  return seen;
+}
+
+test('help comes at once: the command line loads neither what draws nor what computes before a command needs it', () => {
+  const loaded = loadedWith('src/cli/program.ts');
+  expect([...loaded]).toEqual(expect.arrayContaining(['commander', 'src/cli/commands/backtest-run.ts']));
+  const packages = [...loaded].filter((name) => !name.startsWith('src/') && !name.startsWith('node:'));
+  expect(packages).toEqual(['commander']);
+  expect([...loaded]).not.toContain('src/research/asked.ts');
+});
+
+test('what draws is loaded with a page, and with no other part of a report', () => {
+  expect([...loadedWith('src/report/backtest-page.ts')]).toContain('@observablehq/plot');
+  expect([...loadedWith('src/cli/tell-backtest.ts')]).not.toContain('@observablehq/plot');
+});

@@ -1,0 +1,42 @@
+import { join } from 'node:path';
+import type { MarketFacts } from '../../src/core/market.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
+import { answer, append, day0, hourMs, market, now, opened, type Pairs, publishNow } from '../archive/scratch.ts';
+import { folder } from './lake.ts';
+
+// An archive that backtests can be computed on by hand: three symbols, a tick an hour each, two of them settled.
+
+interface Told extends Pick<MarketFacts, 'outcome' | 'category' | 'source'> {
+  readonly prices: readonly number[];
+}
+
+const told: Readonly<Record<string, Told>> = {
+  RAIN: { prices: [0.3, 0.4, 0.6], outcome: 1, category: 'weather', source: 'kalshi' },
+  SNOW: { prices: [0.5, 0.2, 0.1], outcome: 0, category: 'weather', source: 'kalshi' },
+  TEAM: { prices: [0.5, 0.5, 0.75], outcome: null, category: 'sports', source: 'polymarket' },
+};
+
+/** When the ones that are settled are so: four hours are covered, and the last tick is at the second. */
+export const settledAt = day0 + 3 * hourMs;
+
+/** The root of a new archive, below `beside` where that is given. */
+export async function backtestLake(beside = folder()): Promise<string> {
+  const archive = opened({ root: join(beside, 'lake') });
+  const covered = [{ from: day0, to: day0 + 4 * hourMs }];
+  const markets = Object.entries(told).map(([symbol, { outcome, category, source }]) =>
+    market(symbol, {
+      ...{ category, source, opensAt: day0, outcome, isActive: outcome === null },
+      resolvedAt: outcome === null ? null : settledAt,
+    }),
+  );
+  for (const [symbol, { prices }] of Object.entries(told)) {
+    const pairs: Pairs = prices.map((p, i) => [day0 + i * hourMs, p]);
+    append(archive, answer(symbol, pairs, { windows: covered }));
+  }
+  observeMarkets(archive.state.db, markets, now, true);
+  appendMarkets(archive.state, { runId: 'run', observedAt: now, markets }, []);
+  await publishNow(archive);
+  archive.close();
+  return archive.layout.root;
+}

@@ -1,0 +1,266 @@
+import { createHash } from 'node:crypto';
+import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { readStrategy } from '../../src/research/read-strategy.ts';
+import type { BacktestResult } from '../../src/research/result.ts';
+import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
+import { strategies } from '../../src/workspace/strategies.ts';
+import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
+import { backtestLake, settledAt } from './backtest-lake.ts';
+import { runHere } from './here.ts';
+import { type Ended, folder, start, until } from './lake.ts';
+
+const backtest = (lake: string, ...args: string[]): Promise<Ended> => runHere(['backtest', ...args, '--output', lake]);
+
+async function resultOf(lake: string, ...args: string[]) {
+  const { code, stdout, stderr } = await backtest(lake, 'run', ...args, '--json', '--quiet');
+  expect([code, stderr]).toEqual([0, '']);
+  return JSON.parse(stdout) as BacktestResult & { id?: string; page?: { file: string; bytes: number; sha256: string } };
+}
+
+test('buy and hold gives what was computed by hand, on the terminal and as the whole result in --json', async () => {
+  const lake = await backtestLake();
+  const result = await resultOf(lake, 'buy_and_hold');
+  expect(Object.keys(result)).toEqual([
+    ...['asked', 'strategy', 'strategy_version', 'from', 'to', 'value', 'summary', 'equity', 'symbols', 'trades'],
+    ...['calibration', 'grid', 'coverage', 'archive'],
+  ]);
+  // Bought an hour after the first tick at 0.4, 0.2 and 0.5; settled at 1 and 0, and still held at 0.75.
+  expect(result.value).toBeCloseTo(0.6 - 0.2 + 0.25, 12);
+  expect(result).toMatchObject({
+    ...{ from: day0, to: settledAt + 1, grid: null, strategy_version: null },
+    summary: { symbols: 3, traded: 3, ticks: 9, trades: 3, contracts: 3, fees: 0, win_rate: 2 / 3 },
+    coverage: { lacking_ms: 0, lacking_share: 0 },
+    archive: { generation: 1, manifest_sha256: sha256(readFileSync(join(lake, 'manifest.json'))) },
+  });
+  expect(result.symbols.listed.map(({ symbol, outcome }) => [symbol, outcome])).toEqual([
+    ['RAIN', 1],
+    ['TEAM', null],
+    ['SNOW', 0],
+  ]);
+
+  const won = await resultOf(lake, 'buy_and_hold', '--objective', 'win_rate');
+  expect([won.asked.objective, won.value]).toEqual(['win_rate', 2 / 3]);
+
+  const { code, stdout, stderr } = await backtest(lake, 'run', 'buy_and_hold');
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^ {2}strategy {3}buy_and_hold\n/);
+  expect(stdout).toMatch(/^ {2}total_pnl {2}\+0\.6500 dollars$/m);
+  expect(stdout).toMatch(/^ {2}trades {5}3 of 3 contracts, 66\.7 % won, fees 0\.00$/m);
+  expect(stdout).toContain(`  manifest   ${result.archive.manifest_sha256}\n`);
+  expect(stdout).toMatch(/^RAIN +\+0\.6000 +1 +1 +0\.0000 +1 +3$/m);
+  expect(stdout).toMatch(/^0\.5 – 0\.6 +1 +0\.5000 +0\.0000 +-0\.5000 +0\.2500$/m);
+  expect(stdout).not.toContain('warning');
+  expect(stderr).toContain('--save keeps it');
+});
+
+test('the same run gives the same bytes, as JSON and as a page', async () => {
+  const lake = await backtestLake();
+  const out = folder();
+  const args = ['run', 'threshold', '--param', 'buy_below=0.45', '--json', '--quiet', '--out'];
+  const [first, second] = [join(out, 'a.html'), join(out, 'b.html')];
+  const texts = [];
+  for (const file of [first, second]) texts.push((await backtest(lake, ...args, file)).stdout);
+  expect(readFileSync(first, 'utf8')).toBe(readFileSync(second, 'utf8'));
+  expect(texts[0]!.replace('a.html', 'b.html')).toBe(texts[1]);
+});
+
+test('symbols, categories, sources, times and parameters narrow what is run', async () => {
+  const lake = await backtestLake();
+  const named = join(folder(), 'symbols.txt');
+  writeFileSync(named, 'SNOW\r\n\nTEAM\n');
+  const played = async (...args: string[]) =>
+    (await resultOf(lake, 'buy_and_hold', ...args)).symbols.listed.map(({ symbol }) => symbol).sort();
+  expect(await played('--symbol', 'RAIN', '--symbols-file', named)).toEqual(['RAIN', 'SNOW', 'TEAM']);
+  expect(await played('--symbols-file', named)).toEqual(['SNOW', 'TEAM']);
+  expect(await played('--category', 'weather')).toEqual(['RAIN', 'SNOW']);
+  expect(await played('--source', 'polymarket', '--source', 'nobody')).toEqual(['TEAM']);
+  const later = await resultOf(lake, 'buy_and_hold', '--from', String(day0 + 1), '--param', 'contracts=3');
+  expect(later.from).toBe(day0 + 1);
+  // Decided at the second tick and filled at the third: 0.4, -0.1 and 0, three times.
+  expect(later.value).toBeCloseTo(0.9, 12);
+  const hours = await resultOf(lake, 'momentum', '--param', 'window_ms=2h', '--param', 'move_beyond=0');
+  expect(hours.strategy.parameters).toMatchObject({ window_ms: 2 * hourMs, move_beyond: 0 });
+});
+
+test('a grid is chosen by the span but for its end, told best first, and judged on the end', async () => {
+  const lake = await backtestLake();
+  const args = ['buy_and_hold', '--grid', 'contracts=1,2,5', '--held-out', '0.5', '--from', '2026-06-01', '--to'];
+  const to = '2026-06-01T04:00:00Z';
+  const { grid, from, strategy } = await resultOf(lake, ...args, to);
+  expect(grid).toMatchObject({ split_at: day0 + 2 * hourMs, best: 0 });
+  expect(from).toBe(grid!.split_at);
+  expect(grid!.points.map(({ parameters }) => parameters)).toEqual([
+    { contracts: 1 },
+    { contracts: 2 },
+    { contracts: 5 },
+  ]);
+  expect(strategy.parameters.contracts).toBe(1);
+  const { stdout } = await backtest(lake, 'run', ...args, to);
+  expect(stdout).toContain('held out');
+  expect(stdout).toMatch(/Grid by total_pnl, the best first\ncontracts +chosen_by +trades +held_out +trades there\n/);
+});
+
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+
+describe('a page', () => {
+  test('is written whole in place of what was there, and needs nothing beside it', async () => {
+    const lake = await backtestLake();
+    const file = join(folder(), 'page.html');
+    writeFileSync(file, 'what was there');
+    const { page } = await resultOf(lake, 'buy_and_hold', '--out', file);
+    const bytes = readFileSync(file);
+    expect(page).toEqual({ file, bytes: bytes.length, sha256: sha256(bytes) });
+    expect(readdirSync(dirname(file))).toEqual(['page.html']);
+    const text = bytes.toString('utf8');
+    expect(text).toMatch(/^<!doctype html>\n/);
+    expect(text).toContain('</html>');
+    expect(text).not.toMatch(/<script|<link|<img|<iframe|\b(src|href)=|url\(|@import|https?:\/\/(?!www\.w3\.org\/)/);
+  });
+
+  test('is not written where the run cannot be, and nothing is left of it', async () => {
+    const lake = await backtestLake();
+    const out = folder();
+    const file = join(out, 'page.html');
+    writeFileSync(file, 'what was there');
+    const { code } = await backtest(lake, 'run', 'buy_and_hold', '--symbol', 'NOBODY', '--out', file);
+    expect([code, readFileSync(file, 'utf8'), readdirSync(out)]).toEqual([2, 'what was there', ['page.html']]);
+  });
+});
+
+test('--save keeps it for list and show, which write its page again; without it there is nothing', async () => {
+  const lake = await backtestLake();
+  expect((await backtest(lake, 'list')).stdout).toBe(
+    'no backtest is kept yet: oddslake backtest run NAME --save keeps one\n',
+  );
+  expect(readdirSync(join(lake, '.oddslake'))).not.toContain('service.sqlite');
+  const { id, ...result } = await resultOf(lake, 'buy_and_hold', '--save');
+  const other = await resultOf(lake, 'threshold', '--save', '--user', 'alice', '--workspace', 'desk');
+  const { backtests, count, more } = JSON.parse((await backtest(lake, 'list', '--json')).stdout);
+  expect([count, more]).toEqual([2, false]);
+  expect(backtests).toMatchObject([
+    { id: other.id, owner: 'alice', workspace: 'desk', state: 'done', name: 'threshold' },
+    { id, owner: 'local', workspace: '', name: 'buy_and_hold', objective: 'total_pnl', value: result.value },
+  ]);
+  const listed = (await backtest(lake, 'list', '--rows', '1')).stdout.trimEnd().split('\n');
+  expect(listed[2]).toMatch(new RegExp(`^${other.id} +done +threshold .* alice in desk`));
+  expect(listed.at(-1)).toBe('the newest 1 backtest; --rows shows more');
+
+  expect(JSON.parse((await backtest(lake, 'show', id!, '--json')).stdout)).toEqual({ ...result, id });
+  const out = folder();
+  const [run, shown] = [join(out, 'run.html'), join(out, 'show.html')];
+  expect((await backtest(lake, 'show', id!, '--out', shown)).stdout).toContain('+0.6500 dollars');
+  await resultOf(lake, 'buy_and_hold', '--out', run);
+  expect(readFileSync(shown, 'utf8')).toBe(readFileSync(run, 'utf8'));
+});
+
+test('a backtest that the service has not done yet is listed, and has no result to show', async () => {
+  const lake = await backtestLake();
+  await resultOf(lake, 'threshold', '--save');
+  const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
+  await db.updateTable('backtests').set({ state: 'failed', error: 'it was odd', result: null, value: null }).execute();
+  await db.destroy();
+  const { stdout } = await backtest(lake, 'list');
+  const [, id] = /^(\w+) +failed +threshold +– +total_pnl /m.exec(stdout)!;
+  const { code, stderr } = await backtest(lake, 'show', id!);
+  expect([code, stderr]).toEqual([2, `oddslake: The backtest ${id} has no result: it is failed (it was odd).\n`]);
+});
+
+test('a strategy from a file is run, and what is wrong with one is named by file and field', async () => {
+  const lake = await backtestLake();
+  const file = join(folder(), 'cheap.json');
+  const strategy = {
+    parameters: { below: 0.45 },
+    rules: [
+      {
+        ...{ side: 'yes', size: { contracts: 2 }, exit: null, entries_max: 1 },
+        entry: { measure: 'price', below: { parameter: 'below' } },
+      },
+    ],
+  };
+  writeFileSync(file, JSON.stringify(strategy));
+  const result = await resultOf(lake, file, '--param', 'below=0.35');
+  // RAIN at 0.3 is filled at 0.4; SNOW at 0.2 is filled at 0.1.
+  expect(result.value).toBeCloseTo(2 * 0.6 - 2 * 0.1, 12);
+  expect(result.asked.entry_executable.name).toBe('cheap');
+  writeFileSync(file, JSON.stringify({ ...strategy, rules: [{ ...strategy.rules[0], side: 'maybe' }], fee: 1 }));
+  const bad = await backtest(lake, 'run', file);
+  expect([bad.code, bad.stdout]).toEqual([2, '']);
+  expect(bad.stderr).toContain(`${file}: rules[0].side must be one of yes, no`);
+  expect(bad.stderr).toContain(`${file}: fee is none of rules`);
+  writeFileSync(file, '{');
+  expect(await backtest(lake, 'run', file)).toMatchObject({ code: 2, stderr: expect.stringContaining('is not JSON') });
+});
+
+test('a strategy that a user keeps is run by its name for that user, before one of everybody, and for nobody else', async () => {
+  const lake = await backtestLake();
+  const db = await openWorkspaceDatabase({ kind: 'sqlite', path: join(lake, '.oddslake/service.sqlite') });
+  const rule = { side: 'no', entry: { all: [] }, exit: null, entries_max: 1, size: { contracts: 1 } };
+  for (const name of ['mine', 'buy_and_hold'])
+    await strategies(db).add(
+      { owner: 'alice', workspace: 'desk' },
+      {
+        ...{ id: `of${name.replaceAll('_', '')}`, idempotency_key: null, body_sha256: '', created_at: day0, name },
+        definition: JSON.stringify(readOrThrow({ rules: [rule] })),
+      },
+      10,
+    );
+  await db.destroy();
+  const alice = ['--user', 'alice', '--workspace', 'desk'];
+  for (const name of ['mine', 'buy_and_hold']) {
+    const { value, strategy_version } = await resultOf(lake, name, ...alice);
+    expect([value, strategy_version]).toEqual([expect.closeTo(-0.65, 12), 1]);
+  }
+  expect((await backtest(lake, 'run', 'mine', ...alice)).stdout).toMatch(/^ {2}strategy +mine \(version 1\)$/m);
+  expect((await resultOf(lake, 'buy_and_hold')).strategy_version).toBe(null);
+  for (const other of [[], ['--user', 'alice'], ['--user', 'desk', '--workspace', 'alice']]) {
+    const { code, stderr } = await backtest(lake, 'run', 'mine', ...other);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('mine is no strategy of this user')]);
+  }
+});
+
+function readOrThrow(json: unknown) {
+  const read = readStrategy(json);
+  if ('faults' in read) throw new Error(JSON.stringify(read.faults));
+  return read.strategy;
+}
+
+test('damage is refused with 6, and --strict ends with 4 where much of the span was never heard of', async () => {
+  const lake = await backtestLake();
+  const long = ['run', 'buy_and_hold', '--to', '2026-06-03'];
+  const lax = await backtest(lake, ...long);
+  expect([lax.code, lax.stdout]).toEqual([0, expect.stringMatching(/^ {2}warning +nothing was heard of [\d.]+ %/m)]);
+  expect((await backtest(lake, ...long, '--strict')).code).toBe(4);
+  expect((await backtest(lake, 'run', 'buy_and_hold', '--strict')).code).toBe(0);
+  const [part] = globSync('ticks/date=*/*.parquet', { cwd: lake });
+  const bytes = readFileSync(join(lake, part!));
+  bytes[100]! ^= 1;
+  writeFileSync(join(lake, part!), bytes);
+  const file = join(folder(), 'page.html');
+  const { code, stdout, stderr } = await backtest(lake, 'run', 'buy_and_hold', '--out', file);
+  expect([code, stdout]).toEqual([6, '']);
+  expect(stderr).toContain(`${part} is damaged`);
+  expect(readdirSync(dirname(file))).toEqual([]);
+});
+
+test('a run that is stopped by SIGINT ends with 130, and leaves no page, no object and no pin', async () => {
+  const archive = opened({ root: join(folder(), 'lake') });
+  const pairs = Array.from({ length: 80_000 }, (_, i): [number, number] => [day0 + i * 1000, 0.5 + (i % 97) / 250]);
+  append(archive, answer('LONG', pairs));
+  await publishNow(archive);
+  archive.close();
+  const lake = archive.layout.root;
+  const file = join(folder(), 'page.html');
+  const values = Array.from({ length: 1000 }, (_, i) => i / 100 + 0.1).join();
+  const args = ['backtest', 'run', 'mean_reversion', '--grid', `enter_beyond=${values}`, '--save', '--out', file];
+  const { child, ended } = start([...args, '--output', lake]);
+  const pins = () => globSync('*', { cwd: join(lake, '.oddslake/pins') });
+  await until(() => pins().length > 0);
+  child.kill('SIGINT');
+  const { code, signal, stdout, stderr } = await ended;
+  expect([code, signal, stdout]).toEqual([130, null, '']);
+  expect(stderr).toContain('oddslake: stopped by SIGINT\n');
+  expect([pins(), readdirSync(dirname(file))]).toEqual([[], []]);
+  expect((await backtest(lake, 'list')).stdout).toContain('no backtest is kept yet');
+});

@@ -1,0 +1,92 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { backtestPage } from '../../src/report/backtest-page.ts';
+import { scratchFolder } from '../archive/scratch.ts';
+import { madeResult } from '../report/made-result.ts';
+import { noBrowser, visitFile, withBrowser } from './browser.ts';
+import { rubbish } from './lake.ts';
+
+withBrowser();
+
+/** A page with everything that one can have. */
+function written(): string {
+  const file = join(scratchFolder(), 'page.html');
+  const grid = { buy_below: [0.1, 0.2, 0.3], sell_above: [0.5, 0.6] };
+  writeFileSync(file, backtestPage(madeResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
+  return file;
+}
+
+/** Relative luminance of a colour, as WCAG 2 has it. */
+const luminance = `(text) => {
+  const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((c) => {
+    const v = c / 255;
+    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}`;
+
+/** The least contrast of a text on the page, those of plots included, with the paper; and what has it. */
+const leastContrast = `(() => {
+  const luminance = ${luminance};
+  const paper = luminance(getComputedStyle(document.body).backgroundColor);
+  let least = [Infinity, ''];
+  for (const element of document.querySelectorAll('body *')) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== '');
+    if (!own || element.checkVisibility() === false || element.closest('style') !== null) continue;
+    const style = getComputedStyle(element);
+    const text = luminance(element.closest('svg') === null ? style.color : style.fill);
+    const contrast = (Math.max(text, paper) + 0.05) / (Math.min(text, paper) + 0.05);
+    if (contrast < least[0]) least = [contrast, element.outerHTML.slice(0, 100)];
+  }
+  return least;
+})()`;
+
+describe.skipIf(noBrowser)('the page of a backtest', () => {
+  test.each([
+    [1280, 'light'],
+    [1280, 'dark'],
+    [390, 'light'],
+    [390, 'dark'],
+  ] as const)(
+    'stands by itself at %i pixels, %s: no complaint, nothing cut off, everything legible',
+    async (width, colorScheme) => {
+      const file = written();
+      const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
+      expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
+      // Equity, drawdown, grid and calibration, each as it is for this width.
+      const shown = await page.evaluate(
+        `[...document.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
+      );
+      expect(shown).toHaveLength(4);
+      for (const plot of shown as number[]) expect(plot).toBeGreaterThan(width === 390 ? 300 : 280);
+      const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
+      expect(contrast, of).toBeGreaterThan(4.5);
+      const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
+      expect(paper).toBe(colorScheme === 'dark' ? 'rgb(20, 25, 27)' : 'rgb(252, 252, 251)');
+      expect(await page.locator('td', { hasText: rubbish[0]! }).first().textContent()).toBe(rubbish[0]);
+      expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+      expect([complaints, asked]).toEqual([[], [`file://${file}`]]);
+    },
+  );
+
+  test('on paper it is black on white and wide, whatever the screen', async () => {
+    const { page } = await visitFile(written(), { viewport: { width: 390, height: 900 }, colorScheme: 'dark' });
+    await page.emulateMedia({ media: 'print' });
+    expect(await page.evaluate('getComputedStyle(document.body).color')).toBe('rgb(0, 0, 0)');
+    expect(await page.locator('.narrow:visible').count()).toBe(0);
+    expect(await page.locator('.wide:visible').count()).toBe(3);
+  });
+
+  test('a policy in it keeps scripts out, should one ever get in', async () => {
+    const file = written();
+    const { page, complaints } = await visitFile(file);
+    await page.evaluate(`(() => {
+      const script = document.createElement('script');
+      script.textContent = 'globalThis.hit = 9';
+      document.body.append(script);
+    })()`);
+    expect(await page.evaluate('globalThis.hit')).toBeUndefined();
+    expect(complaints.join()).toContain('Content Security Policy');
+  });
+});

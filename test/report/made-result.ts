@@ -1,0 +1,86 @@
+import { readAsked } from '../../src/research/asked.ts';
+import { bind } from '../../src/research/bind.ts';
+import { executables } from '../../src/research/executables.ts';
+import type { BacktestResult } from '../../src/research/result.ts';
+import type { SymbolRow } from '../../src/research/run-series.ts';
+import type { Trade } from '../../src/research/simulate.ts';
+
+// A result as a run gives it, without a run: for tests of what people are shown of one.
+
+const from = Date.UTC(2026, 5, 1, 6);
+const hourMs = 3_600_000;
+const steps = 48;
+
+const trade = (i: number, rest: Partial<Trade> = {}): Trade => ({
+  ...{ symbol: `SYM-${i}`, rule: 0, side: 'yes', contracts: 1, decided_at: from + i, filled_at: from + i + 1 },
+  ...{ price: 0.4, paid: 0.4, got: 0.5, exit: 'sold', exit_decided_at: from + hourMs, exited_at: from + hourMs + 1 },
+  ...{ entry_fees: 0, exit_fees: 0, pnl: 0.1 },
+  ...rest,
+});
+
+const symbol = (i: number, pnl: number): SymbolRow => ({
+  ...{ symbol: `SYM-${i}`, ticks: 1000 + i, trades: 2, contracts: 2, fees: 0, pnl, outcome: i % 2 },
+});
+
+export interface Making {
+  /** Values of a grid of `buy_below`, and of `sell_above` where there are two lists. */
+  readonly grid?: Readonly<Record<string, readonly number[]>>;
+  readonly symbols?: readonly string[];
+  readonly lacking?: number;
+  readonly trades?: number;
+}
+
+/** Half of what it trades gains; with a grid the value of a point falls from the first to the last. */
+export function madeResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }: Making = {}): BacktestResult {
+  const read = readAsked({
+    ...{ entry_executable: { name: 'threshold' }, objective: 'total_pnl', grid },
+    ...{ filter: { categories: ['weather'] } },
+  });
+  const bound = bind(executables.find(({ name }) => name === 'threshold')!.strategy, { buy_below: 0.1 });
+  if (!('asked' in read) || !('strategy' in bound)) throw new Error('what is made here is unfit');
+  const points = Object.entries(grid).reduce<Record<string, number>[]>(
+    (some, [name, values]) => some.flatMap((point) => values.map((value) => ({ ...point, [name]: value }))),
+    [{}],
+  );
+  const rows = Array.from({ length: trades === 0 ? 0 : 100 }, (_, i) => symbol(i, 5 - i / 10));
+  const t = Array.from({ length: steps }, (_, i) => from + (i + 1) * hourMs);
+  return {
+    ...{ asked: read.asked, strategy: bound.strategy, strategy_version: null, from, to: t.at(-1)!, value: 12.5 },
+    summary: {
+      ...{ symbols: 200, traded: rows.length, ticks: 1_234_567, trades, contracts: trades, fees: 0, total_pnl: 12.5 },
+      ...{ avg_pnl: 0.0125, sharpe: 1.234, max_drawdown: 3.5, win_rate: 0.5, brier: 0.1234 },
+    },
+    equity: { step_ms: hourMs, t, value: t.map((_, i) => (i / steps) * 12.5 + 3 * Math.sin(i / 4)) },
+    symbols: {
+      count: rows.length,
+      listed: rows.map((row, i) => ({ ...row, symbol: symbols[i] ?? row.symbol })),
+    },
+    trades: {
+      count: trades,
+      listed: Array.from({ length: trades }, (_, i) => trade(i, i < symbols.length ? { symbol: symbols[i]! } : {})),
+    },
+    calibration: Array.from({ length: 10 }, (_, i) =>
+      i === 9
+        ? { from: 0.9, to: 1, ticks: 0, mean_price: null, mean_outcome: null, brier: null }
+        : {
+            from: i / 10,
+            to: (i + 1) / 10,
+            ticks: 1000 * (10 - i),
+            mean_price: i / 10 + 0.05,
+            mean_outcome: i / 9,
+            brier: 0.1,
+          },
+    ),
+    grid:
+      Object.keys(grid).length === 0
+        ? null
+        : {
+            ...{ split_at: from, best: 0 },
+            points: points.map((parameters, i) => ({
+              ...{ parameters, value: 10 - i, trades: 100 + i, held_out_value: 5 - i, held_out_trades: 50 + i },
+            })),
+          },
+    coverage: { asked_ms: 1000, lacking_ms: 1000 * lacking, lacking_share: lacking },
+    archive: { generation: 7, manifest_sha256: 'a'.repeat(64), files: 12, files_sha256: 'b'.repeat(64) },
+  };
+}
