@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
-import { asking, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
+import { asking, endless, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
 
 interface Listed {
   readonly backtests: readonly Kept[];
@@ -11,7 +11,7 @@ interface Listed {
 }
 
 const saved = { ...threshold, save: true };
-const slow = { ...long(), save: true };
+const slow = { ...endless, save: true };
 const msMax = 60_000;
 
 describe('a backtest that is kept', () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { executables } from '../../src/research/executables.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { day0, hourMs, now, opened } from '../archive/scratch.ts';
-import { asking, errorsOf, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
+import { asking, endless, errorsOf, kept, runDirectly, threshold, traded } from './backtesting.ts';
 
 const pinsOf = (root: string): string[] => {
   const folder = join(root, '.oddslake/pins');
@@ -191,7 +191,7 @@ describe('a backtest that is answered at once', () => {
         set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000'],
       });
       const gone = new AbortController();
-      const first = alice.post(long(), {}, { signal: gone.signal });
+      const first = alice.post(endless, {}, { signal: gone.signal });
       first.catch(() => {});
       await started(archive.layout.root);
       const waiting = [alice.post(threshold), alice.post(threshold), bob.post(threshold)];
