@@ -20,7 +20,11 @@ export function refuseUnfit(request: FastifyRequest, { targetBytesMax }: Service
   if (!url.startsWith('/') && !(url === '*' && method === 'OPTIONS'))
     throw new ProblemError(400, 'The target of a request is a path.');
   const hasBody = headers['transfer-encoding'] !== undefined || !/^0*$/.test(headers['content-length']?.trim() ?? '');
-  if (!hasBody) return;
+  if (!hasBody) {
+    // Clients that always name a type name that of a body which they do not send, too.
+    if (bodyless.has(method ?? '')) delete headers['content-type'];
+    return;
+  }
   // What follows is not read, so the connection cannot serve another request.
   const close = { headers: { connection: 'close' } };
   if (bodyless.has(method ?? '')) throw new ProblemError(400, `${method} takes no body.`, close);

@@ -6,6 +6,14 @@ import { alice, withTokens } from './users.ts';
 
 const withUsers: ServingOptions = { set: withTokens };
 
+interface Described {
+  readonly paths: Record<string, { get?: Get }>;
+}
+interface Get {
+  readonly security: object[];
+  readonly parameters?: readonly { name: string; in: string; required?: boolean }[];
+}
+
 /** What a route is asked with: a user's is for users alone. */
 const credentialOf = ({ security }: { readonly security?: readonly object[] }, key: string): string =>
   security !== undefined && security.length > 0 && security.every((one) => 'token' in one) ? alice : key;
@@ -183,13 +191,6 @@ test('parameters: more than 100, repeated, unknown, with NUL or badly encoded', 
 
 test('limits that are no whole number of one or more are refused by every route that has one', async () => {
   const { ask, app, key } = await serving(opened(), withUsers);
-  interface Get {
-    readonly security: object[];
-    readonly parameters?: readonly { name: string; in: string }[];
-  }
-  interface Described {
-    readonly paths: Record<string, { get?: Get }>;
-  }
   const { paths } = app.swagger() as unknown as Described;
   const limited = Object.entries(paths).filter(([, { get }]) => get?.parameters?.some(({ name }) => name === 'limit'));
   for (const [path, { get }] of limited) {
@@ -205,13 +206,6 @@ test('limits that are no whole number of one or more are refused by every route 
 
 test('SQL in a parameter is a text as any other', async () => {
   const { ask, app, key } = await serving(opened(), withUsers);
-  interface Get {
-    readonly security: object[];
-    readonly parameters?: readonly { name: string; in: string; required?: boolean }[];
-  }
-  interface Described {
-    readonly paths: Record<string, { get?: Get }>;
-  }
   const { paths } = app.swagger() as unknown as Described;
   const fragments = [
     "'",

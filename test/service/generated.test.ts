@@ -69,15 +69,15 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     cursor: [],
     id: placeholders,
   };
-  const jobs: string[] = [];
+  // Addresses of what was made on the way, which is not known beforehand, by what it is one of.
+  const places = new Map<string, string[]>();
   let count = 0;
-  // Which jobs there are is not known beforehand.
   const placed = (asked: Request): Request => ({
     ...asked,
-    target: asked.target.replace(
-      /(?<=\/)someid(\d)(?=\/|$)/,
-      (text, n) => jobs.at((count * 7 + Number(n)) % jobs.length) ?? text,
-    ),
+    target: asked.target.replace(/^(.*)\/someid(\d)(?=[/?]|$)/, (text, of: string, n) => {
+      const there = places.get(of) ?? [];
+      return there.at((count * 7 + Number(n)) % there.length) ?? text;
+    }),
   });
   const credentialOf = ({ named }: Request): string => {
     const [method = '', path = ''] = named.split(' ');
@@ -92,7 +92,11 @@ test(`${cases} requests made of the document are answered as it says, and tell n
     const asked = placed(made);
     count++;
     const { status, headers, body } = await answerTo(asked, url, credentialOf(asked), agent);
-    if (status === 201 || status === 202) jobs.push((JSON.parse(body) as { id: string }).id);
+    const place = headers.get('location');
+    if (place !== null) {
+      const of = place.slice(0, place.lastIndexOf('/'));
+      places.set(of, [...(places.get(of) ?? []), place]);
+    }
     note(spent, asked, status, performance.now() - started);
     if (status >= 500) throw new Error(`answered with ${status}: ${body.slice(0, 500)}`);
     const told = isJson(headers) ? body : undefined;
