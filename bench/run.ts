@@ -8,6 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, release, tmpdir, totalmem, type } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { benchBacktest } from './backtest.ts';
 import type { Bench } from './bench.ts';
 import { generatedPages } from './generated-pages.ts';
 import { benchGrowth } from './growth.ts';
@@ -80,6 +81,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'import-memory', run: importMemory },
   { name: 'late-ticks', run: async () => [await benchLate(bench, values.full ? 50e6 : 5e6)] },
   { name: 'scan', run: scan },
+  { name: 'backtest', run: backtest },
   { name: 'verify', run: async () => [await benchVerify(bench, values.full ? 2000 : 1000)] },
   { name: 'nightly', run: async () => [await benchNightly(bench)] },
   { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
@@ -123,6 +125,10 @@ async function importMemory(): Promise<Report[]> {
   for (const count of values.full ? [1000, 10_000, 40_000] : [1000, 10_000])
     held.push(await withGenerated(count, (input) => holdOnce(bench, input)));
   return [memoryReport(held)];
+}
+
+async function backtest(): Promise<Report[]> {
+  return [await withGenerated(values.full ? 10_000 : 1000, (input) => benchBacktest(bench, input))];
 }
 
 async function scan(): Promise<Report[]> {

@@ -12,11 +12,15 @@ export interface Pool {
 /** How many threads are worth their while: more add little to what a disk, and one thread that commits, can take. */
 export const threadsMax = (): number => Math.min(availableParallelism(), 4);
 
-/** Starts threads. Their entry is a module beside another: `./name`, without its ending, and that one's `import.meta.url`. */
-export async function openPool(entry: string, beside: string, count: number): Promise<Pool> {
+/**
+ * Starts threads. Their entry is a module beside another: `./name`, without its ending, and that one's `import.meta.url`.
+ * @param heapMb what the heap of a thread may grow to before all of it is marked, outside memory counting towards it; 0:
+ *   as little as the engine holds to be right
+ */
+export async function openPool(entry: string, beside: string, count: number, heapMb = 0): Promise<Pool> {
   const { Tinypool } = await import('tinypool');
   // The launcher lets this thread's heap grow further before it is swept; each of several would hold that much more.
-  setFlagsFromString('--initial-old-space-size=0');
+  setFlagsFromString(`--initial-old-space-size=${heapMb}`);
   // The ending is that of the asking module: what is published is JavaScript, and the build renames those of imports only.
   const ending = /\.[jt]s$/.exec(beside)![0];
   const pool = new Tinypool({

@@ -36,21 +36,35 @@ export async function* doublesOf(
   values: readonly Parameter[],
 ): AsyncGenerator<readonly Float64Array[]> {
   const result = await streamOf(connection, sql, values);
-  let room = Array.from({ length: result.columnCount }, () => new Float64Array(0));
+  const columns = Array.from({ length: result.columnCount }, (_, c) => c);
   for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
-    const rows = chunk.rowCount;
-    if (rows > room[0]!.length) room = room.map(() => new Float64Array(rows));
-    for (const [c, column] of room.entries()) {
-      const vector = chunk.getColumnVector(c);
+    const vectors = columns.map((c) => chunk!.getColumnVector(c));
+    yield vectors.map((vector) => {
       if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that holds no doubles: ${sql}`);
-      for (let row = 0; row < rows; row++) {
-        const value = vector.getItem(row);
-        if (value === null) throw new TypeError(`a column of doubles that holds a null: ${sql}`);
-        column[row] = value;
-      }
-    }
-    yield room.map((column) => column.subarray(0, rows));
+      return itemsOf(vector) ?? gathered(vector, sql);
+    });
   }
+}
+
+/** What a vector of the library is made of, and shows one by one only: five times as slow as to read them here. */
+interface Inside {
+  readonly items?: unknown;
+  readonly validity?: { readonly data?: BigUint64Array | null };
+}
+
+/** The values of a vector, where they can be had at once and none is null. */
+export function itemsOf(vector: DuckDBDoubleVector): Float64Array | null {
+  const { items, validity } = vector as unknown as Inside;
+  if (!(items instanceof Float64Array) || validity === undefined) return null;
+  return validity.data === null ? items : null;
+}
+
+export function gathered(vector: DuckDBDoubleVector, sql: string): Float64Array {
+  return Float64Array.from({ length: vector.itemCount }, (_, row) => {
+    const value = vector.getItem(row);
+    if (value === null) throw new TypeError(`a column of doubles that holds a null: ${sql}`);
+    return value;
+  });
 }
 
 /** The same as text. */

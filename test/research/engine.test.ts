@@ -53,16 +53,22 @@ function doneBefore(trades: readonly Trade[], moment: number) {
   return { entries: [...new Set(entries)], exits };
 }
 
-/** Orders that wait at a moment, by the tick that they were decided at: what the future fills, or never does. */
-const waitingAt = (trades: readonly Trade[], moment: number): Map<string, number> =>
-  new Map(
-    trades.flatMap(({ rule, decided_at, filled_at, exit_decided_at, exited_at }) => [
-      ...(decided_at < moment && filled_at >= moment ? [[`${rule} enters`, decided_at] as const] : []),
-      ...(exit_decided_at !== null && exit_decided_at < moment && exited_at >= moment && filled_at < moment
-        ? [[`${rule} leaves`, exit_decided_at] as const]
-        : []),
-    ]),
-  );
+/**
+ * What is filled first after a moment, by what it was decided on: of each rule an entry, and an exit of what was held then.
+ * An order that waited at the moment is the first to be filled, or none is.
+ */
+function filledNext(trades: readonly Trade[], moment: number): Map<string, number> {
+  const first = new Map<string, [filled: number, decided: number]>();
+  const hear = (what: string, filled: number, decided: number | null): void => {
+    if (decided !== null && filled >= moment && filled < (first.get(what)?.[0] ?? Number.POSITIVE_INFINITY))
+      first.set(what, [filled, decided]);
+  };
+  for (const { rule, decided_at, filled_at, exit_decided_at, exited_at } of trades) {
+    hear(`${rule} enters`, filled_at, decided_at);
+    if (filled_at < moment) hear(`${rule} leaves`, exited_at, exit_decided_at);
+  }
+  return new Map([...first].map(([what, [, decided]]) => [what, decided]));
+}
 
 /** One past with another future. */
 function spliced(past: Series, future: Series, moment: number): Series {
@@ -88,7 +94,7 @@ const laterOf = ({ settlement }: Series, moment: number): Series['settlement'] =
   settlement === null ? null : { ...settlement, at: Math.max(settlement.at, moment) };
 
 test('decides and fills before a moment whatever comes after it', { timeout: 120_000 }, () => {
-  let [kept, differing] = [0, 0];
+  let [kept, waited, differing] = [0, 0, 0];
   fc.assert(
     fc.property(symbol, symbol, strategyJson, span, fc.nat(100), (past, other, json, window, percent) => {
       const moment = past.t.length === 0 ? 0 : past.t[Math.floor((percent / 100) * (past.t.length - 1))]! + 1;
@@ -97,9 +103,13 @@ test('decides and fills before a moment whatever comes after it', { timeout: 120
       const strategy = strategyOf(json);
       const [a, b] = [one!, two!].map((series) => simulate(series, strategy, window));
       expect(doneBefore(b!, moment)).toEqual(doneBefore(a!, moment));
-      const waiting = waitingAt(b!, moment);
-      for (const [what, decided] of waitingAt(a!, moment))
-        if (waiting.has(what)) expect(waiting.get(what), what).toBe(decided);
+      const next = filledNext(b!, moment);
+      for (const [what, decided] of filledNext(a!, moment)) {
+        const other = next.get(what);
+        if (other === undefined || (other >= moment && decided >= moment)) continue;
+        expect(other, what).toBe(decided);
+        waited++;
+      }
       kept += doneBefore(a!, moment).entries.length;
       if (JSON.stringify(a) !== JSON.stringify(b)) differing++;
     }),
@@ -107,5 +117,6 @@ test('decides and fills before a moment whatever comes after it', { timeout: 120
   );
   // There was a past to keep, and a future that made a difference.
   expect(kept).toBeGreaterThan(numRuns / 4);
+  expect(waited).toBeGreaterThan(numRuns / 30);
   expect(differing).toBeGreaterThan(numRuns / 4);
 });

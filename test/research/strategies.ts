@@ -28,8 +28,9 @@ const measure = (held: boolean) =>
     .record({ name: few(...measureNames.filter((name) => held || !ofPosition.has(name))), windowMs })
     .map(({ name, windowMs }) => ({ measure: name, ...(windowed.has(name) && { window_ms: windowMs }) }));
 
-/** Two different prices have scores of exactly 1, but for rounding: as some prices are. */
-const isFine = (...pair: readonly { measure: MeasureName }[]) => pair.every(({ measure }) => measure !== 'z_score');
+/** Two different prices have scores of exactly 1, and two windows may hold the same prices: both but for rounding. */
+const isFine = (...pair: readonly { measure: MeasureName }[]): boolean =>
+  pair.every(({ measure }) => measure !== 'z_score') && !pair.every(({ measure }) => measure === 'moving_average');
 
 const test = (held: boolean) =>
   measure(held).chain((one) => {

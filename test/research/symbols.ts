@@ -17,20 +17,26 @@ const price = fc.oneof(
   { weight: 1, arbitrary: millionths(-0.2, 1.3) },
 );
 
-/** Ticks at odd moments; a price may stay. */
+/** Moments that meet, or miss each other by a millisecond. */
+const quarter = 15_000;
+const odd = fc.constantFrom(0, 0, 0, 1);
+
+/** Ticks at such moments; a price may stay. */
 const ticks = fc
-  .array(fc.tuple(fc.integer({ min: 1, max: 3 * minute }), price, fc.boolean()), { maxLength: 50, size: 'max' })
+  .array(fc.tuple(fc.integer({ min: 1, max: 12 }), odd, price, fc.boolean()), { maxLength: 50, size: 'max' })
   .map((steps) => {
     let [time, last] = [at(0), 0.5];
-    const rows = steps.map(([step, p, stays]) => {
-      time += step;
+    const rows = steps.map(([step, late, p, stays]) => {
+      time += step * quarter;
       last = stays ? last : p;
-      return [time, last] as const;
+      return [time + late, last] as const;
     });
     return { t: Float64Array.from(rows, ([t]) => t), p: Float64Array.from(rows, ([, p]) => p) };
   });
 
-const moment = fc.integer({ min: -minute, max: minutesMax * minute }).map((ms) => at(0) + ms);
+const moment = fc
+  .tuple(fc.integer({ min: -4, max: minutesMax * 4 }), odd)
+  .map(([n, late]) => at(0) + n * quarter + late);
 /** Mostly when much is done. */
 const ending = moment.map((t) => t + 20 * minute);
 const orderOf = <T>(rows: readonly T[], of: (row: T) => number): T[] => {

@@ -58,7 +58,9 @@ export async function runBacktest(
     const [all, last] = [batchesOn(span), batchesOn(told)];
     const batches = last.length + (split === null ? 0 : all.length);
     let done = 0;
-    players = await openPlayers(ground, threads, signal, () => progress(++done, batches));
+    const threadsUsed = Math.min(threads, Math.max(all.length, last.length));
+    players = await openPlayers(ground, threadsUsed, signal, () => progress(++done, batches));
+    await ground.requireIntact(signal);
 
     let [grid, chosen]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
     if (split !== null) {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import type { BacktestResult } from '../../../src/research/result.ts';
+import type { Condition } from '../../../src/research/strategy.ts';
 import { day0, dayMs, hourMs, lake, run } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 
@@ -56,14 +57,17 @@ test('of a grid the best point is told on what was held out, as each point was j
   const archive = await lake();
   // The one that looks back, at books and at states, sees as much of what came before in both.
   const windows = { ...curious, parameters: { window: hourMs } };
+  // One symbol is quiet from long before what is held out until shortly after it has begun.
+  const mean = { measure: 'moving_average', window_ms: { parameter: 'window' } } as const;
+  const rise: Condition = { measure: 'price', above: mean };
   const looking = {
     ...windows,
     rules: windows.rules.map((rule) => ({
       ...rule,
-      entry: { any: [rule.entry, { measure: 'z_score' as const, window_ms: { parameter: 'window' }, below: -1 }] },
+      entry: { any: [rule.entry, rise] },
     })),
   };
-  const json = { ...span, grid: { window: [hourMs, 2 * hourMs, 13 * hourMs] }, held_out: 0.37 };
+  const json = { ...span, grid: { window: [2 * hourMs, 2.5 * hourMs, 3 * hourMs] }, held_out: 0.25 };
   const result = await run(archive, json, looking, { threads: 2 });
   const { points, best, split_at } = result.grid!;
   expect([result.from, result.to]).toEqual([split_at, span.to]);

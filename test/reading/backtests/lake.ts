@@ -60,7 +60,7 @@ function ticksOf(i: number, { moment, future }: Making): Drawn {
     drawn.t.push(time);
     drawn.p.push(price);
     time += 2 * minute + Math.floor(draw(i, k, 5, world) * 9 * minute);
-    if (i === 14 && k === 100) time += 40 * hourMs;
+    if (i === 14 && k === 100) time += 45 * hourMs;
   }
   return drawn;
 }

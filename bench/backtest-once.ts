@@ -1,0 +1,27 @@
+/**
+ * Plays a built-in strategy on an archive once: node bench/backtest-once.ts ARCHIVE NAME THREADS. Prints JSON as the peers
+ * do: milliseconds from opening the archive to the result, ticks, trades and what they gained.
+ */
+import { openArchive } from '../src/archive/archive.ts';
+import { systemDisk } from '../src/archive/disk/disk.ts';
+import { runBacktest } from '../src/reading/backtests/run-backtest.ts';
+import { readAsked } from '../src/research/asked.ts';
+import { executables } from '../src/research/executables.ts';
+import { systemRandom } from '../src/system.ts';
+
+const [root, name, threads] = process.argv.slice(2) as [string, string, string];
+const read = readAsked({ entry_executable: { name }, objective: 'total_pnl' });
+const executable = executables.find((one) => one.name === name);
+if ('faults' in read || executable === undefined) throw new Error(`${name} is no strategy`);
+const begun = performance.now();
+const options = { root, create: false, upstream: null, parts: 1, writer: 'oddslake bench', settleMs: 0 };
+const archive = openArchive(options, systemDisk);
+const { summary } = await runBacktest(
+  archive,
+  read.asked,
+  { strategy: executable.strategy, version: null },
+  { random: systemRandom, signal: new AbortController().signal, threads: Number(threads), progress() {} },
+);
+archive.close();
+const { ticks, trades, total_pnl } = summary;
+console.log(JSON.stringify({ ms: performance.now() - begun, ticks, trades, pnl: total_pnl }));

@@ -1,0 +1,32 @@
+import { expect, test } from 'vitest';
+import { compare, disagreement, type Played } from '../../bench/backtest.ts';
+
+const played = (ms: number, rest: Partial<Played> = {}): Played => ({ ms, ticks: 40e6, trades: 7, pnl: 1.5, ...rest });
+const runs = new Map([
+  ['oddslake', [played(1000), played(2000), played(2000)]],
+  ['polars', [played(3000), played(4000), played(6000)]],
+]);
+
+test('is judged by its own speed, and by each peer round by round', () => {
+  const [alone, polars, pandas] = compare('threshold', 'pages', runs, true);
+  expect(alone).toMatchObject({ ours: '20.0 M ticks/s', value: 20, peer: null, missing: null });
+  expect(alone!.goal.met(alone!.value!)).toBe(true);
+  expect(polars).toMatchObject({ peer: { name: 'polars', figure: '10.0 M ticks/s' }, value: 3 });
+  expect(polars!.ratio).toEqual({ median: 3, min: 2, max: 3 });
+  expect(pandas).toMatchObject({ value: null, missing: 'no figure of pandas' });
+});
+
+test('an input that the goals are not for gives figures and no verdict', () => {
+  for (const { value, missing } of compare('threshold', 'pages', runs, false).slice(0, 2))
+    expect([value, missing]).toEqual([null, 'judged on 40 M ticks']);
+  expect(compare('threshold', 'pages', new Map(), true)[0]).toMatchObject({ value: null, missing: 'oddslake failed' });
+});
+
+test('a peer that comes to another result is none', () => {
+  const ours = played(1);
+  expect(disagreement(undefined, ours)).toBeNull();
+  expect(disagreement(ours, played(9, { pnl: 1.5 + 1e-9 }))).toBeNull();
+  expect(disagreement(ours, played(9, { pnl: 1.6 }))).toBe('a gain of 1.6, and not 1.5');
+  expect(disagreement(ours, played(9, { trades: 8 }))).toBe('8 trades, and not 7');
+  expect(disagreement(ours, played(9, { ticks: 1 }))).toBe('1 ticks, and not 40000000');
+});
