@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
+import { freshDatabase, overEachDatabase } from '../workspace/databases.ts';
 import { asking, endless, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
 
 interface Listed {
@@ -228,12 +229,14 @@ describe('backtests that are kept', () => {
     },
     msMax,
   );
+});
 
+overEachDatabase((kind) => {
   test(
-    'are run by two services over one archive and one database, each once',
+    'backtests are run by two services over one archive and one database, each once',
     async () => {
       const archive = await traded();
-      const database = { kind: 'sqlite', path: `${scratchFolder()}/shared.sqlite` } as const;
+      const database = await freshDatabase(kind);
       const first = await asking(archive, { database });
       const second = await asking(opened({ root: archive.layout.root }), { database });
       const jobs: Kept[] = [];

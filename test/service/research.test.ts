@@ -69,7 +69,7 @@ describe('a backtest that is answered at once', () => {
         [{ ...plain, entry_executable: { name: 'x', strategy: {} } }, ['entry_executable.strategy.rules']],
         [{ ...plain, objective: 'luck', more: 1 }, ['more', 'objective']],
         [{ ...plain, symbols: [] }, ['symbols']],
-        [{ ...plain, symbols: ['KX A', 'NOBODY', "' or 1=1 --"] }, ['symbols[1]', 'symbols[2]']],
+        [{ ...plain, symbols: ['KX A', 'KX A', 'NOBODY', "' or 1=1 --"] }, ['symbols[2]', 'symbols[3]']],
         [{ ...plain, from: 5, to: 5 }, ['to']],
         [{ ...plain, from: '1' }, ['from']],
         [{ ...plain, parameters: { ...parameters, buy_over: 1 } }, ['parameters.buy_over']],
