@@ -1,6 +1,15 @@
 import { amountOf } from './bind.ts';
 import type { Measures, Position, Read } from './measures.ts';
-import type { CategoryTest, Condition, NumberTest, Operand, Strategy } from './strategy.ts';
+import {
+  type Bound,
+  bounds,
+  type CategoryTest,
+  type Condition,
+  type NumberTest,
+  type Operand,
+  type Quantity,
+  type Strategy,
+} from './strategy.ts';
 
 /** Whether a condition holds at a tick. Asked for ticks in their order, not for each of them. */
 export type Holds = (i: number) => boolean;
@@ -15,6 +24,54 @@ export function holds(condition: Condition, strategy: Strategy, measures: Measur
   };
   return compile(condition);
 }
+
+/** The first of some ticks, from one on to before another, at which a condition holds; the latter where there is none. */
+export type FirstOf = (from: number, end: number) => number;
+
+/** As `holds`, for many ticks at once: most conditions hold rarely, and to ask for each tick costs more than to answer. */
+export function firstOf(condition: Condition, ...of: [Strategy, Measures, Position]): FirstOf {
+  const [strategy, { prices }] = of;
+  const bound = priceBoundOf(condition);
+  if (bound !== null) return searches[bound.name](prices, amountOf(bound.than, strategy));
+  const is = holds(condition, ...of);
+  return (from, end) => {
+    let i = from;
+    while (i < end && !is(i)) i++;
+    return i;
+  };
+}
+
+/** The bound of a test of the price alone against a number; null for other conditions. */
+function priceBoundOf(condition: Condition): { readonly name: Bound; readonly than: Quantity } | null {
+  if (!('measure' in condition) || condition.measure !== 'price') return null;
+  const [name, ...others] = bounds.filter((one) => condition[one] !== undefined);
+  const than = name === undefined ? undefined : condition[name];
+  if (name === undefined || others.length > 0 || than === undefined) return null;
+  return typeof than === 'object' && 'measure' in than ? null : { name, than };
+}
+
+const searches: Readonly<Record<Bound, (p: Float64Array, y: number) => FirstOf>> = {
+  above: (p, y) => (from, end) => {
+    let i = from;
+    while (i < end && !(p[i]! > y)) i++;
+    return i;
+  },
+  at_least: (p, y) => (from, end) => {
+    let i = from;
+    while (i < end && !(p[i]! >= y)) i++;
+    return i;
+  },
+  below: (p, y) => (from, end) => {
+    let i = from;
+    while (i < end && !(p[i]! < y)) i++;
+    return i;
+  },
+  at_most: (p, y) => (from, end) => {
+    let i = from;
+    while (i < end && !(p[i]! <= y)) i++;
+    return i;
+  },
+};
 
 function all(parts: readonly Holds[]): Holds {
   const [a, b] = parts;

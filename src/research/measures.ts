@@ -19,6 +19,7 @@ export type Read = (i: number) => number;
 
 /** What the measures of one strategy on one symbol share. They look at ticks up to the one that is asked for only. */
 export interface Measures {
+  readonly prices: Float64Array;
   read(measure: Measure, position: Position): Read;
   state(i: number): MarketState | null;
 }
@@ -33,6 +34,7 @@ export function measuresOf(series: Series, strategy: Strategy): Measures {
   };
   const state = stateReader(series);
   return {
+    prices: p,
     state,
     read({ measure, window_ms }, position) {
       const windowMs = window_ms === undefined ? 0 : amountOf(window_ms, strategy);

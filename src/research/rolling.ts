@@ -18,60 +18,71 @@ const precise = 1e-6;
 export function rolling(t: Float64Array, p: Float64Array, windowMs: number): Rolling {
   // The window holds ticks low to high - 1.
   let [low, high] = [0, 0];
-  // Sums of what prices differ from one of them, so that little is lost where they are near each other.
-  let [pivot, sum, squares] = [0, 0, 0];
-  // The greatest that `squares` was since it was taken anew: what it is off by rounding is a share of that.
-  let peak = 0;
+  // Sums of what prices differ from one of them, so that little is lost where they are near each other; and the greatest
+  // that `squares` was since they were taken anew: what they are off by rounding is a share of that. In an array, as a
+  // double of a closure is a new object each time that it is set.
+  const sums = new Float64Array(4);
+  const [pivotAt, sumAt, squaresAt, peakAt] = [0, 1, 2, 3] as const;
   let removed = 0;
   // Where the prices that are equal to the last one begin.
   let sameFrom = 0;
 
-  const add = (i: number): void => {
-    const d = p[i]! - pivot;
-    sum += d;
-    squares += d * d;
-  };
   const anew = (): void => {
     let total = 0;
     for (let i = low; i < high; i++) total += p[i]! - p[low]!;
-    pivot = p[low]! + total / (high - low);
-    [sum, squares, removed] = [0, 0, 0];
-    for (let i = low; i < high; i++) add(i);
-    peak = squares;
+    const pivot = p[low]! + total / (high - low);
+    let [sum, squares] = [0, 0];
+    for (let i = low; i < high; i++) {
+      const d = p[i]! - pivot;
+      sum += d;
+      squares += d * d;
+    }
+    sums[pivotAt] = pivot;
+    sums[sumAt] = sum;
+    sums[squaresAt] = squares;
+    sums[peakAt] = squares;
+    removed = 0;
   };
+  /** Sum of the squares of what prices differ from their mean. */
+  const spread = (n: number): number => sums[squaresAt]! - (sums[sumAt]! * sums[sumAt]!) / n;
+
   return {
     to(i) {
       if (i < high) return;
-      const start = t[i]! - windowMs;
-      const before = low;
+      const [start, before, next] = [t[i]! - windowMs, low, high];
       // What came between two calls may be longer than the window.
       while (t[low]! <= start) low++;
-      for (let k = high; k <= i; k++) if (k > 0 && p[k] !== p[k - 1]) sameFrom = k;
-      const came = i + 1 - high;
-      const went = low - before;
-      if (before === high || low >= high || removed + went > 4 * (i + 1 - low) + 1024) {
-        high = i + 1;
+      high = i + 1;
+      for (let k = next; k <= i; k++) if (k > 0 && p[k] !== p[k - 1]) sameFrom = k;
+      removed += low - before;
+      if (before === next || low >= next || removed > 4 * (high - low) + 1024) {
         anew();
         return;
       }
+      const pivot = sums[pivotAt]!;
+      let [sum, squares] = [sums[sumAt]!, sums[squaresAt]!];
       for (let k = before; k < low; k++) {
         const d = p[k]! - pivot;
         sum -= d;
         squares -= d * d;
       }
-      removed += went;
-      high += came;
-      for (let k = high - came; k < high; k++) add(k);
-      if (squares > peak) peak = squares;
+      for (let k = next; k < high; k++) {
+        const d = p[k]! - pivot;
+        sum += d;
+        squares += d * d;
+      }
+      sums[sumAt] = sum;
+      sums[squaresAt] = squares;
+      if (squares > sums[peakAt]!) sums[peakAt] = squares;
     },
     isFull: () => low > 0,
-    mean: () => (sameFrom <= low ? p[low]! : pivot + sum / (high - low)),
+    mean: () => (sameFrom <= low ? p[low]! : sums[pivotAt]! + sums[sumAt]! / (high - low)),
     deviation() {
       if (sameFrom <= low) return 0;
       const n = high - low;
       // After a jump a small deviation would be lost beside what went before.
-      if (!(squares - (sum * sum) / n > precise * peak)) anew();
-      return Math.sqrt(Math.max(0, (squares - (sum * sum) / n) / n));
+      if (!(spread(n) > precise * sums[peakAt]!)) anew();
+      return Math.sqrt(Math.max(0, spread(n) / n));
     },
   };
 }

@@ -1,6 +1,6 @@
 import type { Window } from '../core/window.ts';
 import { amountOf } from './bind.ts';
-import { holds } from './conditions.ts';
+import { firstOf } from './conditions.ts';
 import {
   buyAtTick,
   buyFromBook,
@@ -82,8 +82,8 @@ function playRule({ series, strategy, rule, index, costs }: Playing, start: numb
   const position: Position = { since: 0, cost: 0, ...(side === 'yes' ? { sign: 1, base: 0 } : { sign: -1, base: 1 }) };
   // Entry and exit are asked for ticks in one order, so they share what windows have come to.
   const measures = measuresOf(series, strategy);
-  const enters = holds(rule.entry, strategy, measures, position);
-  const exits = rule.exit === null ? null : holds(rule.exit, strategy, measures, position);
+  const entryFrom = firstOf(rule.entry, strategy, measures, position);
+  const exitFrom = rule.exit === null ? null : firstOf(rule.exit, strategy, measures, position);
   const wanted = wantedOf(rule, strategy);
   const bookOf = booksInForce(series);
   let entriesLeft = rule.entries_max === null ? Number.POSITIVE_INFINITY : amountOf(rule.entries_max, strategy);
@@ -141,12 +141,14 @@ function playRule({ series, strategy, rule, index, costs }: Playing, start: numb
     }
     if (held === null) {
       if (entriesLeft < 1) break;
-      if (enters(i)) decided = i;
+      decided = entryFrom(i, end);
     } else {
       // It is held until its end.
-      if (exits === null) break;
-      if (exits(i)) decided = i;
+      if (exitFrom === null) break;
+      decided = exitFrom(i, end);
     }
+    // The next tick fills it.
+    i = decided;
   }
   if (held !== null) {
     const settled = settlement !== null && settlement.at < to;

@@ -33,7 +33,9 @@ export async function requireBacktest(
   const one = await findStrategy(asked.entry_executable, (name, version) => kept.find(owner, name, version));
   if ('faults' in one) throw unfit(one.faults);
   const unknown: Fault[] = [];
-  await fewAtATime([...(asked.symbols ?? []).entries()], (some) => {
+  // As they came: what is asked has each of them once.
+  const { symbols } = rest as { readonly symbols?: readonly string[] | null };
+  await fewAtATime([...(symbols ?? []).entries()], (some) => {
     for (const [i, symbol] of some)
       if (oneSymbol(archive.state.db, symbol) === undefined)
         unknown.push({ name: `symbols[${i}]`, reason: 'is no symbol that this archive knows' });

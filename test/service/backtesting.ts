@@ -48,8 +48,27 @@ export const threshold = {
   parameters: { buy_below: 0.3, sell_above: 0.7 },
 };
 
-/** Takes its time: some seconds for so many points of 100,000 ticks. */
-export const long = (points = 1000) => ({
+const average = (window_ms: number) => ({ measure: 'moving_average', window_ms, at_least: 0 });
+const averages = Array.from({ length: 11 }, (_, i) => average((i + 1) * 3_600_000));
+
+/** Takes minutes on 100,000 ticks, and never buys: no test waits for its end. */
+export const endless = {
+  entry_executable: {
+    name: 'endless',
+    strategy: {
+      parameters: { above: 2 },
+      rules: Array.from({ length: 7 }, () => ({
+        ...{ side: 'yes', size: { contracts: 1 } },
+        entry: { all: [...averages, { measure: 'price', above: { parameter: 'above' } }] },
+      })),
+    },
+  },
+  objective: 'total_pnl',
+  grid: { above: Array.from({ length: 1000 }, (_, i) => 2 + i) },
+};
+
+/** Takes its time: a second or so for some points of 100,000 ticks. */
+export const long = (points: number) => ({
   ...{ entry_executable: { name: 'mean_reversion' }, objective: 'sharpe' },
   grid: { enter_beyond: Array.from({ length: points }, (_, i) => 1 + i / points) },
 });

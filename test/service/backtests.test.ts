@@ -2,7 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
-import { asking, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
+import { freshDatabase, overEachDatabase } from '../workspace/databases.ts';
+import { asking, endless, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
 
 interface Listed {
   readonly backtests: readonly Kept[];
@@ -11,7 +12,7 @@ interface Listed {
 }
 
 const saved = { ...threshold, save: true };
-const slow = { ...long(), save: true };
+const slow = { ...endless, save: true };
 const msMax = 60_000;
 
 describe('a backtest that is kept', () => {
@@ -228,12 +229,14 @@ describe('backtests that are kept', () => {
     },
     msMax,
   );
+});
 
+overEachDatabase((kind) => {
   test(
-    'are run by two services over one archive and one database, each once',
+    'backtests are run by two services over one archive and one database, each once',
     async () => {
       const archive = await traded();
-      const database = { kind: 'sqlite', path: `${scratchFolder()}/shared.sqlite` } as const;
+      const database = await freshDatabase(kind);
       const first = await asking(archive, { database });
       const second = await asking(opened({ root: archive.layout.root }), { database });
       const jobs: Kept[] = [];

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { executables } from '../../src/research/executables.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { day0, hourMs, now, opened } from '../archive/scratch.ts';
-import { asking, errorsOf, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
+import { asking, endless, errorsOf, kept, runDirectly, threshold, traded } from './backtesting.ts';
 
 const pinsOf = (root: string): string[] => {
   const folder = join(root, '.oddslake/pins');
@@ -69,7 +69,7 @@ describe('a backtest that is answered at once', () => {
         [{ ...plain, entry_executable: { name: 'x', strategy: {} } }, ['entry_executable.strategy.rules']],
         [{ ...plain, objective: 'luck', more: 1 }, ['more', 'objective']],
         [{ ...plain, symbols: [] }, ['symbols']],
-        [{ ...plain, symbols: ['KX A', 'NOBODY', "' or 1=1 --"] }, ['symbols[1]', 'symbols[2]']],
+        [{ ...plain, symbols: ['KX A', 'KX A', 'NOBODY', "' or 1=1 --"] }, ['symbols[2]', 'symbols[3]']],
         [{ ...plain, from: 5, to: 5 }, ['to']],
         [{ ...plain, from: '1' }, ['from']],
         [{ ...plain, parameters: { ...parameters, buy_over: 1 } }, ['parameters.buy_over']],
@@ -191,7 +191,7 @@ describe('a backtest that is answered at once', () => {
         set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000'],
       });
       const gone = new AbortController();
-      const first = alice.post(long(), {}, { signal: gone.signal });
+      const first = alice.post(endless, {}, { signal: gone.signal });
       first.catch(() => {});
       await started(archive.layout.root);
       const waiting = [alice.post(threshold), alice.post(threshold), bob.post(threshold)];

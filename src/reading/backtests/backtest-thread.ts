@@ -3,6 +3,7 @@ import { type Engine, openEngine } from '../../query/engine.ts';
 import type { Source } from '../../query/query.ts';
 import type { Batch } from './batches.ts';
 import { type BatchDone, type BatchPlan, playBatch } from './play-batch.ts';
+import type { Cut } from './tick-columns.ts';
 
 // What a thread that plays backtests is asked to do. It ends with the run that it plays for, and its DuckDB with it.
 
@@ -13,6 +14,7 @@ export interface PlayTask {
   readonly sources: readonly Source[];
   readonly batch: Batch;
   readonly plan: BatchPlan;
+  readonly cut: Cut;
   /** Shared: 1 once nothing of it is wanted any more. */
   readonly stopped: Int32Array;
 }
@@ -51,7 +53,7 @@ function engineOver(root: string, scratch: string): Promise<Engine> {
   return engine;
 }
 
-async function playTask({ root, scratch, sources, batch, plan, stopped }: PlayTask): Promise<BatchDone> {
+async function playTask({ root, scratch, sources, batch, plan, cut, stopped }: PlayTask): Promise<BatchDone> {
   const stop = new AbortController();
   const look = (): void => {
     if (Atomics.load(stopped, 0) === 1) stop.abort(new Error('the backtest was broken off'));
@@ -61,7 +63,7 @@ async function playTask({ root, scratch, sources, batch, plan, stopped }: PlayTa
   const query = await (await engineOver(root, scratch)).over(sources, []);
   const looking = setInterval(look, lookEveryMs);
   try {
-    return await playBatch(query, batch, plan, { signal: stop.signal, look });
+    return await playBatch(query, batch, plan, cut, { signal: stop.signal, look });
   } finally {
     clearInterval(looking);
     await query.close();

@@ -13,7 +13,7 @@ export interface Batch {
 
 /** Ticks of a batch, unless one market alone has more; 16 bytes each are held. */
 export const batchTicksMax = 4_000_000;
-const batchSymbolsMax = 500;
+const batchSymbolsMax = 2_000;
 
 /**
  * Cuts a universe into batches. What is of one market stays together where strategies look at other venues; else the

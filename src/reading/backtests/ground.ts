@@ -7,11 +7,13 @@ import type { PublishedFile } from '../../archive/manifest.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
 import type { Random } from '../../core/clock.ts';
 import { compareUtf8 } from '../../core/order.ts';
+import { partOf } from '../../core/part.ts';
 import { dayMs, type Window } from '../../core/window.ts';
 import type { Query, Source } from '../../query/query.ts';
 import type { ArchiveUsed } from '../../research/result.ts';
 import { bookAgeMsMax } from '../../research/simulate.ts';
 import { openPinned } from '../pinned.ts';
+import { ticksView } from './tick-columns.ts';
 
 /** What a backtest reads of: the files of one generation, pinned and found intact. */
 export interface Ground {
@@ -23,11 +25,18 @@ export interface Ground {
   /** Where the files are, and where a reader may put what does not fit in memory. */
   readonly root: string;
   readonly scratch: string;
-  /** The files that may tell of some symbols in a window, and of their markets from a moment on. */
-  sources(symbols: readonly string[], window: Window, statesFrom: number): Source[];
+  /** The files that may tell of some symbols in a window, and of their markets from a moment on; ticks by their part. */
+  files(symbols: readonly string[], window: Window, statesFrom: number): Files;
   /** @throws DamageError where a file is not what the manifest says: before it is known, nothing may be told of what was read */
   requireIntact(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface Files {
+  readonly sources: readonly Source[];
+  /** Rows of those with ticks, of whatever symbols, and whether some of them are not in the window. */
+  readonly tickRows: number;
+  readonly beyondWindow: boolean;
 }
 
 /** Ends that are null are open. */
@@ -81,16 +90,32 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
       ...{ query, root, scratch, close, parts: manifest.parts },
       hasBooks: files.some((file) => datasetOf(file) === 'orderbooks'),
       used: usedOf(manifest.generation, manifestText, files),
-      sources: (symbols, window, statesFrom) =>
-        names
-          .filter((name) => name !== 'symbols')
-          .map((name) => ({
-            ...{ dataset: name, columns: datasets[name], dated: true },
-            paths: manifest.datasets[name].files
-              .filter(wanted)
-              .filter(wantedOf(name, symbols, name === 'markets' ? { ...window, from: statesFrom } : window))
-              .map(({ path }) => join(root, path)),
-          })),
+      files(symbols, window, statesFrom) {
+        const filesOf = (name: DatasetName, of: readonly string[], within: Window): PublishedFile[] =>
+          manifest.datasets[name].files.filter(wanted).filter(wantedOf(name, of, within));
+        const sourceOf = (name: DatasetName, dataset: string, some: readonly PublishedFile[]): Source => ({
+          ...{ dataset, columns: datasets[name], dated: true, paths: some.map(({ path }) => join(root, path)) },
+        });
+        const byPart = Map.groupBy(symbols, (symbol) => partOf(symbol, manifest.parts));
+        const ticks = [...byPart].map(([part, of]) => ({ part, files: filesOf('ticks', of.slice(0, 1), window) }));
+        const tickFiles = ticks.flatMap((one) => one.files);
+        return {
+          sources: [
+            ...ticks.map((one) => sourceOf('ticks', ticksView(one.part), one.files)),
+            ...names
+              .filter((name) => name !== 'symbols' && name !== 'ticks')
+              .map((name) =>
+                sourceOf(
+                  name,
+                  name,
+                  filesOf(name, symbols, name === 'markets' ? { ...window, from: statesFrom } : window),
+                ),
+              ),
+          ],
+          tickRows: tickFiles.reduce((sum, { rows }) => sum + rows, 0),
+          beyondWindow: tickFiles.some((file) => !(file.t_min! >= window.from && file.t_max! < window.to)),
+        };
+      },
     };
   } catch (error) {
     await close();

@@ -5,10 +5,10 @@ import type { Query } from '../../query/query.ts';
 import { addRun, type RunDone, type RunPlan, runSeries } from '../../research/run-series.ts';
 import type { Book, MarketState, Series } from '../../research/series.ts';
 import { bookAgeMsMax } from '../../research/simulate.ts';
-import { type Batch, batchTicksMax, ticksIn } from './batches.ts';
+import { type Batch, batchTicksMax } from './batches.ts';
 import { type Lacking, lackingOf } from './lacking.ts';
 import { readBooks, readStates } from './market-states.ts';
-import { readTicks, type TickColumns, TooManyTicks } from './tick-columns.ts';
+import { type Cut, readTicks, type TickColumns, TooManyTicks } from './tick-columns.ts';
 import type { Member } from './universe.ts';
 
 /** What a thread is given to play. */
@@ -41,34 +41,40 @@ export interface Breaking {
 const surpriseMax = 2;
 
 /**
- * Loads a batch and plays it. `query` is over the files that it may need.
+ * Loads a batch and plays it.
+ * @param query over the files that it may need, ticks by their part
+ * @param cut what of these is not to be read
  * @param ticksMax with more of them it is played in halves, as long as there are any
  */
 export async function playBatch(
   query: Query,
   batch: Batch,
   plan: BatchPlan,
+  cut: Cut,
   breaking: Breaking,
   ticksMax = batchTicksMax * surpriseMax,
 ): Promise<BatchDone> {
   const lacking = await lackingOf(query, batch.members, plan.span, breaking.signal);
-  return { run: await playMembers(query, batch, plan, breaking, ticksMax), lacking };
+  return { run: await playMembers(query, batch, plan, cut, breaking, ticksMax), lacking };
 }
 
 async function playMembers(
   query: Query,
   batch: Batch,
   plan: BatchPlan,
+  cut: Cut,
   breaking: Breaking,
   ticksMax: number,
 ): Promise<RunDone> {
   const { signal, look } = breaking;
   const { members, beside } = batch;
   const canBeCut = members.length > 1 && beside.length === 0;
-  const ticks = await load(query, batch, plan, canBeCut ? ticksMax : Number.POSITIVE_INFINITY, signal);
+  const ticks = await load(query, batch, plan, cut, canBeCut ? ticksMax : Number.POSITIVE_INFINITY, signal);
   if (ticks === null) {
     const middle = members.length >> 1;
-    const play = (some: readonly Member[]) => playMembers(query, { ...batch, members: some }, plan, breaking, ticksMax);
+    const less = { ...cut, symbols: true };
+    const play = (some: readonly Member[]) =>
+      playMembers(query, { ...batch, members: some }, plan, less, breaking, ticksMax);
     return addRun(await play(members.slice(0, middle)), await play(members.slice(middle)));
   }
   const symbols = members.map(({ symbol }) => symbol);
@@ -87,18 +93,16 @@ async function load(
   query: Query,
   { members, beside }: Batch,
   { lookFrom, span, parts }: BatchPlan,
+  cut: Cut,
   ticksMax: number,
   signal: AbortSignal,
 ): Promise<Map<string, TickColumns> | null> {
   const out = new Map<string, TickColumns>();
-  for (const ofPart of Map.groupBy([...members, ...beside], ({ symbol }) => partOf(symbol, parts)).values()) {
-    const sorted = ofPart.toSorted((a, b) => compareUtf8(a.symbol, b.symbol));
-    const symbols = sorted.map(({ symbol }) => symbol);
-    const window = { from: lookFrom, to: span.to };
-    // A little more than it would be.
-    const guesses = sorted.map((member) => Math.ceil(1.1 * ticksIn(member, window)) + 16);
+  const window = { from: lookFrom, to: span.to };
+  const all = [...members, ...beside].map(({ symbol }) => symbol).sort(compareUtf8);
+  for (const [part, symbols] of Map.groupBy(all, (symbol) => partOf(symbol, parts))) {
     try {
-      const columns = await readTicks(query, { symbols, guesses, ...window }, ticksMax, signal);
+      const columns = await readTicks(query, { part, symbols, window, cut }, ticksMax, signal);
       for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
     } catch (error) {
       if (error instanceof TooManyTicks) return null;

@@ -2,7 +2,7 @@ import { DamageError, exitCodes, OddslakeError, UsageError } from '../../core/er
 import { addRun } from '../../research/run-series.ts';
 import { openPool } from '../../threads.ts';
 import type { Failed, Played, PlayTask } from './backtest-thread.ts';
-import type { Batch } from './batches.ts';
+import { type Batch, ticksIn } from './batches.ts';
 import type { Ground } from './ground.ts';
 import type { BatchDone, BatchPlan } from './play-batch.ts';
 
@@ -18,6 +18,9 @@ const aheadPerThread = 2;
 
 /** Every two thousand ticks come in memory of their own: with less, a tenth of the time went into marking the heap. */
 const heapMb = 128;
+
+/** With less of the rows being of its own symbols, a batch leaves out those of others as they are read. */
+const ownShare = 0.6;
 
 /** @param onBatch told of each batch that is done */
 export async function openPlayers(
@@ -48,9 +51,13 @@ export async function openPlayers(
   }
 
   async function played(batch: Batch, plan: BatchPlan): Promise<{ done: BatchDone } | { error: unknown }> {
-    const symbols = [...batch.members, ...batch.beside].map(({ symbol }) => symbol);
-    const sources = ground.sources(symbols, { from: plan.lookFrom, to: plan.span.to }, plan.statesFrom);
-    const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan, stopped };
+    const all = [...batch.members, ...batch.beside];
+    const window = { from: plan.lookFrom, to: plan.span.to };
+    const symbols = all.map(({ symbol }) => symbol);
+    const { sources, tickRows, beyondWindow } = ground.files(symbols, window, plan.statesFrom);
+    const ticks = all.reduce((sum, member) => sum + ticksIn(member, window), 0);
+    const cut = { time: beyondWindow, symbols: ticks < ownShare * tickRows };
+    const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan, cut, stopped };
     try {
       const told = (await pool.run('play', task)) as Played;
       return 'done' in told ? told : { error: errorOf(told.failed) };

@@ -1,5 +1,7 @@
+import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import { literal } from '../../query/views.ts';
+import { moment } from '../../query/slice.ts';
+import { identifier, literal } from '../../query/views.ts';
 
 /** Ticks of one symbol, in the order of time. */
 export interface TickColumns {
@@ -8,24 +10,35 @@ export interface TickColumns {
   readonly p: Float64Array;
 }
 
-/** What of the ticks dataset is wanted: symbols, in their order, all of one part, and a window of epoch milliseconds. */
+/** What of the ticks dataset is wanted. */
 export interface TicksAsked {
+  /** All of one part. */
+  readonly part: number;
+  /** In the order of their UTF-8 bytes. */
   readonly symbols: readonly string[];
-  /** How many ticks each of them may have, so that room is made once. */
-  readonly guesses: readonly number[];
-  readonly from: number;
-  readonly to: number;
+  readonly window: Window;
+  readonly cut: Cut;
+}
+
+/** What files hold beyond what is wanted of them. To look at each row for it costs as much as to read the row. */
+export interface Cut {
+  /** Whether some of their ticks are not in the window. */
+  readonly time: boolean;
+  /** Whether so many of them are of other symbols that they had better not be read. */
+  readonly symbols: boolean;
 }
 
 /** More ticks than are to be held at once. */
 export class TooManyTicks extends Error {}
 
+/** The view of the ticks of one part: a part has one file a day, so its rows come day after day and symbol after symbol. */
+export const ticksView = (part: number): string => `ticks_${part}`;
+
 /**
- * Reads the ticks of symbols. Files are read as they stand, so nothing is sorted: days follow one another, and a day's file
- * holds one symbol after the other. A symbol comes as its place in the list, which DuckDB looks up once for each entry of a
- * page's dictionary: runs of one place are the runs of a symbol.
- * @param query with one thread, so that rows come in the order of files
- * @throws TooManyTicks
+ * Reads the ticks of symbols. Files are read as they stand, so nothing is sorted: it is counted first how many rows each
+ * symbol has a day, and then the columns of t and p are cut into these runs.
+ * @param query over `ticksView`, with one thread, so that rows come in the order of files
+ * @throws TooManyTicks before any of them is held
  */
 export async function readTicks(
   query: Query,
@@ -33,55 +46,58 @@ export async function readTicks(
   ticksMax: number,
   signal: AbortSignal,
 ): Promise<TickColumns[]> {
-  const columns = asked.guesses.map(growing);
-  let ticks = 0;
-  for await (const [t, p, place] of query.doubles(sqlOf(asked), signal)) {
-    const rows = t!.length;
-    for (let row = 0; row < rows; ) {
-      const of = place![row]!;
-      const first = row;
-      while (row < rows && place![row] === of) row++;
-      // Others that stand between them.
-      if (of === 0) continue;
-      ticks += row - first;
-      if (ticks > ticksMax) throw new TooManyTicks(`more than ${ticksMax} ticks`);
-      columns[of - 1]!.add(t!.subarray(first, row), p!.subarray(first, row));
+  const runs = await readRuns(query, asked, signal);
+  const counts = asked.symbols.map(() => 0);
+  for (const { of, rows } of runs) if (of !== null) counts[of]! += rows;
+  if (counts.reduce((sum, n) => sum + n, 0) > ticksMax) throw new TooManyTicks(`more than ${ticksMax} ticks`);
+  const columns = counts.map((n) => ({ t: new Float64Array(n), p: new Float64Array(n) }));
+  const filled = asked.symbols.map(() => 0);
+  let [run, left] = [0, runs[0]?.rows ?? 0];
+  const sql = `SELECT epoch_ms(t)::DOUBLE, p FROM ${fromWhere(asked)}`;
+  for await (const [t, p] of query.doubles(sql, signal)) {
+    for (let row = 0; row < t!.length; ) {
+      if (run >= runs.length) throw new Error('there are more ticks than were counted');
+      const take = Math.min(left, t!.length - row);
+      const { of } = runs[run]!;
+      if (of !== null) {
+        const { t: times, p: prices } = columns[of]!;
+        times.set(t!.subarray(row, row + take), filled[of]!);
+        prices.set(p!.subarray(row, row + take), filled[of]!);
+        filled[of]! += take;
+      }
+      row += take;
+      left -= take;
+      if (left === 0) left = runs[++run]?.rows ?? 0;
     }
   }
-  return columns.map((column, i) => {
-    const all = column.all();
-    requireAscending(asked.symbols[i]!, all.t);
-    return all;
-  });
+  if (run < runs.length) throw new Error('there are fewer ticks than were counted');
+  for (const [i, { t }] of columns.entries()) requireAscending(asked.symbols[i]!, t);
+  return columns;
 }
 
-function sqlOf({ symbols, from, to }: TicksAsked): string {
-  const [first, last] = [symbols[0]!, symbols.at(-1)!].map(literal);
-  const place = `coalesce(list_position([${symbols.map(literal).join(', ')}], symbol), 0)::DOUBLE`;
-  const time = `t >= make_timestamptz(${from * 1000}) AND t < make_timestamptz(${to * 1000})`;
-  return `SELECT epoch_ms(t)::DOUBLE, p, ${place} FROM ticks WHERE symbol BETWEEN ${first} AND ${last} AND ${time}`;
+/** Rows of one symbol that follow one another in a file; null: of one that is not wanted. */
+interface Run {
+  readonly of: number | null;
+  readonly rows: number;
 }
 
-/** Columns that grow beyond a guess where need be. */
-function growing(guess: number) {
-  let [t, p] = [new Float64Array(guess), new Float64Array(guess)];
-  let n = 0;
-  const room = (size: number): void => {
-    const next = Math.max(size, 2 * t.length, 64);
-    const [more, prices] = [new Float64Array(next), new Float64Array(next)];
-    more.set(t.subarray(0, n));
-    prices.set(p.subarray(0, n));
-    [t, p] = [more, prices];
-  };
-  return {
-    add(times: Float64Array, prices: Float64Array): void {
-      if (n + times.length > t.length) room(n + times.length);
-      t.set(times, n);
-      p.set(prices, n);
-      n += times.length;
-    },
-    all: (): TickColumns => ({ t: t.subarray(0, n), p: p.subarray(0, n) }),
-  };
+async function readRuns(query: Query, asked: TicksAsked, signal: AbortSignal): Promise<Run[]> {
+  const places = new Map(asked.symbols.map((symbol, i) => [symbol, i]));
+  const sql = `SELECT symbol, count(*)::DOUBLE FROM ${fromWhere(asked)} GROUP BY "date", symbol ORDER BY "date", symbol`;
+  const runs: Run[] = [];
+  for await (const [symbols, counts] of query.chunks([sql], signal)) {
+    for (const [i, symbol] of symbols!.entries())
+      runs.push({ of: places.get(symbol as string) ?? null, rows: counts![i] as number });
+  }
+  return runs;
+}
+
+function fromWhere({ part, symbols, window, cut }: TicksAsked): string {
+  const conditions = [
+    ...(cut.symbols ? [`symbol BETWEEN ${literal(symbols[0]!)} AND ${literal(symbols.at(-1)!)}`] : []),
+    ...(cut.time ? [`t >= ${moment(window.from)} AND t < ${moment(window.to)}`] : []),
+  ];
+  return `${identifier(ticksView(part))}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}`;
 }
 
 /** What the order of reading rests on: nothing is played that is out of order. */

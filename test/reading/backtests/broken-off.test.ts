@@ -6,7 +6,7 @@ import { datasets } from '../../../src/archive/parquet/datasets.ts';
 import { DamageError } from '../../../src/core/errors.ts';
 import { openQuery } from '../../../src/query/open.ts';
 import { type Batch, planBatches } from '../../../src/reading/backtests/batches.ts';
-import { openGround } from '../../../src/reading/backtests/ground.ts';
+import { type Files, openGround } from '../../../src/reading/backtests/ground.ts';
 import { type BatchPlan, playBatch } from '../../../src/reading/backtests/play-batch.ts';
 import { openPlayers } from '../../../src/reading/backtests/players.ts';
 import { readUniverse } from '../../../src/reading/backtests/universe.ts';
@@ -16,6 +16,7 @@ import { builtIn, curious } from './strategies.ts';
 
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
+const cut = { time: false, symbols: false };
 const breaking = { signal: never, look() {} };
 const plan: BatchPlan = {
   ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true },
@@ -88,11 +89,15 @@ test('what goes wrong in a thread is told as what it is', async () => {
   const bad = join(ground.root, 'date=2026-06-01', 'bad.parquet');
   mkdirSync(dirname(bad));
   writeFileSync(bad, 'PAR1 and then nothing that one could read PAR1');
-  const sources = () => [{ dataset: 'coverage', columns: datasets.coverage, dated: true, paths: [bad] }];
-  const damaged = await playing(batches, { ...ground, sources });
+  const over = (sources: Files['sources']) => ({
+    ...ground,
+    files: () => ({ sources, tickRows: 0, beyondWindow: false }),
+  });
+  const coverage = { dataset: 'coverage', columns: datasets.coverage, dated: true, paths: [bad] };
+  const damaged = await playing(batches, over([coverage]));
   expect(damaged).toBeInstanceOf(DamageError);
   expect((damaged as Error).message).toContain('bad.parquet');
-  const unexpected = await playing(batches, { ...ground, sources: () => [] });
+  const unexpected = await playing(batches, over([]));
   expect(unexpected).toBeInstanceOf(Error);
   expect(unexpected).not.toBeInstanceOf(DamageError);
   await ground.close();
@@ -103,13 +108,13 @@ test('a batch with more ticks than were guessed is played in halves, and comes t
   const ground = await openGround(archive, { ...span, states: true }, Math.random, never);
   const universe = await readUniverse(ground.query, asked(), never);
   const options = { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() };
-  const query = await openQuery(ground.sources(symbols, { from: 0, to: span.to }, 0), options);
+  const query = await openQuery(ground.files(symbols, { from: 0, to: span.to }, 0).sources, options);
   const [batch, ...others] = planBatches(universe, span, 1, false);
   expect(others).toEqual([]);
-  const whole = await playBatch(query, batch!, plan, breaking);
+  const whole = await playBatch(query, batch!, plan, cut, breaking);
   const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
   for (const most of [ticks, ticks / 2, 3000, 1]) {
-    const { run, lacking } = await playBatch(query, batch!, plan, breaking, most);
+    const { run, lacking } = await playBatch(query, batch!, plan, cut, breaking, most);
     expect(lacking).toEqual(whole.lacking);
     expect(run.trades).toEqual(whole.run.trades);
     expect(run.symbols).toEqual(whole.run.symbols);
