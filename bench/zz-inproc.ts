@@ -20,11 +20,12 @@ const universe = await readUniverse(ground.query, { symbols: null, filter: { cat
 const span = spanOf(universe.members, { from: null, to: null })!;
 const batches = planBatches(universe, span, ground.parts, false).slice(0, Number(max));
 const engine = await openEngine(ground.root, { threads: 1, memoryBytesMax: 2 ** 29, scratch: ground.scratch });
+const phase = performance.now(); console.log('opened', phase.toFixed(0), batches.length, batches.map((b) => b.members.length).join());
 let ticks = 0;
 const u = process.cpuUsage(),
   w = performance.now();
 for (const batch of batches) {
-  const sources = ground.sources(
+  const { sources } = ground.files(
     [...batch.members, ...batch.beside].map(({ symbol }) => symbol),
     { from: span.from, to: span.to },
     span.from,
@@ -42,7 +43,7 @@ for (const batch of batches) {
       states: false,
       books: false,
     },
-    { signal, look() {} },
+    { time: false, symbols: true }, { signal, look() {} },
   );
   await q.close();
   ticks += run.ticks;

@@ -81,7 +81,8 @@ function windowColumn({ t, p }: Series, measure: Windowed, windowMs: number): Fl
   if (found !== undefined) return found;
   if ((known.size + 1) * p.length > windowValuesMax) return null;
   const read = windowReader({ t, p }, measure, windowMs);
-  const column = p.map((_, i) => read(i));
+  const column = new Float64Array(p.length);
+  for (let i = 0; i < column.length; i++) column[i] = read(i);
   known.set(name, column);
   return column;
 }
