@@ -5,6 +5,7 @@ import {
   bounds,
   type CategoryTest,
   type Condition,
+  type Measure,
   type NumberTest,
   type Operand,
   type Quantity,
@@ -30,9 +31,10 @@ export type FirstOf = (from: number, end: number) => number;
 
 /** As `holds`, for many ticks at once: most conditions hold rarely, and to ask for each tick costs more than to answer. */
 export function firstOf(condition: Condition, ...of: [Strategy, Measures, Position]): FirstOf {
-  const [strategy, { prices }] = of;
-  const bound = priceBoundOf(condition);
-  if (bound !== null) return searches[bound.name](prices, amountOf(bound.than, strategy));
+  const [strategy, measures] = of;
+  const bound = boundOf(condition);
+  const column = bound === null ? null : measures.column(bound.of);
+  if (bound !== null && column !== null) return searches[bound.name](column, amountOf(bound.than, strategy));
   const is = holds(condition, ...of);
   return (from, end) => {
     let i = from;
@@ -41,13 +43,13 @@ export function firstOf(condition: Condition, ...of: [Strategy, Measures, Positi
   };
 }
 
-/** The bound of a test of the price alone against a number; null for other conditions. */
-function priceBoundOf(condition: Condition): { readonly name: Bound; readonly than: Quantity } | null {
-  if (!('measure' in condition) || condition.measure !== 'price') return null;
+/** The one bound of a test against a number; null for other conditions. */
+function boundOf(condition: Condition): { readonly of: Measure; readonly name: Bound; readonly than: Quantity } | null {
+  if (!('measure' in condition) || condition.measure === 'category') return null;
   const [name, ...others] = bounds.filter((one) => condition[one] !== undefined);
   const than = name === undefined ? undefined : condition[name];
   if (name === undefined || others.length > 0 || than === undefined) return null;
-  return typeof than === 'object' && 'measure' in than ? null : { name, than };
+  return typeof than === 'object' && 'measure' in than ? null : { of: condition, name, than };
 }
 
 const searches: Readonly<Record<Bound, (p: Float64Array, y: number) => FirstOf>> = {

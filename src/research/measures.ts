@@ -1,5 +1,5 @@
 import { amountOf } from './bind.ts';
-import { type Rolling, rolling } from './rolling.ts';
+import { rolling } from './rolling.ts';
 import type { MarketState, Series } from './series.ts';
 import type { Measure, Strategy } from './strategy.ts';
 
@@ -19,46 +19,36 @@ export type Read = (i: number) => number;
 
 /** What the measures of one strategy on one symbol share. They look at ticks up to the one that is asked for only. */
 export interface Measures {
-  readonly prices: Float64Array;
+  /** A measure at every tick, NaN where it is not known; null where it is not kept so. */
+  column(measure: Measure): Float64Array | null;
   read(measure: Measure, position: Position): Read;
   state(i: number): MarketState | null;
 }
 
 export function measuresOf(series: Series, strategy: Strategy): Measures {
   const { t, p } = series;
-  const windows = new Map<number, Rolling>();
-  const windowOf = (windowMs: number): Rolling => {
-    const window = windows.get(windowMs) ?? rolling(t, p, windowMs);
-    windows.set(windowMs, window);
-    return window;
+  const windowMsOf = ({ window_ms }: Measure): number => (window_ms === undefined ? 0 : amountOf(window_ms, strategy));
+  const column = (of: Measure): Float64Array | null => {
+    if (of.measure === 'price') return p;
+    if (of.measure !== 'moving_average' && of.measure !== 'z_score') return null;
+    return windowColumn(series, of.measure, windowMsOf(of));
   };
   const state = stateReader(series);
   return {
-    prices: p,
+    column,
     state,
-    read({ measure, window_ms }, position) {
-      const windowMs = window_ms === undefined ? 0 : amountOf(window_ms, strategy);
-      switch (measure) {
+    read(of, position) {
+      const windowMs = windowMsOf(of);
+      const values = column(of);
+      if (values !== null) return (i) => values[i]!;
+      switch (of.measure) {
         case 'price':
           return (i) => p[i]!;
+        case 'moving_average':
+        case 'z_score':
+          return windowReader(series, of.measure, windowMs);
         case 'return':
           return returnOver(series, windowMs);
-        case 'moving_average': {
-          const window = windowOf(windowMs);
-          return (i) => {
-            window.to(i);
-            return window.isFull() ? window.mean() : Number.NaN;
-          };
-        }
-        case 'z_score': {
-          const window = windowOf(windowMs);
-          return (i) => {
-            window.to(i);
-            const deviation = window.isFull() ? window.deviation() : 0;
-            // Where nothing moves, nothing is far off.
-            return deviation > 0 ? (p[i]! - window.mean()) / deviation : Number.NaN;
-          };
-        }
         case 'venue_spread':
           return venueSpread(series, windowMs);
         case 'time_to_close_ms':
@@ -71,6 +61,41 @@ export function measuresOf(series: Series, strategy: Strategy): Measures {
           return (i) => position.sign * p[i]! + position.base - position.cost;
       }
     },
+  };
+}
+
+type Windowed = 'moving_average' | 'z_score';
+
+/** What windows over prices came to: rules and points of a grid mostly ask for the same ones. They go with the prices. */
+const windowColumns = new WeakMap<Float64Array, Map<string, Float64Array>>();
+
+/** Values that are kept of one symbol's windows; what does not fit is made as it is asked for. */
+export const windowValuesMax = 8_000_000;
+
+/** A windowed measure at every tick, each value made of the ticks up to its own; null where there is no room for it. */
+function windowColumn({ t, p }: Series, measure: Windowed, windowMs: number): Float64Array | null {
+  const known = windowColumns.get(p) ?? new Map<string, Float64Array>();
+  windowColumns.set(p, known);
+  const name = `${measure} ${windowMs}`;
+  const found = known.get(name);
+  if (found !== undefined) return found;
+  if ((known.size + 1) * p.length > windowValuesMax) return null;
+  const read = windowReader({ t, p }, measure, windowMs);
+  const column = new Float64Array(p.length);
+  for (let i = 0; i < column.length; i++) column[i] = read(i);
+  known.set(name, column);
+  return column;
+}
+
+function windowReader({ t, p }: Pick<Series, 't' | 'p'>, measure: Windowed, windowMs: number): Read {
+  const window = rolling(t, p, windowMs);
+  return (i) => {
+    window.to(i);
+    if (!window.isFull()) return Number.NaN;
+    if (measure === 'moving_average') return window.mean();
+    const deviation = window.deviation();
+    // Where nothing moves, nothing is far off.
+    return deviation > 0 ? (p[i]! - window.mean()) / deviation : Number.NaN;
   };
 }
 

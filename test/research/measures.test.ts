@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { holds } from '../../src/research/conditions.ts';
 import { looksOf } from '../../src/research/looks.ts';
-import { measuresOf, type Position } from '../../src/research/measures.ts';
+import { measuresOf, type Position, windowValuesMax } from '../../src/research/measures.ts';
 import type { MarketState, Series } from '../../src/research/series.ts';
 import type { Measure } from '../../src/research/strategy.ts';
 import { at, minute, priced, ruled } from './made.ts';
@@ -36,6 +36,23 @@ test('a mean and a score are known once the window is full, and a score where so
   const scores = values(series, { measure: 'z_score', window_ms });
   expect(scores.slice(0, 3)).toEqual([unknown, unknown, unknown]);
   expect(scores[3]).toBeCloseTo(1, 12);
+});
+
+test('windows come to the same where there is room to keep them and where there is none', () => {
+  const prices = Array.from({ length: 4000 }, (_, i) => ((i * 7919) % 1000) / 1000);
+  const series = priced(prices);
+  const windows = Math.floor(windowValuesMax / prices.length);
+  const measures = measuresOf(series, none);
+  const of = (window_ms: number): Measure => ({ measure: 'z_score', window_ms: window_ms * minute });
+  for (let n = 1; n < windows; n++) measures.column({ measure: 'moving_average', window_ms: n });
+  const kept = measures.column(of(50))!;
+  expect(measures.column(of(50))).toBe(kept);
+  expect(measures.column(of(51))).toBeNull();
+  // The same prices elsewhere: nothing is kept of them yet.
+  const other = measuresOf(priced(prices), none).column(of(51))!;
+  const made = values(series, of(51));
+  for (const [i, value] of made.entries()) expect(Object.is(value, other[i]), `at ${i}`).toBe(true);
+  expect(kept.findIndex((value) => !Number.isNaN(value))).toBe(50);
 });
 
 test('a spread is against the mean of what the other venues last said within the window', () => {

@@ -13,7 +13,7 @@ import type { Query, Source } from '../../query/query.ts';
 import type { ArchiveUsed } from '../../research/result.ts';
 import { bookAgeMsMax } from '../../research/simulate.ts';
 import { openPinned } from '../pinned.ts';
-import { ticksView } from './tick-columns.ts';
+import { fileColumn, ticksView } from './tick-columns.ts';
 
 /** What a backtest reads of: the files of one generation, pinned and found intact. */
 export interface Ground {
@@ -101,7 +101,10 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
         const tickFiles = ticks.flatMap((one) => one.files);
         return {
           sources: [
-            ...ticks.map((one) => sourceOf('ticks', ticksView(one.part), one.files)),
+            ...ticks.map((one) => ({
+              ...sourceOf('ticks', ticksView(one.part), one.files),
+              columns: [...datasets.ticks, fileColumn],
+            })),
             ...names
               .filter((name) => name !== 'symbols' && name !== 'ticks')
               .map((name) =>

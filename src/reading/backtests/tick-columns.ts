@@ -34,6 +34,9 @@ export class TooManyTicks extends Error {}
 /** The view of the ticks of one part: a part has one file a day, so its rows come day after day and symbol after symbol. */
 export const ticksView = (part: number): string => `ticks_${part}`;
 
+/** Besides its columns the view has the place of a row's file among them, which DuckDB knows: a day is made of its path, row by row. */
+export const fileColumn = { name: 'file_index', type: 'int64' } as const;
+
 /**
  * Reads the ticks of symbols. Files are read as they stand, so nothing is sorted: it is counted first how many rows each
  * symbol has a day, and then the columns of t and p are cut into these runs.
@@ -83,7 +86,7 @@ interface Run {
 
 async function readRuns(query: Query, asked: TicksAsked, signal: AbortSignal): Promise<Run[]> {
   const places = new Map(asked.symbols.map((symbol, i) => [symbol, i]));
-  const sql = `SELECT symbol, count(*)::DOUBLE FROM ${fromWhere(asked)} GROUP BY "date", symbol ORDER BY "date", symbol`;
+  const sql = `SELECT symbol, count(*)::DOUBLE FROM ${fromWhere(asked)} GROUP BY file_index, symbol ORDER BY file_index, symbol`;
   const runs: Run[] = [];
   for await (const [symbols, counts] of query.chunks([sql], signal)) {
     for (const [i, symbol] of symbols!.entries())
