@@ -2,7 +2,7 @@ import { countPoints, pointsMax } from './bind.ts';
 import { type ObjectiveName, objectiveNames } from './objectives.ts';
 import { readStrategy } from './read-strategy.ts';
 import { type Fault, Reader } from './reader.ts';
-import type { Strategy } from './strategy.ts';
+import { type Strategy, strategyLimits } from './strategy.ts';
 
 /** What a research backtest is asked for: POST /api/v1/research/backtest, and `oddslake backtest run`. */
 export interface BacktestAsked {
@@ -107,7 +107,12 @@ function wholeIn(reader: Reader, json: unknown, at: string, range: { readonly le
 
 /** An object of names; what they may be is judged by the strategy. */
 function numbersIn<T>(reader: Reader, json: unknown, at: string, read: (value: unknown, at: string) => T) {
-  const entries = Object.entries(reader.object(json, at)).slice(0, askedLimits.names);
+  const entries = Object.entries(reader.object(json, at));
+  // More than a strategy can have; the message of that would name each.
+  if (entries.length > strategyLimits.parameters) {
+    reader.fault(at, `has ${entries.length} names, more than ${strategyLimits.parameters}`);
+    return {};
+  }
   return Object.fromEntries(entries.map(([name, value]) => [name, read(value, reader.path(at, name))]));
 }
 

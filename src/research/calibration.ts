@@ -22,7 +22,8 @@ export const emptyCalibration = (): Calibration => ({
 /** Adds the ticks of a symbol in a window and before its settlement; a price that no contract can have counts nowhere. */
 export function addSeries({ ticks, prices, outcomes, brier }: Calibration, series: Series, { from, to }: Window): void {
   const { t, p, settlement } = series;
-  if (settlement === null) return;
+  // What was settled after the window was not known in it.
+  if (settlement === null || settlement.at >= to) return;
   const { at, outcome } = settlement;
   const end = countBelow(t, Math.min(to, at));
   for (let i = countBelow(t, from); i < end; i++) {

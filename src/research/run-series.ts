@@ -46,7 +46,7 @@ export const tradesMax = 1000;
 
 /**
  * Plays a plan on some symbols, in their order.
- * @param goOn asked before each symbol and strategy; what it throws ends the run
+ * @param goOn asked now and then; what it throws ends the run
  */
 export function runSeries(plan: RunPlan, all: readonly Series[], goOn: () => void = () => {}): RunDone {
   const { strategies, spans, detailed } = plan;
@@ -60,8 +60,7 @@ export function runSeries(plan: RunPlan, all: readonly Series[], goOn: () => voi
     for (const [s, span] of spans.entries()) {
       addSeries(calibration, series, span);
       for (const [k, strategy] of strategies.entries()) {
-        goOn();
-        const made = simulate(series, strategy, span);
+        const made = simulate(series, strategy, span, goOn);
         addTrades(tallies[s]![k]!, series, made, samples[s]!);
         if (!detailed) continue;
         symbols.push(rowOf(series, made, span));

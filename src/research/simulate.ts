@@ -1,6 +1,6 @@
 import type { Window } from '../core/window.ts';
 import { amountOf } from './bind.ts';
-import { firstOf } from './conditions.ts';
+import { type FirstOf, firstOf } from './conditions.ts';
 import {
   buyAtTick,
   buyFromBook,
@@ -50,13 +50,14 @@ export const bookAgeMsMax = 5 * 60_000;
  * at the next tick whose price a contract can have: from the order book in force there, where there is one that is young
  * enough and no order of the rule has used, else at the tick's price. Trades in the order of their fills, by rule.
  * @param span decisions and fills lie in it; ticks before it are looked back on
+ * @param goOn asked every some thousand ticks; what it throws ends the run
  */
-export function simulate(series: Series, strategy: Strategy, span: Window): Trade[] {
+export function simulate(series: Series, strategy: Strategy, span: Window, goOn: () => void = () => {}): Trade[] {
   const end = countBelow(series.t, Math.min(span.to, series.settlement?.at ?? Number.POSITIVE_INFINITY));
   const start = countBelow(series.t, span.from);
   const costs = costsOf(strategy);
   return strategy.rules.flatMap((rule, index) =>
-    playRule({ series, strategy, rule, index, costs }, start, end, span.to),
+    playRule({ series, strategy, rule, index, costs, goOn }, start, end, span.to),
   );
 }
 
@@ -66,7 +67,11 @@ interface Playing {
   readonly rule: Rule;
   readonly index: number;
   readonly costs: Costs;
+  goOn(): void;
 }
+
+/** Ticks that are looked at between two questions whether to go on. */
+const searchedAtOnce = 8192;
 
 /** What is held: contracts, when and at what they were bought. */
 interface Holding extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'paid'> {
@@ -75,7 +80,8 @@ interface Holding extends Pick<Trade, 'decided_at' | 'filled_at' | 'price' | 'pa
   readonly fee: number;
 }
 
-function playRule({ series, strategy, rule, index, costs }: Playing, start: number, end: number, to: number): Trade[] {
+function playRule(playing: Playing, start: number, end: number, to: number): Trade[] {
+  const { series, strategy, rule, index, costs } = playing;
   const { symbol, t, p, settlement } = series;
   const { side } = rule;
   const trades: Trade[] = [];
@@ -90,6 +96,17 @@ function playRule({ series, strategy, rule, index, costs }: Playing, start: numb
   let held: Holding | null = null;
   /** The tick that an order was decided at, -1 where there is none; it buys where nothing is held. */
   let decided = -1;
+
+  /** The first tick from one on at which a condition holds; `end` where there is none. */
+  function search(first: FirstOf, from: number): number {
+    for (let at = from; at < end; at += searchedAtOnce) {
+      playing.goOn();
+      const upTo = Math.min(end, at + searchedAtOnce);
+      const found = first(at, upTo);
+      if (found < upTo) return found;
+    }
+    return end;
+  }
 
   /** What an order got at a tick; null where it has to wait for another. */
   function filled(i: number): Fill | null {
@@ -141,11 +158,11 @@ function playRule({ series, strategy, rule, index, costs }: Playing, start: numb
     }
     if (held === null) {
       if (entriesLeft < 1) break;
-      decided = entryFrom(i, end);
+      decided = search(entryFrom, i);
     } else {
       // It is held until its end.
       if (exitFrom === null) break;
-      decided = exitFrom(i, end);
+      decided = search(exitFrom, i);
     }
     // The next tick fills it.
     i = decided;

@@ -18,10 +18,10 @@ export async function ticksAsked(
   random: Random,
   signal: AbortSignal,
 ): Promise<number> {
-  const { query, close } = await openPinned(archive, { names: ['symbols'], memoryBytesMax }, random);
+  const { query, pinned, close } = await openPinned(archive, { names: ['symbols'], memoryBytesMax }, random);
   try {
     const { members } = await readUniverse(query, asked, signal);
-    const span = spanOf(members, asked);
+    const span = spanOf(members, asked, pinned.manifest.created_at);
     if (span === null) return 0;
     return members.reduce((sum, member) => sum + ticksIn(member, span), 0) * countPoints(asked.grid);
   } finally {

@@ -21,6 +21,8 @@ export interface Ground {
   readonly query: Query;
   readonly parts: number;
   readonly hasBooks: boolean;
+  /** When it was published, epoch milliseconds. */
+  readonly publishedAt: number;
   readonly used: ArchiveUsed;
   /** Where the files are, and where a reader may put what does not fit in memory. */
   readonly root: string;
@@ -43,6 +45,8 @@ export interface Files {
 export interface Reach {
   readonly from: number | null;
   readonly to: number | null;
+  /** None: all of them. */
+  readonly symbols: readonly string[];
   /** Whether states of markets are wanted. */
   readonly states: boolean;
 }
@@ -62,14 +66,14 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
     ...(reach.states ? (['markets'] as const) : []),
   ];
   const manifestParts = { parts: archive.manifest().parts };
-  const wantedOf = (name: DatasetName, symbols: readonly string[], { from, to }: Omit<Reach, 'states'>) =>
+  const wantedOf = (name: DatasetName, symbols: readonly string[], { from, to }: Pick<Reach, 'from' | 'to'>) =>
     mayHold(manifestParts, name, symbols, {
       from: from === null ? null : from - (backMs[name] ?? 0),
       to,
     });
   // What is known of a symbol is of no time.
   const wanted = (file: PublishedFile): boolean =>
-    datasetOf(file) === 'symbols' || wantedOf(datasetOf(file), [], reach)(file);
+    datasetOf(file) === 'symbols' || wantedOf(datasetOf(file), reach.symbols, reach)(file);
   const { query, pinned, close } = await openPinned(archive, { names, wanted, memoryBytesMax }, random);
   try {
     const { manifest, manifestText, root, scratch } = pinned;
@@ -89,6 +93,7 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
       requireIntact: (signal) => requireAll(others, signal),
       ...{ query, root, scratch, close, parts: manifest.parts },
       hasBooks: files.some((file) => datasetOf(file) === 'orderbooks'),
+      publishedAt: manifest.created_at,
       used: usedOf(manifest.generation, manifestText, files),
       files(symbols, window, statesFrom) {
         const filesOf = (name: DatasetName, of: readonly string[], within: Window): PublishedFile[] =>

@@ -23,6 +23,8 @@ export interface BatchPlan {
   readonly statesFrom: number;
   readonly states: boolean;
   readonly books: boolean;
+  /** Whether strategies look at a market's other venues: what is of one market is then played together. */
+  readonly venues: boolean;
 }
 
 export interface BatchDone {
@@ -67,15 +69,14 @@ async function playMembers(
   ticksMax: number,
 ): Promise<RunDone> {
   const { signal, look } = breaking;
-  const { members, beside } = batch;
-  const canBeCut = members.length > 1 && beside.length === 0;
-  const ticks = await load(query, batch, plan, cut, canBeCut ? ticksMax : Number.POSITIVE_INFINITY, signal);
+  const { members } = batch;
+  const halves = halvesOf(batch, plan.venues);
+  const ticks = await load(query, batch, plan, cut, halves === null ? Number.POSITIVE_INFINITY : ticksMax, signal);
   if (ticks === null) {
-    const middle = members.length >> 1;
     const less = { ...cut, symbols: true };
-    const play = (some: readonly Member[]) =>
-      playMembers(query, { ...batch, members: some }, plan, less, breaking, ticksMax);
-    return addRun(await play(members.slice(0, middle)), await play(members.slice(middle)));
+    const [first, second] = halves!;
+    const done = await playMembers(query, first, plan, less, breaking, ticksMax);
+    return addRun(done, await playMembers(query, second, plan, less, breaking, ticksMax));
   }
   const symbols = members.map(({ symbol }) => symbol);
   const states = plan.states ? await readStates(query, symbols, plan.span.to, signal) : new Map();
@@ -86,6 +87,23 @@ async function playMembers(
     look();
     signal.throwIfAborted();
   });
+}
+
+/** Two batches in the place of one, what is of one market together where its venues are looked at; null where it is one. */
+function halvesOf({ members, beside }: Batch, grouped: boolean): readonly [Batch, Batch] | null {
+  const markets = [
+    ...Map.groupBy(members, ({ symbol, canonicalId }) =>
+      grouped && canonicalId !== null ? `market ${canonicalId}` : `symbol ${symbol}`,
+    ).values(),
+  ];
+  if (markets.length < 2) return null;
+  const half = (some: readonly Member[][]): Batch => {
+    const own = some.flat();
+    const ids = new Set(own.map(({ canonicalId }) => canonicalId));
+    return { members: own, beside: beside.filter(({ canonicalId }) => ids.has(canonicalId)) };
+  };
+  const middle = markets.length >> 1;
+  return [half(markets.slice(0, middle)), half(markets.slice(middle))];
 }
 
 /** The ticks of all symbols of a batch; null where they are too many. */
@@ -100,10 +118,12 @@ async function load(
   const out = new Map<string, TickColumns>();
   const window = { from: lookFrom, to: span.to };
   const all = [...members, ...beside].map(({ symbol }) => symbol).sort(compareUtf8);
+  let loaded = 0;
   for (const [part, symbols] of Map.groupBy(all, (symbol) => partOf(symbol, parts))) {
     try {
-      const columns = await readTicks(query, { part, symbols, window, cut }, ticksMax, signal);
+      const columns = await readTicks(query, { part, symbols, window, cut }, ticksMax - loaded, signal);
       for (const [i, symbol] of symbols.entries()) out.set(symbol, columns[i]!);
+      loaded += columns.reduce((sum, { t }) => sum + t.length, 0);
     } catch (error) {
       if (error instanceof TooManyTicks) return null;
       throw error;

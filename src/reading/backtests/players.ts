@@ -51,14 +51,14 @@ export async function openPlayers(
   }
 
   async function played(batch: Batch, plan: BatchPlan): Promise<{ done: BatchDone } | { error: unknown }> {
-    const all = [...batch.members, ...batch.beside];
-    const window = { from: plan.lookFrom, to: plan.span.to };
-    const symbols = all.map(({ symbol }) => symbol);
-    const { sources, tickRows, beyondWindow } = ground.files(symbols, window, plan.statesFrom);
-    const ticks = all.reduce((sum, member) => sum + ticksIn(member, window), 0);
-    const cut = { time: beyondWindow, symbols: ticks < ownShare * tickRows };
-    const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan, cut, stopped };
     try {
+      const all = [...batch.members, ...batch.beside];
+      const window = { from: plan.lookFrom, to: plan.span.to };
+      const symbols = all.map(({ symbol }) => symbol);
+      const { sources, tickRows, beyondWindow } = ground.files(symbols, window, plan.statesFrom);
+      const ticks = all.reduce((sum, member) => sum + ticksIn(member, window), 0);
+      const cut = { time: beyondWindow, symbols: ticks < ownShare * tickRows };
+      const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan, cut, stopped };
       const told = (await pool.run('play', task)) as Played;
       return 'done' in told ? told : { error: errorOf(told.failed) };
     } catch (error) {

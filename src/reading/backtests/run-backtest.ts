@@ -3,8 +3,9 @@ import type { Random } from '../../core/clock.ts';
 import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import { bind, gridPoints, type Point } from '../../research/bind.ts';
-import { allLooks, type Looks } from '../../research/looks.ts';
+import { allLooks, countConditions, type Looks } from '../../research/looks.ts';
 import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
+import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import { type Batch, planBatches } from './batches.ts';
 import { openGround } from './ground.ts';
@@ -49,12 +50,14 @@ export async function runBacktest(
   let players: Players | undefined;
   try {
     const universe = await readUniverse(ground.query, asked, signal);
-    const span = spanOf(universe.members, asked);
+    const span = spanOf(universe.members, asked, ground.publishedAt);
     if (span === null)
-      throw new UnfitBacktest([{ name: 'from', reason: 'and to leave no tick of any symbol asked for' }]);
-    const batchesOn = (window: Window): Batch[] => planBatches(universe, window, ground.parts, looks.venues);
+      throw new UnfitBacktest([{ name: 'from', reason: 'leaves no tick of any symbol that is asked for' }]);
     const split = Object.keys(asked.grid).length === 0 ? null : splitFor(span, asked);
     const told = split === null ? span : split[1];
+    requireRoom(points.length, split ?? [told]);
+    const batchesOn = (window: Window): Batch[] =>
+      planBatches(universe, { from: lookFromOn(window, span), to: window.to }, ground.parts, looks.venues);
     const [all, last] = [batchesOn(span), batchesOn(told)];
     const batches = last.length + (split === null ? 0 : all.length);
     let done = 0;
@@ -79,15 +82,24 @@ export async function runBacktest(
     const framed = { asked, strategy: chosen!, strategy_version: found.version, grid, coverage, archive: ground.used };
     return resultOf(framed, told, run);
   } finally {
-    await players?.close();
-    await ground.close();
+    try {
+      await players?.close();
+    } finally {
+      await ground.close();
+    }
   }
 
   function planOn(window: Window, span: Window, plan: BatchPlan['plan']): BatchPlan {
-    const statesFrom = lookFromOf(span.from, looks);
-    const lookFrom = looks.backMs === 0 ? window.from : statesFrom;
     const { parts, hasBooks } = ground;
-    return { plan, parts, span: window, lookFrom, statesFrom, states: looks.states, books: hasBooks };
+    const { states, venues } = looks;
+    const statesFrom = lookFromOf(span.from, looks);
+    const lookFrom = lookFromOn(window, span);
+    return { plan, parts, span: window, lookFrom, statesFrom, states, books: hasBooks, venues };
+  }
+
+  /** What was held out is looked back on from as far as all of the run is. */
+  function lookFromOn(window: Window, span: Window): number {
+    return looks.backMs === 0 ? window.from : lookFromOf(span.from, looks);
   }
 }
 
@@ -95,8 +107,28 @@ export async function runBacktest(
  * The strategy at every point of a grid.
  * @throws UnfitBacktest
  */
-export const boundAt = (points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] =>
-  points.map((point) => bound(asked, found, point));
+export function boundAt(points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] {
+  const conditions = points.length * countConditions(found.strategy);
+  if (conditions > conditionsMax) {
+    const reason = `has ${points.length} points, and the strategy ${conditions / points.length} conditions: together more than ${conditionsMax}`;
+    throw new UnfitBacktest([{ name: 'grid', reason }]);
+  }
+  return points.map((point) => bound(asked, found, point));
+}
+
+/** Points times conditions of one run. */
+const conditionsMax = 20_000;
+
+/** Points times samples of one run: each of them takes 16 bytes, several times. */
+const cellsMax = 2_000_000;
+
+/** @throws UnfitBacktest where the curves of all points take too much memory */
+function requireRoom(points: number, spans: readonly Window[]): void {
+  const samples = spans.reduce((sum, span) => sum + samplesOf(span).t.length, 0);
+  if (points * samples <= cellsMax) return;
+  const reason = `has ${points} points, too many for a span with ${samples} samples: take at most ${Math.floor(cellsMax / samples)}, or a shorter span`;
+  throw new UnfitBacktest([{ name: 'grid', reason }]);
+}
 
 function bound(asked: BacktestAsked, { strategy }: Found, point: Point): Strategy {
   const both = Object.keys(point).find((name) => Object.hasOwn(asked.parameters, name));
@@ -117,7 +149,9 @@ function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window]
 const lookFromOf = (from: number, { backMs }: Looks): number => (backMs === 0 ? from : dayFloor(from - backMs - dayMs));
 
 /** What may be read of the archive. */
-const reach = ({ from, to }: BacktestAsked, looks: Looks) => ({
+const reach = ({ from, to, symbols }: BacktestAsked, looks: Looks) => ({
   from: from === null ? null : lookFromOf(from, looks),
   to,
+  // Their other venues are known only once the symbols are read.
+  symbols: looks.venues ? [] : (symbols ?? []),
 });

@@ -1,5 +1,5 @@
 import { compareUtf8 } from '../../core/order.ts';
-import type { Window } from '../../core/window.ts';
+import { intersection, isEmpty, type Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import type { Settlement } from '../../research/series.ts';
@@ -114,14 +114,26 @@ function venuesOf(members: readonly Member[], rest: readonly Member[]): Map<stri
   return new Map([...byId].filter(([, venues]) => venues.length > 1));
 }
 
-/** From the first tick to behind the last one and every settlement, where nothing else is asked; null where nothing is left. */
-export function spanOf(members: readonly Member[], { from, to }: Pick<BacktestAsked, 'from' | 'to'>): Window | null {
+/**
+ * From the first tick to behind the last one and every settlement, where nothing else is asked. What is asked is cut to what
+ * can be known: from the first sign of life of any symbol up to the moment of the publish. Null where nothing is left.
+ */
+export function spanOf(
+  members: readonly Member[],
+  { from, to }: Pick<BacktestAsked, 'from' | 'to'>,
+  publishedAt: number,
+): Window | null {
   const known = members.filter(({ firstTick }) => firstTick !== null);
   const least = known.reduce((low, { firstTick }) => Math.min(low, firstTick!), Number.POSITIVE_INFINITY);
   const most = known.reduce(
-    (high, { lastTick, settlement }) => Math.max(high, lastTick! + 1, (settlement?.at ?? 0) + 1),
+    // A resolution that is still to come is none to wait for.
+    (high, { lastTick, settlement }) =>
+      Math.max(high, lastTick! + 1, settlement === null || settlement.at >= publishedAt ? 0 : settlement.at + 1),
     Number.NEGATIVE_INFINITY,
   );
-  const span = { from: from ?? least, to: to ?? most };
-  return Number.isFinite(span.from) && Number.isFinite(span.to) && span.from < span.to ? span : null;
+  const born = known.reduce((low, { livesFrom }) => Math.min(low, livesFrom), least);
+  const asked = { from: from ?? least, to: to ?? most };
+  if (!(Number.isFinite(asked.from) && Number.isFinite(asked.to)) || isEmpty(asked)) return null;
+  const within = intersection(asked, { from: born, to: Math.max(most, publishedAt) });
+  return isEmpty(within) ? asked : within;
 }

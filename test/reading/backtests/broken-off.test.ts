@@ -19,7 +19,7 @@ const never = new AbortController().signal;
 const cut = { time: false, symbols: false };
 const breaking = { signal: never, look() {} };
 const plan: BatchPlan = {
-  ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true },
+  ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true, venues: true },
   plan: { strategies: [curious], spans: [span], detailed: true },
 };
 
@@ -75,7 +75,7 @@ test('a damaged file is refused before anything of it is played', async () => {
 
 test('what goes wrong in a thread is told as what it is', async () => {
   const archive = await lake();
-  const ground = await openGround(archive, { ...span, states: true }, Math.random, never);
+  const ground = await openGround(archive, { ...span, states: true, symbols: [] }, Math.random, never);
   const universe = await readUniverse(ground.query, asked(), never);
   const batches = planBatches(universe, span, 4, false);
   const playing = async (batch: readonly Batch[], over = ground) => {
@@ -105,11 +105,11 @@ test('what goes wrong in a thread is told as what it is', async () => {
 
 test('a batch with more ticks than were guessed is played in halves, and comes to the same', async () => {
   const archive = await lake();
-  const ground = await openGround(archive, { ...span, states: true }, Math.random, never);
+  const ground = await openGround(archive, { ...span, states: true, symbols: [] }, Math.random, never);
   const universe = await readUniverse(ground.query, asked(), never);
   const options = { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() };
   const query = await openQuery(ground.files(symbols, { from: 0, to: span.to }, 0).sources, options);
-  const [batch, ...others] = planBatches(universe, span, 1, false);
+  const [batch, ...others] = planBatches(universe, span, 1, true);
   expect(others).toEqual([]);
   const whole = await playBatch(query, batch!, plan, cut, breaking);
   const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
@@ -122,6 +122,11 @@ test('a batch with more ticks than were guessed is played in halves, and comes t
     expect([...run.calibration.ticks]).toEqual([...whole.run.calibration.ticks]);
     expect(run.tallies[0]![0]!.pnl).toBeCloseTo(whole.run.tallies[0]![0]!.pnl, 9);
   }
+  // What is of one market is never torn apart: its venues would not see each other.
+  const spread = { ...plan, plan: { ...plan.plan, strategies: [builtIn('cross_venue_spread')] } };
+  const together = await playBatch(query, batch!, spread, cut, breaking);
+  expect(together.run.trades.length).toBeGreaterThan(100);
+  expect((await playBatch(query, batch!, spread, cut, breaking, 1)).run.trades).toEqual(together.run.trades);
   await query.close();
   await ground.close();
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { UnfitBacktest } from '../../../src/reading/backtests/unfit.ts';
 import { runSeries } from '../../../src/research/run-series.ts';
 import type { Series } from '../../../src/research/series.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
@@ -106,6 +107,36 @@ describe('a backtest over an archive', () => {
       ...{ name: 'parameters.buy_below', reason: 'is in the grid, too' },
     });
     expect((await refused({ grid: { luck: [1] } }))[0]!.name).toBe('parameters.luck');
+  });
+
+  test('a span far beyond what can be known is played on what can', async () => {
+    const archive = await lake();
+    const publishedAt = archive.manifest().created_at;
+    const wide = await run(archive, { from: 0, to: Date.UTC(2199, 0, 1) }, builtIn('threshold'));
+    expect(wide.from).toBe(Math.min(...symbols.map((_, i) => firstTick(i)), hour(1)));
+    expect(wide.to).toBe(Math.max(publishedAt, hour(72)));
+    expect(wide.equity.t.length).toBeLessThanOrEqual(1001);
+    expect(wide.summary.total_pnl).toBe((await run(archive, {}, builtIn('threshold'))).summary.total_pnl);
+  });
+
+  test('a grid whose curves would not fit in memory is refused, and one of too many conditions', async () => {
+    const archive = await lake();
+    const values = (n: number) => Array.from({ length: n }, (_, i) => i / n);
+    const refused = async (grid: object, strategy: Strategy, span = {}) =>
+      ((await run(archive, { grid, ...span }, strategy).catch((thrown: unknown) => thrown)) as UnfitBacktest).faults;
+    const nowhere = { from: day0 - 30_000 * dayMs, to: day0 - dayMs };
+    expect(await refused({ buy_below: values(500) }, builtIn('threshold'), nowhere)).toEqual([
+      {
+        name: 'grid',
+        reason: expect.stringMatching(/^has 500 points, too many for a span with 30001 samples: take at most 66/),
+      },
+    ]);
+    const strategy = builtIn('threshold');
+    const entry = { all: Array.from({ length: 25 }, () => strategy.rules[0]!.entry) };
+    const many = { ...strategy, rules: [{ ...strategy.rules[0]!, entry }] };
+    expect((await refused({ buy_below: values(1000) }, many))[0]!.reason).toMatch(
+      /27 conditions: together more than 20000/,
+    );
   });
 
   test('a span in which nothing happened has no trades, and nothing to take an objective of', async () => {
