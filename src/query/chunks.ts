@@ -29,16 +29,22 @@ function plain(value: DuckDBValue): ChunkValue {
   throw new TypeError(`a value of a type that a chunk does not hold: ${value}`);
 }
 
-/** Columns of doubles as such: to make a list of values of each costs more than all that is done with them. */
+/**
+ * Columns of doubles as such: to make a list of values of each costs more than all that is done with them. The whole result
+ * is made first: to wait for every two thousand rows costs a fifth of the time.
+ */
 export async function* doublesOf(
   connection: DuckDBConnection,
   sql: string,
   values: readonly Parameter[],
 ): AsyncGenerator<readonly Float64Array[]> {
-  const result = await streamOf(connection, sql, values);
+  const { prepared } = await prepareRead(connection, sql);
+  if (values.length > 0) prepared.bind([...values]);
+  const result = await prepared.run();
   const columns = Array.from({ length: result.columnCount }, (_, c) => c);
-  for (let chunk = await result.fetchChunk(); chunk !== null && chunk.rowCount > 0; chunk = await result.fetchChunk()) {
-    const vectors = columns.map((c) => chunk!.getColumnVector(c));
+  for (let i = 0; i < result.chunkCount; i++) {
+    const chunk = result.getChunk(i);
+    const vectors = columns.map((c) => chunk.getColumnVector(c));
     yield vectors.map((vector) => {
       if (!(vector instanceof DuckDBDoubleVector)) throw new TypeError(`a column that holds no doubles: ${sql}`);
       return itemsOf(vector) ?? gathered(vector, sql);

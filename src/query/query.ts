@@ -74,8 +74,8 @@ export interface Query {
     values?: readonly Parameter[],
   ): AsyncGenerator<Chunk, void, undefined>;
   /**
-   * The rows of one statement whose columns are all doubles, none of them null, as columns; some thousand at a time. A
-   * chunk holds only until the next one is asked for.
+   * The rows of one statement whose columns are all doubles, none of them null, as columns; some thousand at a time. All of
+   * them are in DuckDB's memory first. A chunk holds only until the next one is asked for.
    */
   doubles(
     sql: string,

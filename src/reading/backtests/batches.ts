@@ -11,8 +11,8 @@ export interface Batch {
   readonly beside: readonly Member[];
 }
 
-/** Ticks of a batch, unless one market alone has more; 16 bytes each are held. */
-export const batchTicksMax = 4_000_000;
+/** Ticks of a batch, unless one market alone has more; 32 bytes each are held for a while. */
+export const batchTicksMax = 2_000_000;
 const batchSymbolsMax = 2_000;
 
 /**

@@ -5,7 +5,7 @@ import type { Archive } from '../../../src/archive/archive.ts';
 import { datasets } from '../../../src/archive/parquet/datasets.ts';
 import { DamageError } from '../../../src/core/errors.ts';
 import { openQuery } from '../../../src/query/open.ts';
-import { type Batch, planBatches } from '../../../src/reading/backtests/batches.ts';
+import { type Batch, batchTicksMax, planBatches } from '../../../src/reading/backtests/batches.ts';
 import { type Files, openGround } from '../../../src/reading/backtests/ground.ts';
 import { type BatchPlan, playBatch } from '../../../src/reading/backtests/play-batch.ts';
 import { openPlayers } from '../../../src/reading/backtests/players.ts';
@@ -140,7 +140,7 @@ const none = new Map();
 const planned = (batches: readonly Batch[]) => batches.map(({ members }) => members.map(({ symbol }) => symbol));
 
 test('batches hold as many symbols as may have so many ticks in the span, and of one part only', () => {
-  const members = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 3e6));
+  const members = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 0.7 * batchTicksMax));
   expect(planned(planBatches({ members, venues: none }, span, 1, false))).toEqual([['a'], ['b'], ['c'], ['d']]);
   // Of a day of three they have a third.
   const day = { from: day0, to: day0 + dayMs };
@@ -151,7 +151,7 @@ test('batches hold as many symbols as may have so many ticks in the span, and of
 });
 
 test('venues of one market are of one batch, those that are not asked for beside it', () => {
-  const ofMarket = (symbol: string) => member(symbol, 3e6, { canonicalId: 'x' });
+  const ofMarket = (symbol: string) => member(symbol, 0.7 * batchTicksMax, { canonicalId: 'x' });
   const [a, b, c] = ['a', 'b', 'c'].map(ofMarket);
   const batches = planBatches({ members: [a!, b!], venues: new Map([['x', [a!, b!, c!]]]) }, span, 4, true);
   expect(
