@@ -14,7 +14,7 @@ export interface JobQueue<Row> {
   cancel(id: string, values: Partial<Row>): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** One that waits, which is then running and has these values: users take turns, and of each the oldest comes first. */
-  take(runner: number, values?: Partial<Row>): Promise<Row | null>;
+  take(runner: number, values?: (row: Row) => Partial<Row>): Promise<Row | null>;
   /** Changes one that this runner is at; false where it is no longer: it was cancelled. */
   change(id: string, runner: number, values: Partial<Row>): Promise<boolean>;
   /** Puts back what a runner had begun. */
@@ -138,11 +138,11 @@ export function jobQueue<Row extends Pick<Columns, Shared>>(
           .executeTakeFirst(),
       ),
     remove: async (id) => void (await db.deleteFrom(name).where('place', '=', place).where('id', '=', id).execute()),
-    async take(runner, values = {}) {
+    async take(runner, values = () => ({})) {
       for (;;) {
         const next = await nextWaiting();
         if (next === undefined) return null;
-        const taken = { ...unbegun, ...values, state: 'running', runner } as Partial<Columns>;
+        const taken = { ...unbegun, ...values(next.row), state: 'running', runner } as Partial<Columns>;
         const update = changed().where('id', '=', next.id).where('state', '=', 'waiting').set(taken);
         if (!isOne(await update.executeTakeFirst())) continue;
         served.set(next.of, ++turns);

@@ -21,7 +21,7 @@ export async function keepBacktest(db: WorkspaceDatabase, place: string, done: R
       .where('place', '=', place)
       .select(({ fn }) => fn.max('ordinal').as('n'));
     const row: BacktestRow = {
-      ...{ runner: null, started_at: done.created_at, batches_done: 0, batches_total: null, error: null },
+      ...{ runner: null, attempts: 0, started_at: done.created_at, batches_done: 0, batches_total: null, error: null },
       ...{ ...done, idempotency_key: null, place, state: 'done', ordinal: (await countOf(latest)) + 1 },
     };
     await tx.insertInto('backtests').values(row).execute();

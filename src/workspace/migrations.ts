@@ -103,6 +103,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .addColumn('strategy', 'text', (column) => column.notNull())
         .addColumn('strategy_version', 'bigint')
         .addColumn('runner', 'bigint')
+        .addColumn('attempts', 'bigint', (column) => column.notNull())
         .addColumn('started_at', 'bigint')
         .addColumn('finished_at', 'bigint')
         .addColumn('batches_done', 'bigint', (column) => column.notNull())

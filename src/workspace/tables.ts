@@ -117,6 +117,8 @@ export interface BacktestRow extends ObjectRow {
   strategy_version: number | null;
   /** The process that is at it. */
   runner: number | null;
+  /** How often it was begun, but for those times that it was put back in good order. */
+  attempts: number;
   started_at: number | null;
   finished_at: number | null;
   batches_done: number;

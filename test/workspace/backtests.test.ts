@@ -105,17 +105,37 @@ overEachDatabase((kind) => {
     await jobs.take(1, 1500);
     await jobs.take(2, 1500);
     await jobs.progress('a', 1, 1, 4);
-    await elsewhere.releaseAll();
+    await elsewhere.releaseAll(1550);
     expect(await jobs.get(alice, 'a')).toMatchObject({ state: 'running' });
     await jobs.release('b', 1);
     expect(await jobs.get(alice, 'b')).toMatchObject({ state: 'running' });
-    await jobs.releaseAll();
+    await jobs.releaseAll(1550);
     expect(await jobs.progress('a', 1, 2, 4)).toBe(false);
     expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
     expect(await jobs.get(alice, 'a')).toMatchObject({
       ...{ state: 'waiting', runner: null, started_at: null, batches_done: 0, batches_total: null, error: null },
     });
     expect((await jobs.take(3, 1600))?.id).toBe('a');
+  });
+
+  test('what its runners died of again and again has failed; what was put back in good order is begun again', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, backtest('a'));
+    for (let i = 0; i < 5; i++) {
+      expect((await jobs.take(1, 1500))?.id).toBe('a');
+      await jobs.release('a', 1);
+    }
+    for (let i = 0; i < 3; i++) {
+      expect((await jobs.take(1, 1500))?.id).toBe('a');
+      await jobs.releaseAll(1600 + i);
+    }
+    expect(await jobs.take(1, 1700)).toBeNull();
+    expect(await jobs.get(alice, 'a')).toMatchObject({
+      ...{ state: 'failed', runner: null, finished_at: 1602, result: null },
+      error: expect.stringMatching(
+        /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
+      ),
+    });
   });
 
   test('a cancelled one is not finished by its runner any more', async () => {

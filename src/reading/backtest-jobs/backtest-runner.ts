@@ -29,7 +29,7 @@ export function startBacktestRunner({ archive, jobs, clock, log, threads }: Runn
         disk.makeFolder(layout.private);
         return tryLock(join(layout.private, 'backtests.lock'));
       },
-      releaseAll: jobs.releaseAll,
+      releaseAll: () => jobs.releaseAll(clock.nowMs()),
       tidy: async () => {},
       take: (me) => jobs.take(me, clock.nowMs()),
       ...{ progress: jobs.progress, release: jobs.release },
