@@ -6,10 +6,13 @@ import type { BacktestRow, OwnerColumns } from './tables.ts';
 
 /** What is known of a backtest that is to be run. */
 export type NewBacktest = OwnerColumns &
-  Pick<BacktestRow, 'id' | 'idempotency_key' | 'created_at' | 'asked' | 'strategy' | 'strategy_version'>;
+  Pick<
+    BacktestRow,
+    'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'asked' | 'strategy' | 'strategy_version'
+  >;
 
 /** A backtest without what lists do not tell: its result may be long. */
-export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts'>;
+export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;
 
 export type FinishedBacktest =
   | {
@@ -27,6 +30,8 @@ export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove' | 'relea
   add(backtest: NewBacktest, waitingMax: number, keptMax: number): ReturnType<JobQueue<BacktestRow>['add']>;
   /** Null where there is none, or it is another's. */
   get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
+  /** The one that the owner made under an idempotency key. */
+  made(owner: OwnerColumns, key: string): Promise<BacktestRow | null>;
   /** Newest first. */
   list(owner: OwnerColumns | null, page: Page): Promise<Paged<ListedBacktest>>;
   /** Ends one that is waiting or running; false where it was neither. */
@@ -80,6 +85,10 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
     add: (backtest, waitingMax, keptMax) => queue.add({ ...empty, ...backtest, place }, waitingMax, keptMax),
     async get(owner, id) {
       const row = await rows(owner).where('id', '=', id).selectAll().executeTakeFirst();
+      return row === undefined ? null : read(row);
+    },
+    async made(owner, key) {
+      const row = await rows(owner).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
       return row === undefined ? null : read(row);
     },
     async list(owner, { limit, before }) {

@@ -100,6 +100,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .addColumn('place', 'text', (column) => column.notNull())
         .addColumn('state', 'text', (column) => column.notNull())
         .addColumn('asked', 'text', (column) => column.notNull())
+        .addColumn('body_sha256', 'text')
         .addColumn('strategy', 'text', (column) => column.notNull())
         .addColumn('strategy_version', 'bigint')
         .addColumn('runner', 'bigint')

@@ -111,6 +111,8 @@ export interface BacktestRow extends ObjectRow {
   state: JobState;
   /** JSON, as src/research/asked.ts has it. */
   asked: string;
+  /** What the request was, to be known by; null where there was none. */
+  body_sha256: string | null;
   /** JSON: the strategy as it was found when it was asked for. */
   strategy: string;
   /** Its version where it is one of the owner's. */

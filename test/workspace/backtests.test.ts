@@ -16,6 +16,7 @@ const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => (
     ...alice,
     id,
     idempotency_key: null,
+    body_sha256: null,
     created_at: 1000,
     asked: '{"a":1}',
     strategy: '{}',

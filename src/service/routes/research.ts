@@ -3,17 +3,24 @@ import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import { backtestInThread, failedBacktest, reasons } from '../../reading/backtest-jobs/backtest-in-thread.ts';
 import { ownerOf } from '../../workspace/owner.ts';
+import type { BacktestRow, OwnerColumns } from '../../workspace/tables.ts';
 import { userOf } from '../access.ts';
 import type { App } from '../app.ts';
 import { backtestUrl, keptBacktest } from '../backtest-answer.ts';
 import type { BacktestDesk } from '../backtest-desk.ts';
-import { type BacktestWanted, requireBacktest, unfit } from '../backtest-request.ts';
+import { type BacktestWanted, type ReadBody, readBody, requireBacktest, unfit } from '../backtest-request.ts';
 import type { ServiceContext } from '../context.ts';
 import { createGate } from '../gate.ts';
 import { ProblemError } from '../problem.ts';
 import { untilGone, whyEnded } from '../send-pieces.ts';
-import { newObjectId, otherBody } from '../users-object.ts';
+import { fingerprintOf, newObjectId, otherBody } from '../users-object.ts';
 import { plain } from './export.ts';
+
+/** What a request is known again by. */
+interface Named {
+  readonly key: string | null;
+  readonly fingerprint: string;
+}
 
 /** Runs of one user that may wait to be answered at once. */
 const waitingMax = 2;
@@ -49,12 +56,14 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
       const [asked, answer] = plain(request, reply);
       const user = userOf(asked);
       const owner = ownerOf(user);
-      const wanted = await requireBacktest(context, owner, asked.body);
-      if (wanted.save) {
-        const row = await kept(owner, wanted, request.headers['idempotency-key'] ?? null);
+      const body = readBody(asked.body);
+      if (body.save) {
+        const named = { key: request.headers['idempotency-key'] ?? null, fingerprint: fingerprintOf(asked.body) };
+        const row = await kept(owner, body, named);
         runner.wake();
         return reply.code(202).header('location', backtestUrl(row)).send(keptBacktest(row));
       }
+      const wanted = await requireBacktest(context, owner, body);
       const signal = untilGone(answer, context.signal);
       try {
         const result = await answeredAtOnce(owner.owner, wanted, signal);
@@ -66,21 +75,28 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
   );
 
   /** The job that a request makes, or made before. */
-  async function kept(owner: ReturnType<typeof ownerOf>, { asked, found }: BacktestWanted, key: string | null) {
+  async function kept(owner: OwnerColumns, body: ReadBody, { key, fingerprint }: Named): Promise<BacktestRow> {
+    // What was asked for then may be gone by now: that it was made is still to be told.
+    const before = key === null ? null : await jobs.made(owner, key);
+    const row = before ?? (await added(owner, body, { key, fingerprint }));
+    if (row.body_sha256 !== fingerprint) throw otherBody();
+    return row;
+  }
+
+  async function added(owner: OwnerColumns, body: ReadBody, { key, fingerprint }: Named): Promise<BacktestRow> {
+    const { asked, found } = await requireBacktest(context, owner, body);
     const now = clock.nowMs();
     const backtest = {
-      ...{ ...owner, id: newObjectId(context), idempotency_key: key, created_at: now },
+      ...{ ...owner, id: newObjectId(context), idempotency_key: key, body_sha256: fingerprint, created_at: now },
       ...{ asked: JSON.stringify(asked), strategy: JSON.stringify(found.strategy), strategy_version: found.version },
     };
-    const added = await jobs.add(backtest, jobsMax, keptMax);
-    if (added === 'full') {
+    const one = await jobs.add(backtest, jobsMax, keptMax);
+    if (one === 'full') {
       throw new ProblemError(429, `You have ${jobsMax} backtests waiting or under way: let one of them end.`, {
         headers: { 'retry-after': '60' },
       });
     }
-    const row = 'known' in added ? added.known : added;
-    if (row.asked !== backtest.asked) throw otherBody();
-    return row;
+    return 'known' in one ? one.known : one;
   }
 
   async function answeredAtOnce(user: string, { asked, found }: BacktestWanted, signal: AbortSignal): Promise<string> {
