@@ -1,7 +1,12 @@
 import { BacktestAnswer, BacktestRequest, KeptBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
 import { CreatedHeaders, ObjectRequestHeaders } from '../../contract/strategies.ts';
-import { backtestInThread, failedBacktest, reasons } from '../../reading/backtest-jobs/backtest-in-thread.ts';
+import {
+  backtestInThread,
+  failedBacktest,
+  isTooLarge,
+  reasons,
+} from '../../reading/backtest-jobs/backtest-in-thread.ts';
 import { ownerOf } from '../../workspace/owner.ts';
 import type { BacktestRow, OwnerColumns } from '../../workspace/tables.ts';
 import { userOf } from '../access.ts';
@@ -16,6 +21,9 @@ import { untilGone, whyEnded } from '../send-pieces.ts';
 import { fingerprintOf, newObjectId, otherBody } from '../users-object.ts';
 import { plain } from './export.ts';
 
+/** Jobs whose ticks are counted at a time: each takes a thread. */
+const countsAtOnce = 2;
+
 /** What a request is known again by. */
 interface Named {
   readonly key: string | null;
@@ -28,8 +36,16 @@ const waitingMax = 2;
 /** `POST /api/v1/research/backtest`: a run that is answered at once, or a job whose result is kept. */
 export function researchRoutes(app: App, context: ServiceContext, { jobs, runner }: BacktestDesk): void {
   const { archive, clock, settings } = context;
-  const { threads, ticksAtOnceMax, runsAtOnceMax, waitingMax: jobsMax, keptMax } = settings.service.research;
+  const {
+    threads,
+    ticksAtOnceMax,
+    ticksJobMax,
+    runsAtOnceMax,
+    waitingMax: jobsMax,
+    keptMax,
+  } = settings.service.research;
   const running = createGate(runsAtOnceMax, waitingMax);
+  const counting = createGate(countsAtOnce, jobsMax);
   const underWay = new Set<Promise<unknown>>();
   // Threads that read the archive are not to outlive it.
   app.addHook('onClose', async () => void (await Promise.allSettled(underWay)));
@@ -59,7 +75,7 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
       const body = readBody(asked.body);
       if (body.save) {
         const named = { key: request.headers['idempotency-key'] ?? null, fingerprint: fingerprintOf(asked.body) };
-        const row = await kept(owner, body, named);
+        const row = await kept(owner, body, named, untilGone(answer, context.signal));
         runner.wake();
         return reply.code(202).header('location', backtestUrl(row)).send(keptBacktest(row));
       }
@@ -75,16 +91,20 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
   );
 
   /** The job that a request makes, or made before. */
-  async function kept(owner: OwnerColumns, body: ReadBody, { key, fingerprint }: Named): Promise<BacktestRow> {
+  async function kept(owner: OwnerColumns, body: ReadBody, named: Named, signal: AbortSignal): Promise<BacktestRow> {
+    const { key, fingerprint } = named;
     // What was asked for then may be gone by now: that it was made is still to be told.
     const before = key === null ? null : await jobs.made(owner, key);
-    const row = before ?? (await added(owner, body, { key, fingerprint }));
+    const row = before ?? (await added(owner, body, named, signal));
     if (row.body_sha256 !== fingerprint) throw otherBody();
     return row;
   }
 
-  async function added(owner: OwnerColumns, body: ReadBody, { key, fingerprint }: Named): Promise<BacktestRow> {
-    const { asked, found } = await requireBacktest(context, owner, body);
+  async function added(owner: OwnerColumns, body: ReadBody, named: Named, signal: AbortSignal): Promise<BacktestRow> {
+    const { key, fingerprint } = named;
+    const wanted = await requireBacktest(context, owner, body);
+    await requireSmall(owner.owner, wanted, signal);
+    const { asked, found } = wanted;
     const now = clock.nowMs();
     const backtest = {
       ...{ ...owner, id: newObjectId(context), idempotency_key: key, body_sha256: fingerprint, created_at: now },
@@ -97,6 +117,21 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
       });
     }
     return 'known' in one ? one.known : one;
+  }
+
+  async function requireSmall(user: string, wanted: BacktestWanted, signal: AbortSignal): Promise<void> {
+    let leave: (() => void) | undefined;
+    try {
+      leave = await counting.of(user).enter(signal);
+      const count = isTooLarge(archive, { ...wanted, ticksMax: ticksJobMax }, signal);
+      underWay.add(count);
+      if (!(await count.finally(() => underWay.delete(count)))) return;
+    } catch (error) {
+      throw whyEnded(error, signal, context.signal);
+    } finally {
+      leave?.();
+    }
+    throw new ProblemError(422, `${weighed(ticksJobMax)}: ask for less.`);
   }
 
   async function answeredAtOnce(user: string, { asked, found }: BacktestWanted, signal: AbortSignal): Promise<string> {
@@ -122,7 +157,7 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
       case 'too large':
         return new ProblemError(
           422,
-          `More than ${ticksAtOnceMax} ticks would be played, those of each point of a grid counted: ask for less, or send "save": true, and it is run as a job.`,
+          `${weighed(ticksAtOnceMax)}: ask for less, or send "save": true, and it is run as a job.`,
         );
       case 'unexpected':
         return error;
@@ -131,3 +166,6 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
     }
   }
 }
+
+const weighed = (max: number): string =>
+  `More than ${max} ticks would be played, counted for each point of a grid, and there for each measure over a window`;
