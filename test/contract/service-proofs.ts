@@ -80,6 +80,7 @@ export const serviceSettings = {
   'service.research.ticks_job_max': research(
     'or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too',
   ),
+  'service.research.run_seconds_max': research('that takes too long is broken off, and told to be saved'),
   'service.research.runs_at_once_max': research(
     'ends when its client goes away; until then others wait, and beyond some are turned away',
   ),

@@ -171,6 +171,20 @@ describe('a backtest that is answered at once', () => {
   );
 
   test(
+    'that takes too long is broken off, and told to be saved',
+    async () => {
+      const archive = await traded(50_000);
+      const { alice } = await asking(archive, {
+        set: ['service.research.run_seconds_max=1', 'service.research.ticks_at_once_max=1000000000000'],
+      });
+      const { status, body } = await alice.post<{ detail: string }>(endless);
+      expect([status, body.detail]).toEqual([422, expect.stringMatching(/longer than 1 seconds.*"save": true/)]);
+      expect(pinsOf(archive.layout.root)).toEqual([]);
+    },
+    msMax,
+  );
+
+  test(
     'or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too',
     async () => {
       const { alice } = await asking(await traded(), { set: ['service.research.ticks_job_max=2000'] });

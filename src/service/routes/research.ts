@@ -40,6 +40,7 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
     threads,
     ticksAtOnceMax,
     ticksJobMax,
+    runSecondsMax,
     runsAtOnceMax,
     waitingMax: jobsMax,
     keptMax,
@@ -136,18 +137,25 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
 
   async function answeredAtOnce(user: string, { asked, found }: BacktestWanted, signal: AbortSignal): Promise<string> {
     const leave = await running.of(user).enter(signal);
+    const limit = AbortSignal.timeout(Math.ceil(runSecondsMax * 1000));
     try {
       const task = { asked, found, threads, ticksMax: ticksAtOnceMax };
-      const run = backtestInThread(archive, task, { signal, progress() {} });
+      const run = backtestInThread(archive, task, { signal: AbortSignal.any([signal, limit]), progress() {} });
       underWay.add(run);
       return (await run.finally(() => underWay.delete(run))).result;
     } catch (error) {
       signal.throwIfAborted();
-      throw problemOf(error);
+      throw limit.aborted ? tooLong() : problemOf(error);
     } finally {
       leave();
     }
   }
+
+  const tooLong = (): ProblemError =>
+    new ProblemError(
+      422,
+      `It takes longer than ${runSecondsMax} seconds: ask for less, or send "save": true, and it is run as a job.`,
+    );
 
   function problemOf(error: unknown): unknown {
     const { why, faults } = failedBacktest(error);
