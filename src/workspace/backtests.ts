@@ -72,8 +72,11 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
   const unbegun = { started_at: null, batches_done: 0, batches_total: null };
   const queue = jobQueue<BacktestRow>(db, {
     ...{ table: 'backtests', place, whose: ['owner', 'workspace'], unbegun, read },
-    // No two of one owner have the same ordinal.
-    begin: takeTurn,
+    // No two of one owner have the same ordinal, and those of one user are counted one after another.
+    async begin(tx, { owner, workspace }) {
+      await takeTurn(tx, { owner, workspace: '' });
+      if (workspace !== '') await takeTurn(tx, { owner, workspace });
+    },
   });
   const rows = (of: OwnerColumns | null) => {
     const all = db.selectFrom('backtests').where('place', '=', place);

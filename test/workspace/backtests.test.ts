@@ -161,6 +161,13 @@ overEachDatabase((kind) => {
     expect((await jobs.list(alice, page(10))).rows.map(({ id }) => id)).toEqual(['d', 'c', 'b']);
   });
 
+  test('a user has no more open ones where they come at the same moment in several workspaces', async () => {
+    const { jobs } = await opened(kind);
+    const given = Array.from({ length: 8 }, (_, i) => backtest(`a${i}`, { workspace: `w${i}` }));
+    const added = await Promise.all(given.map((one) => jobs.add(one, 1, 100)));
+    expect(added.filter((one) => one !== 'full')).toHaveLength(1);
+  });
+
   test('an idempotency key is one of its owner and archive', async () => {
     const { jobs, elsewhere } = await opened(kind);
     const once = { idempotency_key: 'once' };
