@@ -219,8 +219,8 @@ describe('a backtest that is answered at once', () => {
       const archive = await traded();
       writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
       const { alice } = await asking(archive);
-      const { status, body } = await alice.post<{ detail: string }>(threshold);
-      expect([status, body.detail]).toEqual([503, expect.stringMatching(/damaged/)]);
+      const { status, headers, body } = await alice.post<{ detail: string }>(threshold);
+      expect([status, headers.get('retry-after'), body.detail]).toEqual([503, '600', expect.stringMatching(/damaged/)]);
       expect(JSON.stringify(body)).not.toContain(archive.layout.root);
     },
     msMax,

@@ -24,6 +24,9 @@ import { plain } from './export.ts';
 /** Jobs whose ticks are counted at a time: each takes a thread. */
 const countsAtOnce = 2;
 
+/** Seconds: what somebody has to mend, or to make room for, takes its time. */
+const retryAfter = { damaged: '600', full: '300' } as const;
+
 /** What a request is known again by. */
 interface Named {
   readonly key: string | null;
@@ -170,7 +173,7 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
       case 'unexpected':
         return error;
       default:
-        return new ProblemError(503, reasons[why]);
+        return new ProblemError(503, reasons[why], { headers: { 'retry-after': retryAfter[why] } });
     }
   }
 }
