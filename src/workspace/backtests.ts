@@ -1,5 +1,5 @@
 import type { WorkspaceDatabase } from './database.ts';
-import { type JobQueue, jobQueue } from './job-queue.ts';
+import { attemptsMax, type JobQueue, jobQueue } from './job-queue.ts';
 import { takeTurn } from './owner.ts';
 import { type Page, type Paged, pageOf } from './page.ts';
 import type { BacktestRow, OwnerColumns } from './tables.ts';
@@ -25,7 +25,7 @@ export type FinishedBacktest =
   | { readonly state: 'failed'; readonly at: number; readonly error: string };
 
 /** The backtests of one archive that users keep, and the jobs that make them. Without an owner: whoever's. */
-export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove' | 'release'> {
+export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove'> {
   /** As a queue adds one. */
   add(backtest: NewBacktest, waitingMax: number, keptMax: number): ReturnType<JobQueue<BacktestRow>['add']>;
   /** Null where there is none, or it is another's. */
@@ -38,15 +38,14 @@ export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove' | 'relea
   cancel(id: string, nowMs: number): Promise<boolean>;
   /** One that waits, which is then running: users take turns, and of each the oldest comes first. */
   take(runner: number, nowMs: number): Promise<BacktestRow | null>;
+  /** Puts back, in good order, what a runner had begun. */
+  release(id: string, runner: number): Promise<void>;
   /** Puts back all that was begun; what came to no end in `attemptsMax` attempts has failed. */
   releaseAll(nowMs: number): Promise<void>;
   /** False where it is no longer this runner's: it was cancelled. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   finish(id: string, runner: number, finished: FinishedBacktest): Promise<boolean>;
 }
-
-/** A process that dies of a backtest would die of it for ever. */
-export const attemptsMax = 3;
 
 const diedOf = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, a shorter time or fewer points of a grid.`;
 

@@ -135,4 +135,12 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .execute();
     },
   },
+  '004_export_attempts': {
+    async up(db) {
+      await db.schema
+        .alterTable('export_jobs')
+        .addColumn('attempts', 'bigint', (column) => column.notNull().defaultTo(0))
+        .execute();
+    },
+  },
 };

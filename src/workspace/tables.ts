@@ -46,6 +46,8 @@ export interface ExportJobRow {
   expires_at: number | null;
   /** The process that is at it. */
   runner: number | null;
+  /** How often it was begun, but for those times that it was put back in good order. */
+  attempts: number;
   rows_done: number;
   rows_total: number | null;
   bytes: number | null;
