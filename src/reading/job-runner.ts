@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { WriteLock } from '../state/lock.ts';
+import { WorkspaceUnavailable } from '../workspace/unavailable.ts';
 import type { Watching } from './job-thread.ts';
 
 /** What jobs of one kind are, to who works them off. */
@@ -40,6 +41,10 @@ const restMs = 2_000;
 
 /** How often progress is written down. */
 const tellMs = 500;
+
+/** The rest after a finish that could not be written down; each is twice the one before. A minute of them in all. */
+const finishRestMs = 250;
+const finishRestsMax = 8;
 
 /** Begins at once, and goes on until it is stopped. */
 export function startJobRunner<Job extends { readonly id: string }>(
@@ -97,15 +102,30 @@ export function startJobRunner<Job extends { readonly id: string }>(
       const signal = AbortSignal.any([stopping.signal, cancel.signal]);
       const finish = await kind.make(job, { signal, progress: teller.tell });
       await teller.told();
-      await finish(me);
+      await written(() => finish(me), signal);
     } catch (error) {
       await teller.told();
       if (cancel.signal.aborted) return;
       if (stopping.signal.aborted) return await kind.release(job.id, me);
+      // It has not failed: nothing could be read or written of it, and it is begun again.
+      if (error instanceof WorkspaceUnavailable) throw error;
       log.error({ err: error, job: job.id }, `one of the ${kind.plural} failed`);
       await kind.fail(job, me, error);
     } finally {
       current = null;
+    }
+  }
+
+  /** What was made is kept for as long as it may still be written down. */
+  async function written(finish: () => Promise<void>, signal: AbortSignal): Promise<void> {
+    for (let rests = 0; ; rests++) {
+      try {
+        return await finish();
+      } catch (error) {
+        if (!(error instanceof WorkspaceUnavailable) || rests === finishRestsMax) throw error;
+        log.error({ err: error }, `what came of one of the ${kind.plural} cannot be written down now`);
+        await clock.sleep(finishRestMs * 2 ** rests, signal);
+      }
     }
   }
 

@@ -14,10 +14,10 @@ export interface BacktestDesk {
 
 export function openBacktestDesk(app: App, { archive, clock, log, random, settings, workspace }: ServiceContext) {
   const jobs = backtests(workspace.db, placeOf(archive, random));
-  const { threads } = settings.service.research;
+  const { threads, ticksJobMax: ticksMax } = settings.service.research;
   let runner: JobRunner | undefined;
   app.addHook('onReady', async () => {
-    runner = startBacktestRunner({ archive, jobs, clock, log, threads });
+    runner = startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax });
   });
   app.addHook('onClose', async () => runner?.stop());
   const desk: BacktestDesk = { jobs, runner: { wake: () => runner?.wake(), breakOff: (id) => runner?.breakOff(id) } };

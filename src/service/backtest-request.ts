@@ -12,30 +12,43 @@ import type { OwnerColumns } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
 import { ProblemError } from './problem.ts';
 
-/** What a body asks for, and whether its result is to be kept. */
+/** What is to be run. */
 export interface BacktestWanted {
   readonly asked: BacktestAsked;
   readonly found: Found;
+}
+
+/** What a body says by itself. */
+export interface ReadBody {
+  readonly asked: BacktestAsked;
   readonly save: boolean;
+  /** As they came: what is asked has each of them once. */
+  readonly symbols: readonly string[];
 }
 
 /** @throws ProblemError 400 that names every field at fault */
-export async function requireBacktest(
-  { archive, workspace }: ServiceContext,
-  owner: OwnerColumns,
-  body: unknown,
-): Promise<BacktestWanted> {
+export function readBody(body: unknown): ReadBody {
   const { save, rest, faults } = withoutSave(body);
   const read = readAsked(rest);
   if ('faults' in read || faults.length > 0) throw unfit([...('faults' in read ? read.faults : []), ...faults]);
-  const { asked } = read;
+  const { symbols } = rest as { readonly symbols?: readonly string[] | null };
+  return { asked: read.asked, save, symbols: symbols ?? [] };
+}
+
+/**
+ * Looks for the strategy and the symbols that are asked for.
+ * @throws ProblemError 400 that names every field at fault
+ */
+export async function requireBacktest(
+  { archive, workspace }: ServiceContext,
+  owner: OwnerColumns,
+  { asked, symbols }: ReadBody,
+): Promise<BacktestWanted> {
   const kept = strategies(workspace.db);
   const one = await findStrategy(asked.entry_executable, (name, version) => kept.find(owner, name, version));
   if ('faults' in one) throw unfit(one.faults);
   const unknown: Fault[] = [];
-  // As they came: what is asked has each of them once.
-  const { symbols } = rest as { readonly symbols?: readonly string[] | null };
-  await fewAtATime([...(symbols ?? []).entries()], (some) => {
+  await fewAtATime([...symbols.entries()], (some) => {
     for (const [i, symbol] of some)
       if (oneSymbol(archive.state.db, symbol) === undefined)
         unknown.push({ name: `symbols[${i}]`, reason: 'is no symbol that this archive knows' });
@@ -46,7 +59,7 @@ export async function requireBacktest(
   } catch (error) {
     throw error instanceof UnfitBacktest ? unfit(error.faults) : error;
   }
-  return { asked, found: one.found, save };
+  return { asked, found: one.found };
 }
 
 /** What one request may ask for takes longer than others should wait. */

@@ -94,6 +94,8 @@ export const settingsSchema = section({
     research: section({
       threads: whole(2, 1, 64),
       ticks_at_once_max: whole(50_000_000, 1, 1_000_000_000_000_000),
+      ticks_job_max: whole(20_000_000_000, 1, 1_000_000_000_000_000),
+      run_seconds_max: number(60, 0.001, 86_400),
       runs_at_once_max: whole(2, 1, 64),
       waiting_max: whole(10, 1, 1000),
       kept_max: whole(100, 1, 10_000),

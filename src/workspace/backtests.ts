@@ -1,15 +1,18 @@
 import type { WorkspaceDatabase } from './database.ts';
-import { type JobQueue, jobQueue } from './job-queue.ts';
+import { attemptsMax, type JobQueue, jobQueue } from './job-queue.ts';
 import { takeTurn } from './owner.ts';
 import { type Page, type Paged, pageOf } from './page.ts';
 import type { BacktestRow, OwnerColumns } from './tables.ts';
 
 /** What is known of a backtest that is to be run. */
 export type NewBacktest = OwnerColumns &
-  Pick<BacktestRow, 'id' | 'idempotency_key' | 'created_at' | 'asked' | 'strategy' | 'strategy_version'>;
+  Pick<
+    BacktestRow,
+    'id' | 'idempotency_key' | 'body_sha256' | 'created_at' | 'asked' | 'strategy' | 'strategy_version'
+  >;
 
 /** A backtest without what lists do not tell: its result may be long. */
-export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result'>;
+export type ListedBacktest = Omit<BacktestRow, 'strategy' | 'result' | 'attempts' | 'body_sha256'>;
 
 export type FinishedBacktest =
   | {
@@ -22,25 +25,33 @@ export type FinishedBacktest =
   | { readonly state: 'failed'; readonly at: number; readonly error: string };
 
 /** The backtests of one archive that users keep, and the jobs that make them. Without an owner: whoever's. */
-export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove' | 'release' | 'releaseAll'> {
+export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove'> {
   /** As a queue adds one. */
   add(backtest: NewBacktest, waitingMax: number, keptMax: number): ReturnType<JobQueue<BacktestRow>['add']>;
   /** Null where there is none, or it is another's. */
   get(owner: OwnerColumns | null, id: string): Promise<BacktestRow | null>;
+  /** The one that the owner made under an idempotency key. */
+  made(owner: OwnerColumns, key: string): Promise<BacktestRow | null>;
   /** Newest first. */
   list(owner: OwnerColumns | null, page: Page): Promise<Paged<ListedBacktest>>;
   /** Ends one that is waiting or running; false where it was neither. */
   cancel(id: string, nowMs: number): Promise<boolean>;
   /** One that waits, which is then running: users take turns, and of each the oldest comes first. */
   take(runner: number, nowMs: number): Promise<BacktestRow | null>;
+  /** Puts back, in good order, what a runner had begun. */
+  release(id: string, runner: number): Promise<void>;
+  /** Puts back all that was begun; what came to no end in `attemptsMax` attempts has failed. */
+  releaseAll(nowMs: number): Promise<void>;
   /** False where it is no longer this runner's: it was cancelled. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   finish(id: string, runner: number, finished: FinishedBacktest): Promise<boolean>;
 }
 
+const diedOf = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, a shorter time or fewer points of a grid.`;
+
 const numbers = [
-  ...['ordinal', 'created_at', 'strategy_version', 'runner', 'started_at', 'finished_at', 'batches_done'],
-  ...['batches_total', 'value'],
+  ...['ordinal', 'created_at', 'strategy_version', 'runner', 'attempts', 'started_at', 'finished_at'],
+  ...['batches_done', 'batches_total', 'value'],
 ] as readonly (keyof BacktestRow)[];
 
 /** Drivers give 64-bit integers as text where they are careful. */
@@ -60,18 +71,26 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
   const unbegun = { started_at: null, batches_done: 0, batches_total: null };
   const queue = jobQueue<BacktestRow>(db, {
     ...{ table: 'backtests', place, whose: ['owner', 'workspace'], unbegun, read },
-    // No two of one owner have the same ordinal.
-    begin: takeTurn,
+    // No two of one owner have the same ordinal, and those of one user are counted one after another.
+    async begin(tx, { owner, workspace }) {
+      await takeTurn(tx, { owner, workspace: '' });
+      if (workspace !== '') await takeTurn(tx, { owner, workspace });
+    },
   });
   const rows = (of: OwnerColumns | null) => {
     const all = db.selectFrom('backtests').where('place', '=', place);
     return of === null ? all : all.where('owner', '=', of.owner).where('workspace', '=', of.workspace);
   };
+  const running = () => db.updateTable('backtests').where('place', '=', place).where('state', '=', 'running');
   return {
-    ...{ remove: queue.remove, release: queue.release, releaseAll: queue.releaseAll },
+    remove: queue.remove,
     add: (backtest, waitingMax, keptMax) => queue.add({ ...empty, ...backtest, place }, waitingMax, keptMax),
     async get(owner, id) {
       const row = await rows(owner).where('id', '=', id).selectAll().executeTakeFirst();
+      return row === undefined ? null : read(row);
+    },
+    async made(owner, key) {
+      const row = await rows(owner).where('idempotency_key', '=', key).selectAll().executeTakeFirst();
       return row === undefined ? null : read(row);
     },
     async list(owner, { limit, before }) {
@@ -83,7 +102,19 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
       return pageOf((await found.select(listed).execute()).map(read), limit);
     },
     cancel: (id, nowMs) => queue.cancel(id, { finished_at: nowMs }),
-    take: (runner, nowMs) => queue.take(runner, { started_at: nowMs }),
+    take: (runner, nowMs) => queue.take(runner, ({ attempts }) => ({ attempts: attempts + 1, started_at: nowMs })),
+    async release(id, runner) {
+      await running()
+        .where('id', '=', id)
+        .where('runner', '=', runner)
+        .set((eb) => ({ ...unbegun, state: 'waiting', runner: null, attempts: eb('attempts', '-', 1) }))
+        .execute();
+    },
+    async releaseAll(nowMs) {
+      const failed = { state: 'failed', runner: null, finished_at: nowMs, error: diedOf } as const;
+      await running().where('attempts', '>=', attemptsMax).set(failed).execute();
+      await queue.releaseAll();
+    },
     progress: (id, runner, done, total) => queue.change(id, runner, { batches_done: done, batches_total: total }),
     finish: (id, runner, { state, at, ...rest }) => {
       const ended = { state, runner: null, finished_at: at };
@@ -95,6 +126,6 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
 }
 
 const empty = {
-  ...{ ordinal: 0, state: 'waiting' as const, runner: null, started_at: null, finished_at: null },
+  ...{ ordinal: 0, state: 'waiting' as const, runner: null, attempts: 0, started_at: null, finished_at: null },
   ...{ batches_done: 0, batches_total: null, error: null, value: null, result: null },
 };

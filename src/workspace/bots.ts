@@ -19,6 +19,8 @@ export interface Bots {
    * request. `full` where the owner has `ownMax`, `unbound` where its strategy is not there.
    */
   add(owner: OwnerColumns, bot: NewBot, ownMax: number): Promise<FoundBot | 'full' | 'other' | 'unbound'>;
+  /** The one that was made under an idempotency key: `other` where that was by another request, null where there is none. */
+  made(owner: OwnerColumns, by: Pick<NewBot, 'idempotency_key' | 'body_sha256'>): Promise<FoundBot | 'other' | null>;
   get(owner: OwnerColumns, id: string): Promise<FoundBot | null>;
   /** Newest first. */
   list(owner: OwnerColumns, page: Page): Promise<Paged<FoundBot>>;
@@ -43,13 +45,22 @@ export function bots(db: WorkspaceDatabase): Bots {
   const get = async (owner: OwnerColumns, id: string, of: Reader = db): Promise<FoundBot | null> =>
     (await own(owner, of).where('bots.id', '=', id).executeTakeFirst()) ?? null;
 
+  const made: (...given: [...Parameters<Bots['made']>, of?: Reader]) => ReturnType<Bots['made']> = async (
+    owner,
+    { idempotency_key: key, body_sha256 },
+    of = db,
+  ) => {
+    if (key === null) return null;
+    const known = await own(owner, of).where('bots.idempotency_key', '=', key).executeTakeFirst();
+    if (known === undefined) return null;
+    return known.body_sha256 === body_sha256 ? known : 'other';
+  };
+
   async function addIn(tx: Transaction<Tables>, owner: OwnerColumns, bot: NewBot, ownMax: number) {
     const ordinal = await takeTurn(tx, owner);
-    const { idempotency_key: key, body_sha256, strategy_id } = bot;
-    if (key !== null) {
-      const known = await own(owner, tx).where('bots.idempotency_key', '=', key).executeTakeFirst();
-      if (known !== undefined) return known.body_sha256 === body_sha256 ? known : 'other';
-    }
+    const { strategy_id } = bot;
+    const known = await made(owner, bot, tx);
+    if (known !== null) return known;
     const { had } = await tx
       .selectFrom('bots')
       .where('owner', '=', owner.owner)
@@ -72,6 +83,7 @@ export function bots(db: WorkspaceDatabase): Bots {
 
   return {
     add: (owner, bot, ownMax) => db.transaction().execute((tx) => addIn(tx, owner, bot, ownMax)),
+    made: (owner, by) => made(owner, by),
     get: (owner, id) => get(owner, id),
     async list(owner, { limit, before }) {
       const found = own(owner)

@@ -1,5 +1,5 @@
 import type { WorkspaceDatabase } from './database.ts';
-import { countOf, type JobQueue, jobQueue } from './job-queue.ts';
+import { attemptsMax, countOf, type JobQueue, jobQueue } from './job-queue.ts';
 import type { ExportJobRow } from './tables.ts';
 
 /** What is asked of a new job. */
@@ -22,7 +22,7 @@ export interface Finished {
 }
 
 /** The export jobs of one archive. */
-export interface ExportJobs extends Pick<JobQueue<ExportJobRow>, 'remove' | 'release' | 'releaseAll'> {
+export interface ExportJobs extends Pick<JobQueue<ExportJobRow>, 'remove'> {
   /** As a queue adds one; a key is a user. */
   add(job: NewJob, waitingMax: number, keptMax: number): ReturnType<JobQueue<ExportJobRow>['add']>;
   /** Null where there is none, or it is another key's, or its time is over. */
@@ -37,6 +37,10 @@ export interface ExportJobs extends Pick<JobQueue<ExportJobRow>, 'remove' | 'rel
   firstExpiry(): Promise<number | null>;
   /** One that waits, which is then running: keys take turns, and of each the oldest comes first. */
   take(runner: number): Promise<ExportJobRow | null>;
+  /** Puts back, in good order, what a runner had begun. */
+  release(id: string, runner: number): Promise<void>;
+  /** Puts back all that was begun; what came to no end in `attemptsMax` attempts has failed. */
+  releaseAll(nowMs: number, expiresAt: number): Promise<void>;
   /** False where the job is no longer this runner's: it was cancelled. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   finish(id: string, runner: number, finished: Finished): Promise<boolean>;
@@ -46,8 +50,10 @@ export interface ExportJobs extends Pick<JobQueue<ExportJobRow>, 'remove' | 'rel
   withFiles(): Promise<string[]>;
 }
 
+const diedOf = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, or a shorter time.`;
+
 const numbers = [
-  ...['ordinal', 'from_ms', 'to_ms', 'created_at', 'finished_at', 'expires_at', 'runner', 'rows_done'],
+  ...['ordinal', 'from_ms', 'to_ms', 'created_at', 'finished_at', 'expires_at', 'runner', 'attempts', 'rows_done'],
   ...['rows_total', 'bytes', 'rows', 'generation'],
 ] as readonly (keyof ExportJobRow)[];
 
@@ -65,8 +71,9 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
     ...{ table: 'export_jobs', place, whose: ['key_id'], unbegun, read },
     begin: (tx, { id }) => tx.deleteFrom('export_jobs').where('id', '=', id).execute(),
   });
+  const running = () => db.updateTable('export_jobs').where('place', '=', place).where('state', '=', 'running');
   return {
-    ...{ remove: queue.remove, release: queue.release, releaseAll: queue.releaseAll },
+    remove: queue.remove,
     add: (job, waitingMax, keptMax) => queue.add({ ...empty, ...job, place }, waitingMax, keptMax),
     async get(keyId, id, nowMs) {
       const row = await rows().where('id', '=', id).where('key_id', '=', keyId).selectAll().executeTakeFirst();
@@ -88,7 +95,22 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
       const found = await files.select(({ fn }) => fn.min('expires_at').as('n')).executeTakeFirst();
       return found?.n === null || found === undefined ? null : Number(found.n);
     },
-    take: (runner) => queue.take(runner),
+    take: (runner) => queue.take(runner, ({ attempts }) => ({ attempts: attempts + 1 })),
+    async release(id, runner) {
+      await running()
+        .where('id', '=', id)
+        .where('runner', '=', runner)
+        .set((eb) => ({ ...unbegun, state: 'waiting', runner: null, attempts: eb('attempts', '-', 1) }))
+        .execute();
+    },
+    async releaseAll(nowMs, expiresAt) {
+      const ended = { runner: null, finished_at: nowMs, expires_at: expiresAt, error: diedOf };
+      await running()
+        .where('attempts', '>=', attemptsMax)
+        .set({ ...ended, state: 'failed' })
+        .execute();
+      await queue.releaseAll();
+    },
     progress: (id, runner, done, total) => queue.change(id, runner, { rows_done: done, rows_total: total }),
     finish: (id, runner, { state, finishedAt, expiresAt, file, error }) =>
       queue.change(id, runner, {
@@ -104,6 +126,6 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
 
 const empty = {
   ...{ ordinal: 0, state: 'waiting' as const, rows_done: 0 },
-  ...{ finished_at: null, expires_at: null, runner: null, rows_total: null, bytes: null, sha256: null },
+  ...{ finished_at: null, expires_at: null, runner: null, attempts: 0, rows_total: null, bytes: null, sha256: null },
   ...{ rows: null, generation: null, error: null },
 };

@@ -14,11 +14,9 @@ export interface JobQueue<Row> {
   cancel(id: string, values: Partial<Row>): Promise<boolean>;
   remove(id: string): Promise<void>;
   /** One that waits, which is then running and has these values: users take turns, and of each the oldest comes first. */
-  take(runner: number, values?: Partial<Row>): Promise<Row | null>;
+  take(runner: number, values?: (row: Row) => Partial<Row>): Promise<Row | null>;
   /** Changes one that this runner is at; false where it is no longer: it was cancelled. */
   change(id: string, runner: number, values: Partial<Row>): Promise<boolean>;
-  /** Puts back what a runner had begun. */
-  release(id: string, runner: number): Promise<void>;
   /** Puts back all that was begun. */
   releaseAll(): Promise<void>;
 }
@@ -46,6 +44,9 @@ export interface QueueOptions<Row> {
   readonly unbegun: Partial<Row>;
   read(row: Row): Row;
 }
+
+/** A process that dies of a job would die of it for ever. */
+export const attemptsMax = 3;
 
 const open: readonly JobState[] = ['waiting', 'running'];
 const over: readonly JobState[] = ['done', 'failed', 'cancelled'];
@@ -138,11 +139,11 @@ export function jobQueue<Row extends Pick<Columns, Shared>>(
           .executeTakeFirst(),
       ),
     remove: async (id) => void (await db.deleteFrom(name).where('place', '=', place).where('id', '=', id).execute()),
-    async take(runner, values = {}) {
+    async take(runner, values = () => ({})) {
       for (;;) {
         const next = await nextWaiting();
         if (next === undefined) return null;
-        const taken = { ...unbegun, ...values, state: 'running', runner } as Partial<Columns>;
+        const taken = { ...unbegun, ...values(next.row), state: 'running', runner } as Partial<Columns>;
         const update = changed().where('id', '=', next.id).where('state', '=', 'waiting').set(taken);
         if (!isOne(await update.executeTakeFirst())) continue;
         served.set(next.of, ++turns);
@@ -150,7 +151,6 @@ export function jobQueue<Row extends Pick<Columns, Shared>>(
       }
     },
     change: async (id, runner, values) => isOne(await mine(id, runner).set(values).executeTakeFirst()),
-    release: async (id, runner) => void (await mine(id, runner).set(waitsAgain).execute()),
     releaseAll: async () => void (await changed().where('state', '=', 'running').set(waitsAgain).execute()),
   };
 }

@@ -5,7 +5,7 @@ import { takeTurn } from './owner.ts';
 import type { BacktestRow } from './tables.ts';
 
 /** A backtest that was run outside of the service. */
-export type RunElsewhere = Omit<NewBacktest, 'idempotency_key'> & {
+export type RunElsewhere = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> & {
   readonly finished_at: number;
   readonly value: number | null;
   /** JSON, as src/research/result.ts has it. */
@@ -21,7 +21,15 @@ export async function keepBacktest(db: WorkspaceDatabase, place: string, done: R
       .where('place', '=', place)
       .select(({ fn }) => fn.max('ordinal').as('n'));
     const row: BacktestRow = {
-      ...{ runner: null, started_at: done.created_at, batches_done: 0, batches_total: null, error: null },
+      ...{
+        body_sha256: null,
+        runner: null,
+        attempts: 0,
+        started_at: done.created_at,
+        batches_done: 0,
+        batches_total: null,
+        error: null,
+      },
       ...{ ...done, idempotency_key: null, place, state: 'done', ordinal: (await countOf(latest)) + 1 },
     };
     await tx.insertInto('backtests').values(row).execute();

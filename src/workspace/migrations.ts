@@ -100,9 +100,11 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .addColumn('place', 'text', (column) => column.notNull())
         .addColumn('state', 'text', (column) => column.notNull())
         .addColumn('asked', 'text', (column) => column.notNull())
+        .addColumn('body_sha256', 'text')
         .addColumn('strategy', 'text', (column) => column.notNull())
         .addColumn('strategy_version', 'bigint')
         .addColumn('runner', 'bigint')
+        .addColumn('attempts', 'bigint', (column) => column.notNull())
         .addColumn('started_at', 'bigint')
         .addColumn('finished_at', 'bigint')
         .addColumn('batches_done', 'bigint', (column) => column.notNull())
@@ -130,6 +132,14 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .unique()
         .on('strategies')
         .columns(['owner', 'workspace', 'name', 'version'])
+        .execute();
+    },
+  },
+  '004_export_attempts': {
+    async up(db) {
+      await db.schema
+        .alterTable('export_jobs')
+        .addColumn('attempts', 'bigint', (column) => column.notNull().defaultTo(0))
         .execute();
     },
   },

@@ -46,6 +46,8 @@ export interface ExportJobRow {
   expires_at: number | null;
   /** The process that is at it. */
   runner: number | null;
+  /** How often it was begun, but for those times that it was put back in good order. */
+  attempts: number;
   rows_done: number;
   rows_total: number | null;
   bytes: number | null;
@@ -111,12 +113,16 @@ export interface BacktestRow extends ObjectRow {
   state: JobState;
   /** JSON, as src/research/asked.ts has it. */
   asked: string;
+  /** What the request was, to be known by; null where there was none. */
+  body_sha256: string | null;
   /** JSON: the strategy as it was found when it was asked for. */
   strategy: string;
   /** Its version where it is one of the owner's. */
   strategy_version: number | null;
   /** The process that is at it. */
   runner: number | null;
+  /** How often it was begun, but for those times that it was put back in good order. */
+  attempts: number;
   started_at: number | null;
   finished_at: number | null;
   batches_done: number;

@@ -77,6 +77,10 @@ export const serviceSettings = {
   'service.research.ticks_at_once_max': research(
     'that is too large for it is told to be saved, by its ticks and the points of its grid',
   ),
+  'service.research.ticks_job_max': research(
+    'or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too',
+  ),
+  'service.research.run_seconds_max': research('that takes too long is broken off, and told to be saved'),
   'service.research.runs_at_once_max': research(
     'ends when its client goes away; until then others wait, and beyond some are turned away',
   ),

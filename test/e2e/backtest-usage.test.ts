@@ -52,6 +52,7 @@ describe('bad usage of backtest ends with 2, and names what is wrong', () => {
     ['a file that is not there', ['run', 'none.json'], /none\.json cannot be read/],
     ['a page in the archive', ['run', 'threshold', '--out', '{}/page.html'], /is inside the archive/],
     ['a page in no folder', ['run', 'threshold', '--out', '{}-none/page.html'], /there is no folder/],
+    ['a user without a name', ['run', 'threshold', '--save', '--user', ''], /--user must not be empty/],
     ['an id that is none', ['show', 'x'], /No backtest x is kept in this archive. Run oddslake backtest list/],
     ['no command', [], /Usage: oddslake backtest/],
   ])('%s', async (_, args, sentence) => {

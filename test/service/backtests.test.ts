@@ -1,6 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { executables } from '../../src/research/executables.ts';
+import { strategies } from '../../src/workspace/strategies.ts';
 import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
 import { freshDatabase, overEachDatabase } from '../workspace/databases.ts';
 import { asking, endless, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
@@ -184,9 +186,33 @@ describe('backtests that are kept', () => {
         const { status, body } = await other.post(saved, headers);
         expect([status, body.id === first.body.id]).toEqual([202, false]);
       }
+      // The same with its members in another order.
+      const turned = Object.fromEntries(Object.entries(slow).toReversed());
+      expect(JSON.stringify(turned)).not.toBe(JSON.stringify(slow));
+      expect((await alice.post(turned, headers)).body.id).toBe(first.body.id);
       // Nothing is made by one that is answered at once.
       expect((await alice.post(threshold, headers)).status).toBe(200);
       expect((await alice.json<Listed>(kept)).body.count).toBe(1);
+    },
+    msMax,
+  );
+
+  test(
+    'are told of under their idempotency key though the strategy asked for is gone',
+    async () => {
+      const { alice, workspace } = await asking(await traded());
+      const owner = { owner: 'alice', workspace: '' };
+      const mine = { id: 's', idempotency_key: null, body_sha256: '', created_at: now, name: 'mine' };
+      const definition = JSON.stringify(executables[0]!.strategy);
+      await strategies(workspace.db).add(owner, { ...mine, definition }, 10);
+      const body = { ...saved, entry_executable: { name: 'mine' }, parameters: {} };
+      const headers = { 'idempotency-key': 'once' };
+      const first = await alice.post(body, headers);
+      expect(await strategies(workspace.db).remove(owner, 's')).toEqual({ usedBy: 0 });
+      expect((await alice.post(body)).status).toBe(400);
+      const again = await alice.post(body, headers);
+      expect([again.status, again.body.id]).toEqual([202, first.body.id]);
+      expect((await alice.post({ ...body, objective: 'sharpe' }, headers)).status).toBe(422);
     },
     msMax,
   );

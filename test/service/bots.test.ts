@@ -103,6 +103,8 @@ describe('a bot', () => {
     const latest = { ...asked, strategy: { name: 'hold', version: 3 } };
     expect((await post(service, latest, once)).status).toBe(422);
     expect((await post(service, { ...asked, symbols: ['KX A'] }, once)).status).toBe(422);
+    // By its key before anything that it names is looked for.
+    expect((await post(service, { ...asked, strategy: { name: 'none' } }, once)).status).toBe(422);
     expect((await as<Listed>(service, alice, 'GET', path)).body.bots).toHaveLength(1);
   });
 

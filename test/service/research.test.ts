@@ -171,13 +171,56 @@ describe('a backtest that is answered at once', () => {
   );
 
   test(
+    'that takes too long is broken off, and told to be saved',
+    async () => {
+      const archive = await traded(50_000);
+      const { alice } = await asking(archive, {
+        set: ['service.research.run_seconds_max=1', 'service.research.ticks_at_once_max=1000000000000'],
+      });
+      const { status, body } = await alice.post<{ detail: string }>(endless);
+      expect([status, body.detail]).toEqual([422, expect.stringMatching(/longer than 1 seconds.*"save": true/)]);
+      expect(pinsOf(archive.layout.root)).toEqual([]);
+    },
+    msMax,
+  );
+
+  test(
+    'or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too',
+    async () => {
+      const { alice } = await asking(await traded(), { set: ['service.research.ticks_job_max=2000'] });
+      const one = { ...threshold, symbols: ['KX A'] };
+      const refused = async (body: object): Promise<boolean> => {
+        const { status, body: told } = await alice.post<{ detail?: string }>({ ...body, save: true });
+        expect([status, told.detail]).toEqual(
+          status === 202 ? [202, undefined] : [422, expect.stringMatching(/2000 ticks/)],
+        );
+        return status === 422;
+      };
+      expect(await refused(one)).toBe(false);
+      expect(await refused(threshold)).toBe(true);
+      expect(await refused({ ...one, grid: { contracts: [1, 2] } })).toBe(true);
+      // Half of a day of one symbol: with windows it is the whole day, and each of them.
+      const windows = (...hours: number[]) => ({
+        ...{ symbols: ['KX A'], from: day0 + 12 * hourMs, objective: 'total_pnl' },
+        entry_executable: { name: 'averages', strategy: averaging(hours) },
+      });
+      expect(await refused(windows(1))).toBe(false);
+      expect(await refused(windows(1, 1))).toBe(false);
+      expect(await refused(windows(1, 2))).toBe(true);
+      const { body: job } = await alice.post({ ...windows(1), save: true });
+      expect((await alice.becomes(job, 'done', 'failed')).state).toBe('done');
+    },
+    msMax,
+  );
+
+  test(
     'whose files are damaged is answered with 503, without paths',
     async () => {
       const archive = await traded();
       writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
       const { alice } = await asking(archive);
-      const { status, body } = await alice.post<{ detail: string }>(threshold);
-      expect([status, body.detail]).toEqual([503, expect.stringMatching(/damaged/)]);
+      const { status, headers, body } = await alice.post<{ detail: string }>(threshold);
+      expect([status, headers.get('retry-after'), body.detail]).toEqual([503, '600', expect.stringMatching(/damaged/)]);
       expect(JSON.stringify(body)).not.toContain(archive.layout.root);
     },
     msMax,
@@ -188,7 +231,7 @@ describe('a backtest that is answered at once', () => {
     async () => {
       const archive = await traded(50_000);
       const { alice, bob } = await asking(archive, {
-        set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000'],
+        set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000000'],
       });
       const gone = new AbortController();
       const first = alice.post(endless, {}, { signal: gone.signal });
@@ -204,6 +247,18 @@ describe('a backtest that is answered at once', () => {
     },
     msMax,
   );
+});
+
+/** Compares the price with averages over so many hours. */
+const averaging = (hours: readonly number[]) => ({
+  rules: [
+    {
+      ...{ side: 'yes', size: { contracts: 1 } },
+      entry: {
+        all: hours.map((n) => ({ measure: 'moving_average', window_ms: n * hourMs, above: 0.5 })),
+      },
+    },
+  ],
 });
 
 /** Until a run has pinned the files that it reads. */

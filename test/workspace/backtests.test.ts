@@ -16,6 +16,7 @@ const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => (
     ...alice,
     id,
     idempotency_key: null,
+    body_sha256: null,
     created_at: 1000,
     asked: '{"a":1}',
     strategy: '{}',
@@ -105,17 +106,37 @@ overEachDatabase((kind) => {
     await jobs.take(1, 1500);
     await jobs.take(2, 1500);
     await jobs.progress('a', 1, 1, 4);
-    await elsewhere.releaseAll();
+    await elsewhere.releaseAll(1550);
     expect(await jobs.get(alice, 'a')).toMatchObject({ state: 'running' });
     await jobs.release('b', 1);
     expect(await jobs.get(alice, 'b')).toMatchObject({ state: 'running' });
-    await jobs.releaseAll();
+    await jobs.releaseAll(1550);
     expect(await jobs.progress('a', 1, 2, 4)).toBe(false);
     expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
     expect(await jobs.get(alice, 'a')).toMatchObject({
       ...{ state: 'waiting', runner: null, started_at: null, batches_done: 0, batches_total: null, error: null },
     });
     expect((await jobs.take(3, 1600))?.id).toBe('a');
+  });
+
+  test('what its runners died of again and again has failed; what was put back in good order is begun again', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, backtest('a'));
+    for (let i = 0; i < 5; i++) {
+      expect((await jobs.take(1, 1500))?.id).toBe('a');
+      await jobs.release('a', 1);
+    }
+    for (let i = 0; i < 3; i++) {
+      expect((await jobs.take(1, 1500))?.id).toBe('a');
+      await jobs.releaseAll(1600 + i);
+    }
+    expect(await jobs.take(1, 1700)).toBeNull();
+    expect(await jobs.get(alice, 'a')).toMatchObject({
+      ...{ state: 'failed', runner: null, finished_at: 1602, result: null },
+      error: expect.stringMatching(
+        /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
+      ),
+    });
   });
 
   test('a cancelled one is not finished by its runner any more', async () => {
@@ -138,6 +159,13 @@ overEachDatabase((kind) => {
     }
     await jobs.add(backtest('d'), 1, 2);
     expect((await jobs.list(alice, page(10))).rows.map(({ id }) => id)).toEqual(['d', 'c', 'b']);
+  });
+
+  test('a user has no more open ones where they come at the same moment in several workspaces', async () => {
+    const { jobs } = await opened(kind);
+    const given = Array.from({ length: 8 }, (_, i) => backtest(`a${i}`, { workspace: `w${i}` }));
+    const added = await Promise.all(given.map((one) => jobs.add(one, 1, 100)));
+    expect(added.filter((one) => one !== 'full')).toHaveLength(1);
   });
 
   test('an idempotency key is one of its owner and archive', async () => {

@@ -46,7 +46,7 @@ overEachDatabase((kind) => {
     await jobs.take(1);
     await jobs.take(2);
     expect(await jobs.progress('a', 1, 5, 10)).toBe(true);
-    await jobs.releaseAll();
+    await jobs.releaseAll(2000, 3000);
     expect(await jobs.progress('a', 1, 6, 10)).toBe(false);
     expect(await jobs.finish('a', 1, done(10))).toBe(false);
     expect(await jobs.get('key', 'a', 0)).toMatchObject({
@@ -108,12 +108,32 @@ overEachDatabase((kind) => {
     expect(await elsewhere.add(job('d', once), 9, 9)).toMatchObject({ id: 'd' });
   });
 
+  test('what its runners died of again and again has failed; what was put back in good order is begun again', async () => {
+    const { jobs } = await opened(kind);
+    await add(jobs, job('a'));
+    for (let i = 0; i < 5; i++) {
+      expect((await jobs.take(1))?.id).toBe('a');
+      await jobs.release('a', 1);
+    }
+    for (let i = 0; i < 3; i++) {
+      expect((await jobs.take(1))?.id).toBe('a');
+      await jobs.releaseAll(2000, 3000);
+    }
+    expect(await jobs.take(1)).toBeNull();
+    expect(await jobs.get('key', 'a', 0)).toMatchObject({
+      ...{ state: 'failed', runner: null, finished_at: 2000, expires_at: 3000, bytes: null },
+      error: expect.stringMatching(
+        /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
+      ),
+    });
+  });
+
   test('jobs of another archive in the same database are left alone', async () => {
     const { jobs, elsewhere } = await opened(kind);
     await add(jobs, job('a'));
     expect([await elsewhere.take(1), await elsewhere.get('key', 'a', 0)]).toEqual([null, null]);
     await jobs.take(1);
-    await elsewhere.releaseAll();
+    await elsewhere.releaseAll(2000, 3000);
     await elsewhere.expire(1e15);
     await elsewhere.remove('a');
     expect(await jobs.get('key', 'a', 0)).toMatchObject({ state: 'running' });

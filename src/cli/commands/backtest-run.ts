@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { exitCodes } from '../../core/errors.ts';
+import { exitCodes, UsageError } from '../../core/errors.ts';
 import { executables } from '../../research/executables.ts';
 import { objectives } from '../../research/objectives.ts';
 import { fromOption, symbolOption, toOption } from '../asked.ts';
@@ -62,6 +62,7 @@ export function addBacktestRun(shell: Shell, backtest: Command): void {
 async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promise<void> {
   const { askedBy, unfit } = await import('../backtest-asked.ts');
   // What is wrong with the flags is said before any archive is opened.
+  if (flags.user === '') throw new UsageError('--user must not be empty: no token is of nobody.');
   const asked = await askedBy(given, flags);
   await withArchive(flags, shell.version, async (archive, context) => {
     const [{ runLocally }, { UnfitBacktest }, { lackingWarning }, { pageTarget, tellBacktest, writeBacktestPage }] =

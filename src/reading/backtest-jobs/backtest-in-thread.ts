@@ -7,10 +7,10 @@ import { type Failure, ThreadFailed, type Watching, workInThread } from '../job-
 export interface RunAsked {
   readonly asked: BacktestAsked;
   readonly found: Found;
-  /** Threads that play, at least 1. */
+  /** Threads that play; none where its ticks are to be counted only. */
   readonly threads: number;
-  /** Ticks that are played at most, those of each point of a grid counted; null: however many there are. */
-  readonly ticksMax: number | null;
+  /** Ticks that are played at most, weighed as `ticksAsked` does. */
+  readonly ticksMax: number;
 }
 
 export interface RunMade {
@@ -30,7 +30,9 @@ export interface FailedBacktest extends Failure {
 }
 
 /** What a user is told. */
-export const reasons: Readonly<Record<Exclude<WhyNoBacktest, 'unfit' | 'too large'>, string>> = {
+export const reasons: Readonly<Record<Exclude<WhyNoBacktest, 'unfit'>, string>> = {
+  'too large':
+    'It is too large for the service. Ask for less: fewer symbols, a shorter time or fewer points of a grid.',
   damaged: 'Files that it needs are damaged in the archive. Ask again once they are repaired.',
   full: 'The disk of the service is full. Ask again once there is room.',
   unexpected: 'It could not be run here, and the request is not to blame. The log of the service says why.',
@@ -49,3 +51,17 @@ export function failedBacktest(error: unknown): FailedBacktest {
  */
 export const backtestInThread = (archive: Archive, asked: RunAsked, watching: Watching): Promise<RunMade> =>
   workInThread({ name: './backtest-job-thread', beside: import.meta.url }, archive, asked, watching);
+
+/**
+ * Whether a backtest would play more ticks than it may. What else is wrong with it, the run tells.
+ * @throws the signal's reason once it is aborted
+ */
+export async function isTooLarge(archive: Archive, asked: Omit<RunAsked, 'threads'>, signal: AbortSignal) {
+  try {
+    await backtestInThread(archive, { ...asked, threads: 0 }, { signal, progress() {} });
+    return false;
+  } catch (error) {
+    signal.throwIfAborted();
+    return failedBacktest(error).why === 'too large';
+  }
+}

@@ -16,11 +16,10 @@ async function run(
   { asked, found, threads, ticksMax }: RunAsked,
   watching: Watching,
 ): Promise<RunMade> {
-  if (ticksMax !== null) {
-    // Before a file is hashed: a large run would be told of it late.
-    const ticks = await ticksAsked(archive, asked, systemRandom, watching.signal);
-    if (ticks > ticksMax) throw new TooManyAsked(`${ticks} ticks`);
-  }
+  // Before a file is hashed: a large run would be told of it late.
+  const ticks = await ticksAsked(archive, asked, found, systemRandom, watching.signal);
+  if (ticks > ticksMax) throw new TooManyAsked(`${ticks} ticks`);
+  if (threads === 0) return { value: null, result: '' };
   const result = await runBacktest(archive, asked, found, { random: systemRandom, threads, ...watching });
   return { value: result.value, result: JSON.stringify(result) };
 }

@@ -17,10 +17,12 @@ export interface RunnerParts {
   readonly log: Log;
   /** Threads that play one backtest, at least 1. */
   readonly threads: number;
+  /** Ticks of one that is begun, weighed as `ticksAsked` does: the archive may have grown since it was asked for. */
+  readonly ticksMax: number;
 }
 
 /** Works off the backtests that are to be kept. Begins at once, and goes on until it is stopped. */
-export function startBacktestRunner({ archive, jobs, clock, log, threads }: RunnerParts): JobRunner {
+export function startBacktestRunner({ archive, jobs, clock, log, threads, ticksMax }: RunnerParts): JobRunner {
   const { disk, layout } = archive;
   return startJobRunner<BacktestRow>(
     {
@@ -29,7 +31,7 @@ export function startBacktestRunner({ archive, jobs, clock, log, threads }: Runn
         disk.makeFolder(layout.private);
         return tryLock(join(layout.private, 'backtests.lock'));
       },
-      releaseAll: jobs.releaseAll,
+      releaseAll: () => jobs.releaseAll(clock.nowMs()),
       tidy: async () => {},
       take: (me) => jobs.take(me, clock.nowMs()),
       ...{ progress: jobs.progress, release: jobs.release },
@@ -39,7 +41,7 @@ export function startBacktestRunner({ archive, jobs, clock, log, threads }: Runn
           batches = total;
           progress(done, total);
         };
-        const asked = { ...askedOf(row), threads, ticksMax: null };
+        const asked = { ...askedOf(row), threads, ticksMax };
         const made = await backtestInThread(archive, asked, { signal, progress: told });
         return async (me) => {
           await jobs.finish(row.id, me, { state: 'done', at: clock.nowMs(), batches, ...made });
@@ -62,5 +64,5 @@ function toldOf(error: unknown): string {
   const { why, faults } = failedBacktest(error);
   if (why === 'unfit')
     return `It cannot be run as asked: ${faults.map(({ name, reason }) => `${name} ${reason}`).join('; ')}.`;
-  return reasons[why === 'too large' ? 'unexpected' : why];
+  return reasons[why];
 }

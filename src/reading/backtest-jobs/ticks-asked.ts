@@ -1,30 +1,58 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { Random } from '../../core/clock.ts';
+import { dayFloor, dayMs } from '../../core/window.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
-import { countPoints } from '../../research/bind.ts';
+import { amountOf, gridPoints } from '../../research/bind.ts';
+import { allLooks } from '../../research/looks.ts';
+import { type Quantity, type Strategy, windowed } from '../../research/strategy.ts';
 import { ticksIn } from '../backtests/batches.ts';
-import { readUniverse, spanOf } from '../backtests/universe.ts';
+import { boundAt, type Found } from '../backtests/run-backtest.ts';
+import { readUniverse, spanOf, type Universe } from '../backtests/universe.ts';
 import { openPinned } from '../pinned.ts';
 
 const memoryBytesMax = 512 * 1024 ** 2;
 
 /**
- * About how many ticks a backtest plays, those of each point of a grid counted. Only the symbols dataset is read for it.
+ * About how many ticks a backtest reads, from where its strategies look back to and with the other venues they look at,
+ * counted for each point of a grid, and there for each measure over a window. Only the symbols dataset is read for it.
  * @throws UnfitBacktest as it would be thrown for the run
  */
 export async function ticksAsked(
   archive: Archive,
   asked: BacktestAsked,
+  found: Found,
   random: Random,
   signal: AbortSignal,
 ): Promise<number> {
+  const strategies = boundAt(gridPoints(asked.grid), asked, found);
   const { query, pinned, close } = await openPinned(archive, { names: ['symbols'], memoryBytesMax }, random);
   try {
-    const { members } = await readUniverse(query, asked, signal);
-    const span = spanOf(members, asked, pinned.manifest.created_at);
+    const universe = await readUniverse(query, asked, signal);
+    const span = spanOf(universe.members, asked, pinned.manifest.created_at);
     if (span === null) return 0;
-    return members.reduce((sum, member) => sum + ticksIn(member, span), 0) * countPoints(asked.grid);
+    const { backMs, venues } = allLooks(strategies);
+    const from = backMs === 0 ? span.from : dayFloor(span.from - backMs - dayMs);
+    const read = venues ? withVenues(universe) : universe.members;
+    let ticks = 0;
+    for (const member of read) ticks += ticksIn(member, { ...span, from });
+    return ticks * strategies.reduce((sum, strategy) => sum + Math.max(1, countWindows(strategy)), 0);
   } finally {
     await close();
   }
+}
+
+const withVenues = ({ members, venues }: Universe) => new Set([...members, ...[...venues.values()].flat()]);
+
+/** Measures over windows that are followed through the ticks: those that are alike are followed once. */
+function countWindows(strategy: Strategy): number {
+  const windows = new Set<string>();
+  const look = (part: unknown): void => {
+    if (typeof part !== 'object' || part === null) return;
+    const { measure, window_ms } = part as { readonly measure?: string; readonly window_ms?: Quantity };
+    if (measure !== undefined && window_ms !== undefined && windowed.has(measure))
+      windows.add(`${measure} ${amountOf(window_ms, strategy)}`);
+    for (const inner of Object.values(part)) look(inner);
+  };
+  look(strategy.rules);
+  return windows.size;
 }

@@ -35,7 +35,7 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
     {
       plural: 'exports',
       tryLock: () => tryExportLock(archive),
-      releaseAll: jobs.releaseAll,
+      releaseAll: () => jobs.releaseAll(clock.nowMs(), clock.nowMs() + keepMs),
       async tidy() {
         await jobs.expire(clock.nowMs());
         await removeStray(archive, jobs);

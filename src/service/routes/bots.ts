@@ -66,21 +66,29 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
     async (request, reply) => {
       const { body } = request;
       const own = owner(request, reply);
-      const { strategy, symbols, filter } = await requireBot(context, known, own, body);
-      const asked = {
-        ...{ id: newObjectId(context), created_at: clock.nowMs(), name: body.name, mode: body.mode ?? 'paper' },
-        ...{ strategy_id: strategy.id, symbols: symbols === null ? null : JSON.stringify(symbols) },
-        filter: JSON.stringify(filter),
-        idempotency_key: request.headers['idempotency-key'] ?? null,
-        body_sha256: fingerprintOf(body),
-      };
-      const row = await kept.add(own, asked, botsMax);
+      const by = { idempotency_key: request.headers['idempotency-key'] ?? null, body_sha256: fingerprintOf(body) };
+      // What it was bound to may be unknown by now: that it was made is still to be told.
+      const row = (await kept.made(own, by)) ?? (await added(own, body, by));
       if (row === 'full') throw noRoom('bots', botsMax);
       if (row === 'other') throw otherBody();
       if (row === 'unbound') throw new ProblemError(409, 'Its strategy was removed in the meantime.');
       return reply.code(201).header('location', `${paths.bots}/${row.id}`).send(botOf(row));
     },
   );
+
+  async function added(own: OwnerColumns, body: contract.BotRequest, by: Parameters<typeof kept.made>[1]) {
+    const { strategy, symbols, filter } = await requireBot(context, known, own, body);
+    return await kept.add(
+      own,
+      {
+        ...{ id: newObjectId(context), created_at: clock.nowMs(), name: body.name, mode: body.mode ?? 'paper' },
+        ...{ strategy_id: strategy.id, symbols: symbols === null ? null : JSON.stringify(symbols) },
+        filter: JSON.stringify(filter),
+        ...by,
+      },
+      botsMax,
+    );
+  }
 
   app.get(
     `${paths.bots}/:id`,
