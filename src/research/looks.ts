@@ -33,15 +33,6 @@ export const allLooks = (strategies: readonly Strategy[]): Looks =>
     venues: a.venues || b.venues,
   }));
 
-/** Conditions of all rules, those in others counted. */
-export const countConditions = ({ rules }: Strategy): number =>
-  rules.reduce((sum, { entry, exit }) => sum + conditionsIn(entry) + (exit === null ? 0 : conditionsIn(exit)), 0);
-
-function conditionsIn(condition: Condition): number {
-  const inner = 'all' in condition ? condition.all : 'any' in condition ? condition.any : [];
-  return inner.reduce((sum, one) => sum + conditionsIn(one), 1);
-}
-
 type Named = Pick<Measure, 'window_ms'> & { readonly measure: string };
 
 function measuresIn(condition: Condition): Named[] {

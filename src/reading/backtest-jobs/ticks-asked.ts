@@ -1,12 +1,11 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { Random } from '../../core/clock.ts';
-import { dayFloor, dayMs } from '../../core/window.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import { amountOf, gridPoints } from '../../research/bind.ts';
 import { allLooks } from '../../research/looks.ts';
 import { type Quantity, type Strategy, windowed } from '../../research/strategy.ts';
 import { ticksIn } from '../backtests/batches.ts';
-import { boundAt, type Found } from '../backtests/run-backtest.ts';
+import { boundAt, type Found, lookFromOf } from '../backtests/run-backtest.ts';
 import { readUniverse, spanOf, type Universe } from '../backtests/universe.ts';
 import { openPinned } from '../pinned.ts';
 
@@ -30,9 +29,9 @@ export async function ticksAsked(
     const universe = await readUniverse(query, asked, signal);
     const span = spanOf(universe.members, asked, pinned.manifest.created_at);
     if (span === null) return 0;
-    const { backMs, venues } = allLooks(strategies);
-    const from = backMs === 0 ? span.from : dayFloor(span.from - backMs - dayMs);
-    const read = venues ? withVenues(universe) : universe.members;
+    const looks = allLooks(strategies);
+    const from = lookFromOf(span.from, looks);
+    const read = looks.venues ? withVenues(universe) : universe.members;
     let ticks = 0;
     for (const member of read) ticks += ticksIn(member, { ...span, from });
     return ticks * strategies.reduce((sum, strategy) => sum + Math.max(1, countWindows(strategy)), 0);

@@ -3,7 +3,7 @@ import type { Random } from '../../core/clock.ts';
 import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import { bind, gridPoints, type Point } from '../../research/bind.ts';
-import { allLooks, countConditions, type Looks } from '../../research/looks.ts';
+import { allLooks, type Looks } from '../../research/looks.ts';
 import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
 import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
@@ -107,17 +107,8 @@ export async function runBacktest(
  * The strategy at every point of a grid.
  * @throws UnfitBacktest
  */
-export function boundAt(points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] {
-  const conditions = points.length * countConditions(found.strategy);
-  if (conditions > conditionsMax) {
-    const reason = `has ${points.length} points, and the strategy ${conditions / points.length} conditions: together more than ${conditionsMax}`;
-    throw new UnfitBacktest([{ name: 'grid', reason }]);
-  }
-  return points.map((point) => bound(asked, found, point));
-}
-
-/** Points times conditions of one run. */
-const conditionsMax = 20_000;
+export const boundAt = (points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] =>
+  points.map((point) => bound(asked, found, point));
 
 /** Points times samples of one run: each of them takes 16 bytes, several times. */
 const cellsMax = 2_000_000;
@@ -146,7 +137,8 @@ function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window]
 }
 
 /** Whole days, and one more, so that a window has the tick before its start though symbols may be quiet for long. */
-const lookFromOf = (from: number, { backMs }: Looks): number => (backMs === 0 ? from : dayFloor(from - backMs - dayMs));
+export const lookFromOf = (from: number, { backMs }: Looks): number =>
+  backMs === 0 ? from : dayFloor(from - backMs - dayMs);
 
 /** What may be read of the archive. */
 const reach = ({ from, to, symbols }: BacktestAsked, looks: Looks) => ({
