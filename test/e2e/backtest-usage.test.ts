@@ -43,7 +43,7 @@ describe('bad usage of backtest ends with 2, and names what is wrong', () => {
       ['run', 'threshold', '--from', '2026-01-02', '--to', '2026-01-01'],
       /--from must be before/,
     ],
-    ['a window without a tick', ['run', 'threshold', '--from', '2030-01-01'], /--from: and to leave no tick/],
+    ['a window without a tick', ['run', 'threshold', '--from', '2030-01-01'], /--from: leaves no tick/],
     [
       'a category that nobody has',
       ['run', 'threshold', '--category', 'none', '--from', '2026-06-01', '--to', '2026-06-02'],
