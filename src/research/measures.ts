@@ -120,14 +120,16 @@ function returnOver({ t, p }: Series, windowMs: number): Read {
   };
 }
 
-/** The price less the mean of what was last seen on the other venues within the window. */
+/** The price less the mean of what was last seen within the window on the venues that were then known to have the market. */
 function venueSpread({ t, p, others }: Series, windowMs: number): Read {
-  const venues = others.map((other) => ({ t: other.t, p: other.p, seen: 0 }));
+  const venues = others.map(({ t, p, together }) => ({ t, p, together, seen: 0, left: 0 }));
   return (i) => {
     let [sum, n] = [0, 0];
     for (const venue of venues) {
       while (venue.seen < venue.t.length && venue.t[venue.seen]! <= t[i]!) venue.seen++;
       if (venue.seen === 0 || venue.t[venue.seen - 1]! <= t[i]! - windowMs) continue;
+      while (venue.left < venue.together.length && venue.together[venue.left]!.to <= t[i]!) venue.left++;
+      if (!((venue.together[venue.left]?.from ?? Number.POSITIVE_INFINITY) <= t[i]!)) continue;
       sum += venue.p[venue.seen - 1]!;
       n++;
     }

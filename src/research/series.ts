@@ -1,3 +1,5 @@
+import type { Window } from '../core/window.ts';
+
 /**
  * All that a run knows of one symbol, in the order of time. A decision at a moment may use what is of that moment or
  * before it; the outcome is known to settlements alone.
@@ -13,8 +15,13 @@ export interface Series {
   /** Its order books, by `t`. */
   readonly books: readonly Book[];
   readonly settlement: Settlement | null;
-  /** The same market on other venues. */
-  readonly others: readonly Pick<Series, 't' | 'p'>[];
+  readonly others: readonly Venue[];
+}
+
+/** Another venue, and when it was known that it has the same market. */
+export interface Venue extends Pick<Series, 't' | 'p'> {
+  /** Sorted and disjoint, epoch milliseconds. */
+  readonly together: readonly Window[];
 }
 
 /** What was known of a market from a moment on, until the next one. Null: not known. */

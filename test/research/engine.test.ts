@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Series } from '../../src/research/series.ts';
+import { intersect, union } from '../../src/core/window.ts';
+import type { Series, Venue } from '../../src/research/series.ts';
 import { simulate, type Trade } from '../../src/research/simulate.ts';
 import { strategyOf } from './made.ts';
 import { plainTrades } from './plain-engine.ts';
@@ -78,7 +79,12 @@ function spliced(past: Series, future: Series, moment: number): Series {
     const all = [...rows(a, (t) => t < moment), ...rows(b, (t) => t >= moment)];
     return { t: Float64Array.from(all, ([t]) => t), p: Float64Array.from(all, ([, p]) => p) };
   };
-  const none = { t: new Float64Array(0), p: new Float64Array(0) };
+  const none: Venue = { t: new Float64Array(0), p: new Float64Array(0), together: [] };
+  const known = (a: Venue, b: Venue) =>
+    union([
+      ...intersect(a.together, [{ from: 0, to: moment }]),
+      ...intersect(b.together, [{ from: moment, to: Number.POSITIVE_INFINITY }]),
+    ]);
   return {
     symbol: past.symbol,
     ...join(past, future),
@@ -86,7 +92,10 @@ function spliced(past: Series, future: Series, moment: number): Series {
     books: [...past.books.filter(({ t }) => t < moment), ...future.books.filter(({ t }) => t >= moment)],
     // What is settled before the moment is past.
     settlement: past.settlement !== null && past.settlement.at < moment ? past.settlement : laterOf(future, moment),
-    others: past.others.map((other, i) => join(other, future.others[i] ?? none)),
+    others: past.others.map((other, i) => {
+      const then = future.others[i] ?? none;
+      return { ...join(other, then), together: known(other, then) };
+    }),
   };
 }
 

@@ -55,11 +55,31 @@ test('windows come to the same where there is room to keep them and where there 
   expect(kept.findIndex((value) => !Number.isNaN(value))).toBe(50);
 });
 
+const always = { from: 0, to: Number.POSITIVE_INFINITY };
+
+test('a spread is against venues only while they are known to have the market', () => {
+  const together = [
+    { from: at(1), to: at(2) },
+    { from: at(3), to: at(4) },
+  ];
+  const others = [{ t: Float64Array.of(at(0)), p: Float64Array.of(0.4), together }];
+  const measure = { measure: 'venue_spread', window_ms: 10 * minute } as const;
+  const spread = values(priced([0.5, 0.5, 0.5, 0.5, 0.5], { others }), measure);
+  expect(spread.map((value) => (Number.isNaN(value) ? null : Math.round(value * 10)))).toEqual([
+    null,
+    1,
+    null,
+    1,
+    null,
+  ]);
+});
+
 test('a spread is against the mean of what the other venues last said within the window', () => {
   const others = [
-    { t: Float64Array.of(at(0), at(2)), p: Float64Array.of(0.4, 0.8) },
-    { t: Float64Array.of(at(1)), p: Float64Array.of(0.6) },
-    { t: new Float64Array(0), p: new Float64Array(0) },
+    { t: Float64Array.of(at(0), at(2)), p: Float64Array.of(0.4, 0.8), together: [always] },
+    { t: Float64Array.of(at(1)), p: Float64Array.of(0.6), together: [always] },
+    { t: new Float64Array(0), p: new Float64Array(0), together: [always] },
+    { t: Float64Array.of(at(0)), p: Float64Array.of(0.9), together: [] },
   ];
   const spread = values(priced([0.5, 0.5, 0.5, 0.5, 0.5], { others }), {
     measure: 'venue_spread',

@@ -21,6 +21,7 @@ interface Known {
   readonly p: readonly number[];
   readonly states: readonly MarketState[];
   readonly books: readonly Book[];
+  /** Those that are known to have its market. */
   readonly others: readonly { readonly t: readonly number[]; readonly p: readonly number[] }[];
 }
 
@@ -34,7 +35,9 @@ function knownAt({ t, p, states, books, others }: Series, now: number): Known {
     ...cut(t, p),
     states: structuredClone(states.filter(({ from }) => from <= now)),
     books: structuredClone(books.filter((book) => book.t <= now)),
-    others: others.map((other) => cut(other.t, other.p)),
+    others: others
+      .filter(({ together }) => together.some(({ from, to }) => from <= now && now < to))
+      .map((other) => cut(other.t, other.p)),
   };
 }
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import type { Book, Level, MarketState, Series } from '../../src/research/series.ts';
+import { union } from '../../src/core/window.ts';
+import type { Book, Level, MarketState, Series, Venue } from '../../src/research/series.ts';
 import { at, minute } from './made.ts';
 
 // Symbols as they could be: prices that rest and jump, now and then one that no contract can have; books, some of them
@@ -56,6 +57,15 @@ const state: fc.Arbitrary<MarketState> = fc.record({
   closesAt: fc.option(moment),
 });
 
+/** Mostly all of the time; some are known to have the market now and then. */
+const together = fc.oneof(
+  fc.constant([{ from: 0, to: Number.POSITIVE_INFINITY }]),
+  fc
+    .array(fc.tuple(moment, moment), { maxLength: 3 })
+    .map((pairs) => union(pairs.map(([a, b]) => ({ from: Math.min(a, b), to: Math.max(a, b) })))),
+);
+const venue: fc.Arbitrary<Venue> = fc.tuple(ticks, together).map(([of, known]) => ({ ...of, together: known }));
+
 export const symbol: fc.Arbitrary<Series> = fc
   .record({
     symbol: fc.constant('S'),
@@ -63,7 +73,7 @@ export const symbol: fc.Arbitrary<Series> = fc
     states: fc.array(state, { maxLength: 4 }).map((rows) => orderOf(rows, ({ from }) => from)),
     books: fc.array(book, { maxLength: 20, size: 'max' }).map((rows) => orderOf(rows, ({ t }) => t)),
     settlement: fc.option(fc.record({ at: ending, outcome: fc.constantFrom(0, 1, 0.5) })),
-    others: fc.array(ticks, { maxLength: 2, size: 'max' }),
+    others: fc.array(venue, { maxLength: 2, size: 'max' }),
   })
   .map(({ ticks: { t, p }, ...rest }) => ({ t, p, ...rest }));
 

@@ -40,7 +40,11 @@ export async function ticksAsked(
   }
 }
 
-const withVenues = ({ members, venues }: Universe) => new Set([...members, ...[...venues.values()].flat()]);
+/** With all that are of the same markets now: whose they were at the time, is not looked up for a guess. */
+function withVenues({ members, rest }: Universe) {
+  const ids = new Set(members.map(({ canonicalId }) => canonicalId));
+  return [...members, ...rest.filter(({ canonicalId }) => canonicalId !== null && ids.has(canonicalId))];
+}
 
 /** Measures over windows that are followed through the ticks: those that are alike are followed once. */
 function countWindows(strategy: Strategy): number {

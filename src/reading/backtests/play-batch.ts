@@ -3,13 +3,13 @@ import { partOf } from '../../core/part.ts';
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { addRun, type RunDone, type RunPlan, runSeries } from '../../research/run-series.ts';
-import type { Book, MarketState, Series } from '../../research/series.ts';
+import type { Book, MarketState, Series, Venue } from '../../research/series.ts';
 import { bookAgeMsMax } from '../../research/simulate.ts';
-import { type Batch, batchTicksMax } from './batches.ts';
+import { type Batch, batchTicksMax, type Player, together } from './batches.ts';
 import { type Lacking, lackingOf } from './lacking.ts';
 import { readBooks, readStates } from './market-states.ts';
+import { togetherOf } from './markets.ts';
 import { type Cut, readTicks, type TickColumns, TooManyTicks } from './tick-columns.ts';
-import type { Member } from './universe.ts';
 
 /** What a thread is given to play. */
 export interface BatchPlan {
@@ -23,8 +23,6 @@ export interface BatchPlan {
   readonly statesFrom: number;
   readonly states: boolean;
   readonly books: boolean;
-  /** Whether strategies look at a market's other venues: what is of one market is then played together. */
-  readonly venues: boolean;
 }
 
 export interface BatchDone {
@@ -70,7 +68,7 @@ async function playMembers(
 ): Promise<RunDone> {
   const { signal, look } = breaking;
   const { members } = batch;
-  const halves = halvesOf(batch, plan.venues);
+  const halves = halvesOf(batch);
   const ticks = await load(query, batch, plan, cut, halves === null ? Number.POSITIVE_INFINITY : ticksMax, signal);
   if (ticks === null) {
     const less = { ...cut, symbols: true };
@@ -89,21 +87,17 @@ async function playMembers(
   });
 }
 
-/** Two batches in the place of one, what is of one market together where its venues are looked at; null where it is one. */
-function halvesOf({ members, beside }: Batch, grouped: boolean): readonly [Batch, Batch] | null {
-  const markets = [
-    ...Map.groupBy(members, ({ symbol, canonicalId }) =>
-      grouped && canonicalId !== null ? `market ${canonicalId}` : `symbol ${symbol}`,
-    ).values(),
-  ];
-  if (markets.length < 2) return null;
-  const half = (some: readonly Member[][]): Batch => {
+/** Two batches in the place of one, what has to be played together in one of them; null where that is all of it. */
+function halvesOf({ members, beside }: Batch): readonly [Batch, Batch] | null {
+  const groups = together(members);
+  if (groups.length < 2) return null;
+  const half = (some: readonly Player[][]): Batch => {
     const own = some.flat();
-    const ids = new Set(own.map(({ canonicalId }) => canonicalId));
-    return { members: own, beside: beside.filter(({ canonicalId }) => ids.has(canonicalId)) };
+    const names = new Set(own.map(({ group }) => group));
+    return { members: own, beside: beside.filter(({ group }) => names.has(group)) };
   };
-  const middle = markets.length >> 1;
-  return [half(markets.slice(0, middle)), half(markets.slice(middle))];
+  const middle = groups.length >> 1;
+  return [half(groups.slice(0, middle)), half(groups.slice(middle))];
 }
 
 /** The ticks of all symbols of a batch; null where they are too many. */
@@ -140,16 +134,20 @@ function seriesOf(
   states: ReadonlyMap<string, readonly MarketState[]>,
   books: ReadonlyMap<string, readonly Book[]>,
 ): Series[] {
-  const venues = Map.groupBy([...members, ...beside], ({ canonicalId }) => canonicalId);
-  return members.map(({ symbol, canonicalId, settlement }) => ({
-    ...{ symbol, settlement, ...(ticks.get(symbol) ?? noTicks) },
-    states: states.get(symbol) ?? [],
-    books: books.get(symbol) ?? [],
-    others:
-      canonicalId === null
-        ? []
-        : venues
-            .get(canonicalId)!
-            .flatMap((other) => (other.symbol === symbol ? [] : [ticks.get(other.symbol) ?? noTicks])),
+  const groups = Map.groupBy([...members, ...beside], ({ group }) => group);
+  const venuesOf = (player: Player): Venue[] =>
+    player.group === null ? [] : groups.get(player.group)!.flatMap((other) => venueOf(player, other, ticks));
+  return members.map((player) => ({
+    ...{ symbol: player.symbol, settlement: player.settlement, ...(ticks.get(player.symbol) ?? noTicks) },
+    states: states.get(player.symbol) ?? [],
+    books: books.get(player.symbol) ?? [],
+    others: venuesOf(player),
   }));
+}
+
+/** Another symbol as a venue of a market; none where it is of the same venue, or was never known to have the market. */
+function venueOf(player: Player, other: Player, ticks: ReadonlyMap<string, TickColumns>): Venue[] {
+  if (other.symbol === player.symbol || (other.source !== null && other.source === player.source)) return [];
+  const spans = togetherOf(player.ids, other.ids);
+  return spans.length === 0 ? [] : [{ ...(ticks.get(other.symbol) ?? noTicks), together: spans }];
 }

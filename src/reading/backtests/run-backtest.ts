@@ -9,6 +9,7 @@ import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import { type Batch, planBatches } from './batches.ts';
 import { openGround } from './ground.ts';
+import { readMarkets } from './markets.ts';
 import type { BatchPlan } from './play-batch.ts';
 import { openPlayers, type Players } from './players.ts';
 import { UnfitBacktest } from './unfit.ts';
@@ -46,7 +47,12 @@ export async function runBacktest(
   const points = gridPoints(asked.grid);
   const strategies = boundAt(points, asked, found);
   const looks = allLooks(strategies);
-  const ground = await openGround(archive, { ...reach(asked, looks), states: looks.states }, random, signal);
+  const ground = await openGround(
+    archive,
+    { ...reach(asked, looks), states: looks.states || looks.venues },
+    random,
+    signal,
+  );
   let players: Players | undefined;
   try {
     const universe = await readUniverse(ground.query, asked, signal);
@@ -56,8 +62,9 @@ export async function runBacktest(
     const split = Object.keys(asked.grid).length === 0 ? null : splitFor(span, asked);
     const told = split === null ? span : split[1];
     requireRoom(points.length, split ?? [told]);
+    const markets = looks.venues ? await readMarkets(ground.query, span.to, signal) : null;
     const batchesOn = (window: Window): Batch[] =>
-      planBatches(universe, { from: lookFromOn(window, span), to: window.to }, ground.parts, looks.venues);
+      planBatches(universe, { from: lookFromOn(window, span), to: window.to }, ground.parts, markets);
     const [all, last] = [batchesOn(span), batchesOn(told)];
     const batches = last.length + (split === null ? 0 : all.length);
     let done = 0;
@@ -91,10 +98,10 @@ export async function runBacktest(
 
   function planOn(window: Window, span: Window, plan: BatchPlan['plan']): BatchPlan {
     const { parts, hasBooks } = ground;
-    const { states, venues } = looks;
+    const { states } = looks;
     const statesFrom = lookFromOf(span.from, looks);
     const lookFrom = lookFromOn(window, span);
-    return { plan, parts, span: window, lookFrom, statesFrom, states, books: hasBooks, venues };
+    return { plan, parts, span: window, lookFrom, statesFrom, states, books: hasBooks };
   }
 
   /** What was held out is looked back on from as far as all of the run is. */

@@ -8,7 +8,9 @@ import { UnfitBacktest } from './unfit.ts';
 /** A symbol as the symbols dataset knows it. Times are epoch milliseconds. */
 export interface Member {
   readonly symbol: string;
+  /** As it is last known. */
   readonly canonicalId: string | null;
+  readonly source: string | null;
   /** Published ticks, and the first and the last of them; null where there are none. */
   readonly ticks: number;
   readonly firstTick: number | null;
@@ -22,8 +24,8 @@ export interface Member {
 export interface Universe {
   /** What is asked for, by symbol. */
   readonly members: readonly Member[];
-  /** By canonical id all symbols of markets that members are of, where more than one has ticks. */
-  readonly venues: ReadonlyMap<string, readonly Member[]>;
+  /** All others that have ticks. */
+  readonly rest: readonly Member[];
 }
 
 const columns = [
@@ -67,7 +69,7 @@ export async function readUniverse(
       // Without the moment of its resolution, it is settled with its last tick.
       const settlement = outcome === null ? null : { at: resolvedAt ?? lastTick! + 1, outcome };
       const member: Member = {
-        ...{ symbol, canonicalId, ticks, firstTick, lastTick },
+        ...{ symbol, canonicalId, source, ticks, firstTick, lastTick },
         livesFrom: opensAt ?? Math.min(firstTick ?? firstSeen, firstSeen),
         livesTo: settlement?.at ?? (isActive === true ? Number.POSITIVE_INFINITY : lastTick! + 1),
         settlement,
@@ -87,7 +89,8 @@ export async function readUniverse(
     throw new UnfitBacktest([{ name: none, reason: 'leaves no symbol that has ticks' }]);
   }
   members.sort((a, b) => compareUtf8(a.symbol, b.symbol));
-  return { members, venues: venuesOf(members, rest) };
+  rest.sort((a, b) => compareUtf8(a.symbol, b.symbol));
+  return { members, rest };
 }
 
 const isFiltered = ({ categories, sources }: BacktestAsked['filter']): boolean =>
@@ -104,15 +107,6 @@ type Row = [
   ],
   ...[firstSeen: number, firstTick: number | null, lastTick: number | null],
 ];
-
-function venuesOf(members: readonly Member[], rest: readonly Member[]): Map<string, Member[]> {
-  const wanted = new Set(members.flatMap(({ canonicalId }) => (canonicalId === null ? [] : [canonicalId])));
-  const byId = Map.groupBy(
-    [...members, ...rest].filter(({ canonicalId }) => canonicalId !== null && wanted.has(canonicalId)),
-    ({ canonicalId }) => canonicalId!,
-  );
-  return new Map([...byId].filter(([, venues]) => venues.length > 1));
-}
 
 /**
  * From the first tick to behind the last one and every settlement, where nothing else is asked. What is asked is cut to what

@@ -7,6 +7,7 @@ import { DamageError } from '../../../src/core/errors.ts';
 import { openQuery } from '../../../src/query/open.ts';
 import { type Batch, batchTicksMax, planBatches } from '../../../src/reading/backtests/batches.ts';
 import { type Files, openGround } from '../../../src/reading/backtests/ground.ts';
+import { type Markets, readMarkets, togetherOf } from '../../../src/reading/backtests/markets.ts';
 import { type BatchPlan, playBatch } from '../../../src/reading/backtests/play-batch.ts';
 import { openPlayers } from '../../../src/reading/backtests/players.ts';
 import { readUniverse } from '../../../src/reading/backtests/universe.ts';
@@ -19,7 +20,7 @@ const never = new AbortController().signal;
 const cut = { time: false, symbols: false };
 const breaking = { signal: never, look() {} };
 const plan: BatchPlan = {
-  ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true, venues: true },
+  ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true },
   plan: { strategies: [curious], spans: [span], detailed: true },
 };
 
@@ -77,7 +78,7 @@ test('what goes wrong in a thread is told as what it is', async () => {
   const archive = await lake();
   const ground = await openGround(archive, { ...span, states: true, symbols: [] }, Math.random, never);
   const universe = await readUniverse(ground.query, asked(), never);
-  const batches = planBatches(universe, span, 4, false);
+  const batches = planBatches(universe, span, 4, null);
   const playing = async (batch: readonly Batch[], over = ground) => {
     const players = await openPlayers(over, 1, never, () => {});
     try {
@@ -109,7 +110,7 @@ test('a batch with more ticks than were guessed is played in halves, and comes t
   const universe = await readUniverse(ground.query, asked(), never);
   const options = { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() };
   const query = await openQuery(ground.files(symbols, { from: 0, to: span.to }, 0).sources, options);
-  const [batch, ...others] = planBatches(universe, span, 1, true);
+  const [batch, ...others] = planBatches(universe, span, 1, await readMarkets(ground.query, span.to, never));
   expect(others).toEqual([]);
   const whole = await playBatch(query, batch!, plan, cut, breaking);
   const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
@@ -132,29 +133,64 @@ test('a batch with more ticks than were guessed is played in halves, and comes t
 });
 
 const member = (symbol: string, ticks: number, rest: object = {}) => ({
-  ...{ symbol, canonicalId: null, ticks, firstTick: day0, lastTick: day0 + 3 * dayMs - 1, livesFrom: day0 },
+  ...{
+    symbol,
+    canonicalId: null,
+    source: null,
+    ticks,
+    firstTick: day0,
+    lastTick: day0 + 3 * dayMs - 1,
+    livesFrom: day0,
+  },
   ...{ livesTo: Number.POSITIVE_INFINITY, settlement: null },
   ...rest,
 });
-const none = new Map();
 const planned = (batches: readonly Batch[]) => batches.map(({ members }) => members.map(({ symbol }) => symbol));
 
 test('batches hold as many symbols as may have so many ticks in the span, and of one part only', () => {
   const members = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 0.7 * batchTicksMax));
-  expect(planned(planBatches({ members, venues: none }, span, 1, false))).toEqual([['a'], ['b'], ['c'], ['d']]);
+  expect(planned(planBatches({ members, rest: [] }, span, 1, null))).toEqual([['a'], ['b'], ['c'], ['d']]);
   // Of a day of three they have a third.
   const day = { from: day0, to: day0 + dayMs };
-  expect(planned(planBatches({ members, venues: none }, day, 1, false))).toEqual([['a', 'b', 'c', 'd']]);
-  const parted = planned(planBatches({ members, venues: none }, day, 4, false));
+  expect(planned(planBatches({ members, rest: [] }, day, 1, null))).toEqual([['a', 'b', 'c', 'd']]);
+  const parted = planned(planBatches({ members, rest: [] }, day, 4, null));
   expect(parted.flat().sort()).toEqual(['a', 'b', 'c', 'd']);
   expect(parted.length).toBeGreaterThan(1);
 });
 
 test('venues of one market are of one batch, those that are not asked for beside it', () => {
-  const ofMarket = (symbol: string) => member(symbol, 0.7 * batchTicksMax, { canonicalId: 'x' });
-  const [a, b, c] = ['a', 'b', 'c'].map(ofMarket);
-  const batches = planBatches({ members: [a!, b!], venues: new Map([['x', [a!, b!, c!]]]) }, span, 4, true);
+  const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 0.7 * batchTicksMax));
+  // What was of one market once is loaded together, though it may not be any more.
+  const ids = new Map([
+    ['a', [{ from: 1, id: 'x' }]],
+    ['b', [{ from: 1, id: 'y' }]],
+    ['c', [{ from: 1, id: 'z' }]],
+  ]);
+  const markets: Markets = {
+    idsOf: (symbol) => ids.get(symbol) ?? [],
+    groupOf: (symbol) => (symbol === 'd' ? null : 'x'),
+  };
+  const batches = planBatches({ members: [a!, b!], rest: [c!, d!] }, span, 4, markets);
   expect(
     batches.map(({ members, beside }) => [members, beside].map((some) => some.map(({ symbol }) => symbol))),
   ).toEqual([[['a', 'b'], ['c']]]);
+});
+
+test('two symbols are of one market from the poll that said so until one says otherwise', () => {
+  const a = [
+    { from: 10, id: 'x' },
+    { from: 40, id: 'y' },
+  ];
+  const b = [
+    { from: 20, id: 'x' },
+    { from: 30, id: 'z' },
+    { from: 50, id: 'y' },
+  ];
+  const together = [
+    { from: 20, to: 30 },
+    { from: 50, to: Number.POSITIVE_INFINITY },
+  ];
+  expect(togetherOf(a, b)).toEqual(together);
+  expect(togetherOf(b, a)).toEqual(together);
+  expect(togetherOf(a, [])).toEqual([]);
 });

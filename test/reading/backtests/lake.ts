@@ -16,12 +16,11 @@ export { day0, dayMs, hourMs };
 
 const minute = 60_000;
 
-/** The first twelve are six markets on two venues each. */
+/** Of the first twelve, six on each of two venues, two are of one market at any time, but not always the same two. */
 export const symbols = Array.from(
   { length: 20 },
   (_, i) => `${i % 2 === 0 ? 'K' : 'p'}-${i}${i === 3 ? " o'x 😀" : ''}`,
 );
-const idOf = (i: number): string => (i < 12 ? `market ${i >> 1}` : `alone ${i}`);
 const days = 3;
 
 export interface Making {
@@ -65,13 +64,22 @@ function ticksOf(i: number, { moment, future }: Making): Drawn {
   return drawn;
 }
 
+/** Which market a poll at a moment told a symbol to be of. */
+function idAt(i: number, at: number, { moment, future }: Making): string {
+  if (i >= 12) return `alone ${i}`;
+  const world = at < moment ? 0 : future;
+  const shift = i % 2 === 0 ? 0 : Math.floor(3 * draw(Math.floor((at - day0) / (20 * hourMs)), 12, world));
+  return `market ${((i >> 1) + shift) % 6}`;
+}
+
 /** What a poll at a moment told of a symbol: every third is resolved on the last day, its list says so six hours later. */
-function factsAt(i: number, at: number, { moment, future }: Making) {
+function factsAt(i: number, at: number, making: Making) {
+  const { moment, future } = making;
   const world = at < moment ? 0 : future;
   const resolvedAt = day0 + 2 * dayMs + 5 * hourMs + i * minute;
   const settled = i % 3 === 0 && at >= resolvedAt + 6 * hourMs;
   return {
-    ...{ canonicalId: idOf(i), source: i % 2 === 0 ? 'kalshi' : 'polymarket', question: null },
+    ...{ canonicalId: idAt(i, at, making), source: i % 2 === 0 ? 'kalshi' : 'polymarket', question: null },
     category: draw(i, Math.floor((at - day0) / (30 * hourMs)), 6, world) < 0.5 ? 'sports' : 'law',
     confidence: Math.round(draw(i, at - day0, 7, world) * 100) / 100,
     closesAt: resolvedAt + (draw(i, Math.floor(at / dayMs), 8, world) < 0.5 ? 0 : hourMs),
@@ -131,6 +139,21 @@ export async function lake(making: Making = asItIs, rest: Parameters<typeof open
   return archive;
 }
 
+/** Symbols of the other venue that polls told to be of a symbol's market, and when that was known. */
+function venuesOf(i: number, making: Making) {
+  return symbols.flatMap((_, other) => {
+    if (other % 2 === i % 2) return [];
+    const together: { from: number; to: number }[] = [];
+    for (const [n, from] of polls.entries()) {
+      if (idAt(i, from, making) !== idAt(other, from, making)) continue;
+      const to = polls[n + 1] ?? Number.POSITIVE_INFINITY;
+      if (together.at(-1)?.to === from) together.at(-1)!.to = to;
+      else together.push({ from, to });
+    }
+    return together.length === 0 ? [] : [{ other, together }];
+  });
+}
+
 /** All of it as the engine is to see it. */
 export function seriesOf(making: Making = asItIs): Series[] {
   const ticks = symbols.map((_, i) => {
@@ -144,7 +167,7 @@ export function seriesOf(making: Making = asItIs): Series[] {
     return {
       ...{ symbol, ...ticks[i]!, states: statesOf(i, making), books: booksOf(i, making) },
       settlement: outcome === null ? null : { at: resolvedAt!, outcome },
-      others: i < 12 ? [ticks[i ^ 1]!] : [],
+      others: venuesOf(i, making).map(({ other, together }) => ({ ...ticks[other]!, together })),
     };
   });
 }
