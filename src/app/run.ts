@@ -11,6 +11,7 @@ import { openIntent } from '../state/intent.ts';
 import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import { afterRun } from './after-run.ts';
 import { connect, connectOther } from './connect.ts';
 import type { Context } from './context.ts';
 import { type DriftLine, driftStep, type Shapes, startShapes } from './drift-step.ts';
@@ -136,6 +137,7 @@ export async function runJob(
   parts.archive?.close();
   await parts.client?.close();
   parts.pace?.close();
+  await afterRun(context, summary);
   return summary;
 }
 

@@ -61,6 +61,46 @@ export interface Summary {
   readonly schema_drift_count: number;
   /** Lost windows that are whole again, of a run that was to have them again. */
   readonly restored?: Partial<Restored>;
+  /** How the request rate was used, of a run that asked the upstream. */
+  readonly rate?: RateUse;
+  /** What a night brought, beside the nights before it; of `nightly` alone. */
+  readonly night?: NightFacts;
+  /** The one thing to do next, as a sentence with its command; null where nothing has to be done. */
+  readonly next_action?: string | null;
+}
+
+export interface RateUse {
+  /** Requests a second that were allowed when the run ended. */
+  readonly allowed_per_second: number;
+  /** Share, 0 to 1, of what was allowed while there was something to ask for. */
+  readonly used: number;
+  /** Milliseconds for which requests stood ready and waited for their turn. */
+  readonly waited_ms: number;
+}
+
+export interface NightFacts {
+  /** Nights that the medians are of, at most the last seven. */
+  readonly nights: number;
+  /** New ones; those older than what had been covered of their symbol; those that differ from a published price. */
+  readonly ticks: { readonly new: Compared; readonly late: Compared; readonly conflicts: Compared };
+  /** Against the lists of the night before; overdue: past their close, and not resolved. */
+  readonly markets: { readonly new: Named; readonly gone: Named; readonly resolved: Named; readonly overdue: Named };
+  /** Symbols that this night covers, and the minutes of their lives since the night before that nothing covers. */
+  readonly covered: { readonly symbols: number; readonly gap_minutes: number };
+  /** Symbols some of whose time was fetched so long after it that the upstream may have thinned it out. */
+  readonly too_late: Named;
+}
+
+/** A count and the median of the last nights; null where there was none. */
+export interface Compared {
+  readonly count: number;
+  readonly median: number | null;
+}
+
+/** A count, and the first 20 of them by name. */
+export interface Named {
+  readonly count: number;
+  readonly names: readonly string[];
 }
 
 /** Lost windows of ticks that were had again, by where from: answers kept under .oddslake/raw, or those asked for anew. */
@@ -161,6 +201,9 @@ export function summarize(facts: RunFacts): Summary {
     schema_drift: drifts.slice(0, listMax),
     schema_drift_count: drifts.length,
     ...(facts.restored && { restored: facts.restored }),
+    ...(facts.rate && { rate: facts.rate }),
+    ...(facts.night && { night: facts.night }),
+    ...(facts.next_action !== undefined && { next_action: facts.next_action }),
   };
 }
 

@@ -1,0 +1,25 @@
+import type { Context } from './context.ts';
+import type { Summary } from './summary.ts';
+
+/** One thing that is done with the summary of every run. */
+interface Afterwards {
+  /** As a warning names it, e.g. `the report`. */
+  readonly what: string;
+  run(context: Context, summary: Summary): Promise<void>;
+}
+
+const steps: readonly Afterwards[] = [];
+
+/**
+ * What follows a run, whatever its end: the archive is closed and the summary is settled. None of it changes how the run
+ * ended; what fails is a warning in the log.
+ */
+export async function afterRun(context: Context, summary: Summary): Promise<void> {
+  for (const { what, run } of steps) {
+    try {
+      await run(context, summary);
+    } catch (err) {
+      context.log.warn({ err, run_id: summary.run_id }, `${what} failed; the run is not touched by it`);
+    }
+  }
+}
