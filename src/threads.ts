@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
+import type { Tinypool } from 'tinypool';
 
 /** Threads that all have one entry, whose exports are what they can be asked to do. */
 export interface Pool {
@@ -34,7 +35,7 @@ export async function openPool(entry: string, beside: string, count: number, hea
   // One that dies without a task, as it starts perhaps: the library would start others for ever.
   pool.on('error', (error: Error) => {
     broken ??= new Error(`a thread ended early: ${error.message}`, { cause: error });
-    void pool.destroy();
+    void endAll(pool);
   });
   return {
     async run(task, value, transfer = []) {
@@ -45,7 +46,31 @@ export async function openPool(entry: string, beside: string, count: number, hea
     },
     async close() {
       ended = true;
-      await pool.destroy();
+      await endAll(pool);
     },
   };
 }
+
+/**
+ * Ends the threads. One that dies of an error just then is ended too: the library, which waits for their exits by Node's
+ * `once`, lacks what that calls in this case, and the process would go down with it.
+ */
+async function endAll(pool: Tinypool): Promise<void> {
+  for (const thread of pool.threads) Object.assign(thread, { removeListener: () => thread });
+  await pool.destroy().catch(() => {});
+}
+
+/** What a task gives back, the buffers being moved to the thread that asked and not copied: it may use them no more. */
+export async function moved<T extends object>(value: T, buffers: readonly ArrayBuffer[]): Promise<T> {
+  const { Tinypool } = await import('tinypool');
+  const given = { [Tinypool.transferableSymbol]: [...buffers], [Tinypool.valueSymbol]: value };
+  // What arrives is the value.
+  return Tinypool.move(given as never) as unknown as T;
+}
+
+/** The buffers of arrays that are all that their buffers hold; of others somebody else may need the rest. */
+export const wholeBuffers = (arrays: readonly (Uint8Array | Float64Array)[]): ArrayBuffer[] => [
+  ...new Set(
+    arrays.filter((array) => array.byteLength === array.buffer.byteLength).map(({ buffer }) => buffer as ArrayBuffer),
+  ),
+];

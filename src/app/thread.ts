@@ -4,6 +4,7 @@ import type { PartDone } from '../archive/publish/part-done.ts';
 import { type PartTask, workPart } from '../archive/publish/part-task.ts';
 import { openSpill, type Spill } from '../archive/publish/spill.ts';
 import { knownStandings, type StandingsOf } from '../state/standings.ts';
+import { moved, wholeBuffers } from '../threads.ts';
 import { type PageRead, type PagesTask, readPages } from './import-pages.ts';
 
 // What a thread of the pool is asked to do. It ends with the import that it reads for.
@@ -15,6 +16,7 @@ export function pages(task: PagesTask): PageRead[] {
   return readPages(task, spill);
 }
 
-export function part({ task, standings }: { task: PartTask; standings: StandingsOf }): PartDone {
-  return workPart(task, knownStandings(standings));
+export function part({ task, standings }: { task: PartTask; standings: StandingsOf }): Promise<PartDone> {
+  const done = workPart(task, knownStandings(standings));
+  return moved(done, wholeBuffers(done.files.map(({ bytes }) => bytes)));
 }

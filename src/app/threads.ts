@@ -3,7 +3,7 @@ import type { PartDone } from '../archive/publish/part-done.ts';
 import { type PartTask, workPart } from '../archive/publish/part-task.ts';
 import type { PartWorkers } from '../archive/publish/part-workers.ts';
 import { openSpill, type Spill } from '../archive/publish/spill.ts';
-import { openPool } from '../threads.ts';
+import { openPool, wholeBuffers } from '../threads.ts';
 import { type PageRead, type PagesTask, readPages } from './import-pages.ts';
 
 /** Threads that read saved pages and work on parts (see thread.ts), the one that asks among them. */
@@ -68,10 +68,6 @@ export async function openThreads(count: number): Promise<Threads> {
 
 /** What is moved to a thread, not copied. */
 function buffersOf({ old, chunks }: PartTask): ArrayBuffer[] {
-  const arrays = [old, ...chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []))];
-  return [...new Set(arrays.filter(isWhole).map(({ buffer }) => buffer as ArrayBuffer))];
+  const columns = chunks.flatMap((chunk) => ('t' in chunk ? [chunk.t, chunk.p] : []));
+  return wholeBuffers(old === null ? columns : [old, ...columns]);
 }
-
-/** Whether an array is all that its buffer holds: else others may need that. */
-const isWhole = (array: Uint8Array | Float64Array | null): array is Uint8Array | Float64Array =>
-  array !== null && array.byteLength === array.buffer.byteLength;

@@ -42,7 +42,7 @@ export interface PartTask {
 const mergeRoom: MergeRoom = { t: noPart.t, p: noPart.p };
 
 /** Ticks that are merged at a time, old and new together; more where a single symbol has more. */
-const lotTicks = 1_000_000;
+const lotTicks = 300_000;
 
 /**
  * Merges what comes to a part with what is published of it, some symbols at a time: of what comes, memory holds no more.

@@ -22,7 +22,7 @@ import {
 import { type Stage, stageFile } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
-import type { PartDone } from './part-done.ts';
+import type { LotDone, PartDone } from './part-done.ts';
 import type { PartTask } from './part-task.ts';
 import type { PartWorkers, Standings } from './part-workers.ts';
 import type { TickSource } from './sources.ts';
@@ -74,10 +74,11 @@ interface Day {
 
 /** A part under way, or the end of a day, in the order in which they are staged. */
 type Pending = { readonly day: Day; readonly bin: Bin; readonly done: Promise<Settled> } | { readonly day: Day };
-type Settled = { readonly done: PartDone } | { readonly error: unknown };
+type Settled = { readonly done: LotDone } | { readonly error: unknown };
 
 /**
- * Merges what comes to each day with what is published, part by part, and stages what changed in the order of parts.
+ * Merges what comes to each day with what is published, part by part, and stages what changed; outcomes are in the order
+ * of parts.
  * Holds as many parts as the workers take at once.
  */
 export async function stageDays(archive: Archive, stage: Stage, input: DaysInput): Promise<DaysOutcome> {
@@ -85,6 +86,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
   const outcome = { bins: [] as BinOutcome[], answers: [] as BookAnswer[], refused: [] as string[] };
   const pending: Pending[] = [];
   let under = 0;
+  let over = false;
 
   async function next(): Promise<void> {
     const first = pending.shift()!;
@@ -99,7 +101,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
     under--;
     if ('done' in settled) {
       day.taken++;
-      outcome.bins.push(take(archive, stage, day, bin, settled.done, input.end));
+      outcome.bins.push(take(archive, day, bin, settled.done, input.end));
     } else if (settled.error instanceof DamageError) outcome.refused.push(settled.error.message);
     else throw settled.error;
     input.onPart();
@@ -112,27 +114,44 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
     signal?.throwIfAborted();
   }
 
-  for (const ofDay of input.days) {
-    signal?.throwIfAborted();
-    const day = openDay(archive, stage, ofDay);
-    if (day instanceof DamageError) {
-      outcome.refused.push(day.message);
-      continue;
-    }
-    for (const bin of ofDay.bins) {
-      while (under >= workers.width) await next();
-      const done = begin(archive, stage, day, bin, input).then(
-        (result) => ({ done: result }),
-        (error: unknown) => ({ error }),
-      );
-      pending.push({ day, bin, done });
-      under++;
-    }
-    pending.push({ day });
-    // Days of order books alone wait for nothing.
-    while (pending.length > 0 && !('bin' in pending[0]!)) await next();
+  /** Whoever is done is staged at once: his files would wait in memory else until the parts before them are done. */
+  function stageNow({ files, ...rest }: PartDone): LotDone {
+    // A publish that was given up may have released the lock: nothing is written any more.
+    if (!over) for (const file of files) stageFile(archive, stage, file);
+    return rest;
   }
-  while (pending.length > 0) await next();
+
+  async function all(): Promise<void> {
+    for (const ofDay of input.days) {
+      signal?.throwIfAborted();
+      const day = openDay(archive, stage, ofDay);
+      if (day instanceof DamageError) {
+        outcome.refused.push(day.message);
+        continue;
+      }
+      for (const bin of ofDay.bins) {
+        while (under >= workers.width) await next();
+        const done = begin(archive, stage, day, bin, input)
+          .then(stageNow)
+          .then(
+            (result) => ({ done: result }),
+            (error: unknown) => ({ error }),
+          );
+        pending.push({ day, bin, done });
+        under++;
+      }
+      pending.push({ day });
+      // Days of order books alone wait for nothing.
+      while (pending.length > 0 && !('bin' in pending[0]!)) await next();
+    }
+    while (pending.length > 0) await next();
+  }
+
+  try {
+    await all();
+  } finally {
+    over = true;
+  }
   return outcome;
 }
 
@@ -170,9 +189,8 @@ async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: D
   return input.workers.work(task, standings);
 }
 
-function take(archive: Archive, stage: Stage, of: Day, bin: Bin, done: PartDone, end: number): BinOutcome {
-  const { coverage, files, ...rest } = done;
-  for (const file of files) stageFile(archive, stage, file);
+function take(archive: Archive, of: Day, bin: Bin, done: LotDone, end: number): BinOutcome {
+  const { coverage, ...rest } = done;
   for (const conflict of rest.merged.conflicts) of.conflicts.push(conflict);
   for (const [symbol, stretches] of coverage) of.coverage.ticks.set(symbol, [...stretches]);
   // They are the day's now: of all days together there may be more than memory holds.
