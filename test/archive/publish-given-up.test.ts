@@ -1,0 +1,49 @@
+import { globSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { workPart } from '../../src/archive/publish/part-task.ts';
+import type { PartWorkers } from '../../src/archive/publish/part-workers.ts';
+import { answer, append, day0, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
+
+/** Works on every part at once, and tells of none before it is let. */
+function held(): { workers: PartWorkers; begun: Promise<void>; letGo(): void } {
+  const begun = Promise.withResolvers<void>();
+  const free = Promise.withResolvers<void>();
+  const workers: PartWorkers = {
+    width: 4,
+    async work(task, { live }) {
+      begun.resolve();
+      await free.promise;
+      return workPart(task, live);
+    },
+  };
+  return { workers, begun: begun.promise, letGo: free.resolve };
+}
+
+test('a publish that was given up writes nothing more, though threads are still at its parts', async () => {
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 4 });
+  append(archive, ...['A', 'B', 'C', 'D', 'E', 'F'].map((symbol) => answer(symbol, [[day0 + hourMs, 0.5]])));
+  const { workers, begun, letGo } = held();
+  // A second part is under way, whose end nobody waits for.
+  let first = true;
+  const failing: PartWorkers = {
+    ...workers,
+    async work(task, standings) {
+      if (!first) return workers.work(task, standings);
+      first = false;
+      await begun;
+      throw new Error('the thread has ended');
+    },
+  };
+  const publishing = publishNow(archive, now, 'run', {
+    candles: [],
+    workers: async () => failing,
+  });
+  await expect(publishing).rejects.toThrow('the thread has ended');
+  letGo();
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(globSync('.oddslake/staging/**/*.parquet', { cwd: root })).toEqual([]);
+  await publishNow(archive, now, 'run', { candles: [] });
+  expect(publishedTicks(root)).toHaveLength(6);
+  archive.close();
+});
