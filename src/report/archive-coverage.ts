@@ -6,6 +6,7 @@ import type { GapGroup } from '../reading/report/gap-groups.ts';
 import type { Gathered, KnownHabit, SilentSymbol } from '../reading/report/gather.ts';
 import type { HeatRow } from '../reading/report/heat.ts';
 import type { QuarantineReason } from '../reading/report/quarantine.ts';
+import type { Part } from './archive-parts.ts';
 import { type Column, figure, section, table } from './page-parts.ts';
 import { lengthOf, momentOf } from './spans.ts';
 import { coveragePlot, type HeatLine, heatColours, heatLevels } from './time-plots.ts';
@@ -15,12 +16,10 @@ const groupWords = { category: 'category', source: 'venue', prefix: 'the beginni
 const narrowSteps = 6;
 
 /** Which share of the lives of symbols is covered, by group and hour. */
-export function coverageSection({ coverage }: Gathered): Html[] {
-  const { rows, groupedBy, from, to } = coverage;
+export function coverageSection({ coverage }: Gathered): Part[] {
+  const { rows, groupedBy, stepMs, from, to } = coverage;
   if (rows.length === 0)
-    return [
-      section('Coverage', [html`<p class="note">No symbol lived from ${dayOf(from)} to ${dayOf(to - 1)}.</p>\n`]),
-    ];
+    return [{ name: 'Coverage', text: `No symbol lived from ${dayOf(from)} to ${dayOf(to - 1)}.` }];
   const said = `Share of the lives of symbols that is covered, hour by hour, by ${groupWords[groupedBy]}`;
   const lived = rows.reduce((sum, { livedMs }) => sum + total(livedMs), 0);
   const covered = rows.reduce((sum, { coveredMs }) => sum + total(coveredMs), 0);
@@ -29,8 +28,8 @@ export function coverageSection({ coverage }: Gathered): Html[] {
       figure(
         `${said}. A quiet market is covered: somebody asked, and there was nothing.`,
         coveragePlot(`${said}: ${percent(covered / lived)} from ${momentOf(from)} to ${momentOf(to)}`, coverage, {
-          wide: linesOf(coverage, 1),
-          narrow: linesOf(coverage, narrowSteps),
+          wide: { lines: linesOf(coverage, 1), stepMs },
+          narrow: { lines: linesOf(coverage, narrowSteps), stepMs: narrowSteps * stepMs },
         }),
       ),
       html`<p class="keys">${levelKeys()}<span class="key only-narrow">six hours a step</span></p>\n`,
@@ -75,13 +74,11 @@ function groupsTable(rows: readonly HeatRow[]): Html {
 }
 
 /** What of the lives of symbols nobody has answered for. */
-export function gapsSection({ gaps }: Gathered): Html[] {
+export function gapsSection({ gaps }: Gathered): Part[] {
   const { windows, symbols, missingMs, greatest, groups, oldest } = gaps;
   if (windows === 0 || oldest === null)
     return [
-      section('Gaps', [
-        html`<p class="note">Nothing is missing between the first and the last moment that the archive knows of.</p>\n`,
-      ]),
+      { name: 'Gaps', text: 'Nothing is missing between the first and the last moment that the archive knows of.' },
     ];
   const columns: Column<GapGroup>[] = [
     { name: 'From', kind: 'left', of: ({ from }) => momentOf(from) },
@@ -106,10 +103,10 @@ export function gapsSection({ gaps }: Gathered): Html[] {
 }
 
 /** Input that could not be used, by why. */
-export function quarantineSection({ quarantine, shown }: Gathered): Html[] {
+export function quarantineSection({ quarantine, shown }: Gathered): Part[] {
   const { count, reasons, reasonsCount, isCut } = quarantine;
   const since = `since ${dayOf(shown.from)}`;
-  if (count === 0) return [section('Quarantine', [html`<p class="note">Nothing was set aside ${since}.</p>\n`])];
+  if (count === 0) return [{ name: 'Quarantine', text: `Nothing was set aside ${since}.` }];
   const columns: Column<QuarantineReason>[] = [
     { name: 'Reason', kind: 'text', of: ({ reason }) => reason },
     { name: 'Count', of: (reason) => grouped(reason.count) },
@@ -126,7 +123,7 @@ export function quarantineSection({ quarantine, shown }: Gathered): Html[] {
 }
 
 /** Which symbols tick most, and which have stopped to. */
-export function symbolsSection({ habits }: Gathered): Html[] {
+export function symbolsSection({ habits }: Gathered): Part[] {
   const { busiest, silent, days, error } = habits;
   if (error !== null)
     return [section('Symbols', [html`<p class="warning">The ticks could not be read: ${error}</p>\n`])];
@@ -146,15 +143,19 @@ export function symbolsSection({ habits }: Gathered): Html[] {
     { name: 'Ticks', of: ({ ticks }) => grouped(ticks) },
     { name: 'Hours with ticks', of: ({ hours }) => grouped(hours) },
   ];
-  const quiet =
+  const quiet: Part =
     silent.length === 0
-      ? [html`<p class="note">No live symbol that ticked regularly has fallen silent.</p>\n`]
-      : [
-          html`<p class="note">Live symbols that are covered, ticked in many hours of the last ${days} days, and have been quiet for more than twice their longest pause:</p>\n`,
-          table('Newly silent symbols', silentColumns, silent),
-        ];
+      ? { name: 'Newly silent symbols', text: 'No live symbol that ticked regularly has stopped to.' }
+      : section(
+          'Newly silent symbols',
+          [
+            html`<p class="note">Live symbols that are covered, ticked in many hours of the last ${days} days, and have been quiet for more than twice their longest pause:</p>\n`,
+            table('Newly silent symbols', silentColumns, silent),
+          ],
+          true,
+        );
   return [
-    section('Newly silent symbols', quiet, true),
+    quiet,
     ...(busiest.length === 0
       ? []
       : [

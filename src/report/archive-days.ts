@@ -4,6 +4,7 @@ import { dayOf, dayStart } from '../core/time.ts';
 import { dayMs } from '../core/window.ts';
 import type { DayTotals } from '../reading/report/day-totals.ts';
 import type { Gathered } from '../reading/report/gather.ts';
+import type { Part } from './archive-parts.ts';
 import type { Growth } from './growth.ts';
 import { type Column, figure, section, table } from './page-parts.ts';
 import { lengthOf, sizeOf, sizeUnit } from './spans.ts';
@@ -24,13 +25,12 @@ function spanOf({ shown }: Shown, days: readonly DayTotals[]) {
 const whole = ({ complete }: DayTotals): boolean => complete;
 
 /** Ticks and bytes of each day, as bars and in a table. */
-export function ticksSection(gathered: Gathered): Html[] {
+export function ticksSection(gathered: Gathered): Part[] {
   const days = daysIn(gathered);
   const span = spanOf(gathered, days);
   const sum = (of: (day: DayTotals) => number): number => days.reduce((total, day) => total + of(day), 0);
   const most = (of: (day: DayTotals) => number): number => days.reduce((max, day) => Math.max(max, of(day)), 0);
-  if (sum(({ ticks }) => ticks) === 0)
-    return [section('Ticks and bytes', [html`<p class="note">${noneIn(gathered, 'ticks')}</p>\n`])];
+  if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: noneIn(gathered, 'ticks') }];
   const hollow = days.every(whole) ? '' : ' Hollow: some symbols are not covered to the end of the day.';
   const unit = sizeUnit(most(({ bytes }) => bytes));
   const bars = (of: (day: DayTotals) => number) =>
@@ -78,11 +78,10 @@ const noneIn = ({ shown }: Shown, what: string): string =>
   `No ${what} from ${dayOf(shown.from)} to ${dayOf(shown.to - 1)}.`;
 
 /** Ticks that were seen at two prices, by day. */
-export function conflictsSection(gathered: Gathered): Html[] {
+export function conflictsSection(gathered: Gathered): Part[] {
   const days = daysIn(gathered);
   const count = days.reduce((sum, { conflicts }) => sum + conflicts, 0);
-  if (count === 0)
-    return [section('Conflicts', [html`<p class="note">${noneIn(gathered, 'tick was seen at two prices,')}</p>\n`])];
+  if (count === 0) return [{ name: 'Conflicts', text: noneIn(gathered, 'tick was seen at two prices,') }];
   const said = 'Ticks that were seen at another price as well, by the UTC day of their own time';
   const [worst] = days.toSorted((a, b) => b.conflicts - a.conflicts);
   return [
@@ -100,10 +99,10 @@ export function conflictsSection(gathered: Gathered): Html[] {
 }
 
 /** How large the archive is by day, and when its disk is full. */
-export function growthSection({ nowMs, shown, space }: Gathered, growth: Growth): Html[] {
+export function growthSection({ nowMs, shown, space }: Gathered, growth: Growth): Part[] {
   const { sizes, bytesPerDay, days, fullAt } = growth;
   const last = sizes.at(-1);
-  if (last === undefined) return [];
+  if (last === undefined) return [{ name: 'Growth', text: 'Nothing is published in these days.' }];
   const unit = sizeUnit(last.bytes);
   const ahead = aheadOf(growth, nowMs);
   const points = sizes.map(({ t, bytes }) => ({ t, value: bytes / unit.bytes }));

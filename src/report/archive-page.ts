@@ -4,6 +4,7 @@ import { isoUtc } from '../core/time.ts';
 import type { Gathered } from '../reading/report/gather.ts';
 import { coverageSection, gapsSection, quarantineSection, symbolsSection } from './archive-coverage.ts';
 import { conflictsSection, growthSection, ticksSection } from './archive-days.ts';
+import { arranged } from './archive-parts.ts';
 import { driftSection, lagSection, requestsSection, runsSection } from './archive-runs.ts';
 import { archiveStyle } from './archive-style.ts';
 import { type Growth, growthOf } from './growth.ts';
@@ -29,17 +30,19 @@ export function archiveReport(gathered: Gathered, version: string): ArchiveRepor
 `,
     panel(verdict),
     overview(gathered, growth),
-    ...runsSection(gathered),
-    ...ticksSection(gathered),
-    ...coverageSection(gathered),
-    ...gapsSection(gathered),
-    ...lagSection(gathered),
-    ...conflictsSection(gathered),
-    ...quarantineSection(gathered),
-    ...driftSection(gathered),
-    ...symbolsSection(gathered),
-    ...requestsSection(gathered),
-    ...growthSection(gathered, growth),
+    ...arranged([
+      ...runsSection(gathered),
+      ...ticksSection(gathered),
+      ...coverageSection(gathered),
+      ...gapsSection(gathered),
+      ...lagSection(gathered),
+      ...conflictsSection(gathered),
+      ...quarantineSection(gathered),
+      ...driftSection(gathered),
+      ...symbolsSection(gathered),
+      ...requestsSection(gathered),
+      ...growthSection(gathered, growth),
+    ]),
   ];
   return { text: reportPage(`${name}: oddslake report`, body, version, archiveStyle), verdict };
 }

@@ -2,6 +2,7 @@ import { grouped } from '../core/grouped.ts';
 import { type Html, html } from '../core/html.ts';
 import type { Gathered } from '../reading/report/gather.ts';
 import type { PastDrift, PastRun } from '../reading/report/past-run.ts';
+import type { Part } from './archive-parts.ts';
 import { type Column, figure, longTable, section } from './page-parts.ts';
 import { markOf, marks, storyOf } from './run-marks.ts';
 import { lengthOf, momentOf } from './spans.ts';
@@ -16,8 +17,8 @@ const noValue = '–';
 const hourMs = 3_600_000;
 
 /** The last runs: a strip of how each ended, and a table of what each brought. */
-export function runsSection({ runs, nowMs }: Gathered): Html[] {
-  if (runs.length === 0) return [section('Runs', [html`<p class="note">Nothing was run yet.</p>\n`])];
+export function runsSection({ runs, nowMs }: Gathered): Part[] {
+  if (runs.length === 0) return [{ name: 'Runs', text: 'Nothing was run yet.' }];
   const last = runs.slice(-stripMax);
   const items = last.map((run) => {
     const { sign, word, kind } = markOf(run);
@@ -75,16 +76,18 @@ const lagOf = ({ finishedAt, summary }: PastRun): number | null =>
     : Math.max(0, finishedAt - summary.watermark);
 
 /** How far the archive lay behind at the end of each run. */
-export function lagSection({ runs, nowMs, rules }: Gathered): Html[] {
+export function lagSection({ runs, nowMs, rules }: Gathered): Part[] {
   const points = runs.flatMap((run) => {
     const lag = lagOf(run);
     return lag === null ? [] : [{ t: run.finishedAt!, lag }];
   });
-  if (points.length === 0) return [];
+  if (points.length === 0) return [{ name: 'Lag', text: 'No run has told how far the archive reaches.' }];
   const most = points.reduce((max, { lag }) => Math.max(max, lag), 0);
   const [unit, unitMs] =
     most > 96 * hourMs ? ['days', 24 * hourMs] : most > 3 * hourMs ? ['hours', hourMs] : ['minutes', 60_000];
   const last = points.at(-1)!;
+  if (points.length === 1)
+    return [{ name: 'Lag', text: `The archive lay ${lengthOf(last.lag)} behind at the end of its only run.` }];
   const said = `How far the archive lay behind at the end of each run, in ${unit}`;
   const line = {
     points: points.map(({ t, lag }) => ({ t, value: lag / unitMs })),
@@ -113,7 +116,7 @@ const spanOf = (points: readonly { readonly t: number }[], nowMs: number) => ({
 });
 
 /** How fast each run asked, against the limit. */
-export function requestsSection({ runs, nowMs, rules }: Gathered): Html[] {
+export function requestsSection({ runs, nowMs, rules }: Gathered): Part[] {
   const asked = runs.flatMap(({ summary, startedAt, finishedAt }) => {
     if (summary === null || finishedAt === null || summary.requests === 0) return [];
     const { rate, requests } = summary;
@@ -121,8 +124,12 @@ export function requestsSection({ runs, nowMs, rules }: Gathered): Html[] {
     const mean = requests / Math.max(0.001, (finishedAt - startedAt) / 1000);
     return [{ t: finishedAt, limit, value: Math.min(rate === null ? mean : rate.used * limit, limit), rate }];
   });
-  if (asked.length === 0) return [];
-  const last = asked.at(-1)!;
+  const last = asked.at(-1);
+  if (last === undefined) return [{ name: 'Requests', text: 'No run has asked the service for anything.' }];
+  if (asked.length === 1) {
+    const text = `The only run that asked made ${last.value.toFixed(1)} requests a second; ${last.limit} are allowed.`;
+    return [{ name: 'Requests', text }];
+  }
   const said = 'Requests a second in each run (dots), and the limit at that time (dashed)';
   const limits = [...asked.map(({ t, limit }) => ({ t, value: limit })), { t: nowMs, value: last.limit }];
   const used =
@@ -148,15 +155,13 @@ export function requestsSection({ runs, nowMs, rules }: Gathered): Html[] {
 }
 
 /** Fields of the service's answers that changed, by the runs that noticed. */
-export function driftSection({ runs }: Gathered): Html[] {
+export function driftSection({ runs }: Gathered): Part[] {
   const found = runs
     .toReversed()
     .flatMap(({ startedAt, summary }) => (summary?.drifts ?? []).map((drift) => ({ startedAt, drift })));
   if (found.length === 0)
     return [
-      section('Schema drift', [
-        html`<p class="note">The service's answers had the same fields and types in all of these runs.</p>\n`,
-      ]),
+      { name: 'Schema drift', text: "The service's answers had the same fields and types in all of these runs." },
     ];
   const types = (of: readonly string[]): string => of.join(' or ') || noValue;
   const columns: Column<{ startedAt: number; drift: PastDrift }>[] = [

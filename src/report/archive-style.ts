@@ -44,6 +44,7 @@ figure + figure, .figures + figure { margin-top: 22px; }
 details table { margin-top: 8px; }
 @media (max-width: 640px) {
   .verdict { padding: 12px 14px; }
+  .figures dd { font-size: 17px; }
   .only-narrow { display: inline-flex; }
   .strip li { width: 21px; height: 26px; }
 }

@@ -86,7 +86,7 @@ ${rows.map(
   (row) =>
     html`<tr class="${isBest(row) ? 'best' : ''}">${columns.map(
       ({ of, kind = 'number', isLoss }) =>
-        html`<td class="${isLoss?.(row) === true ? 'loss' : kind === 'number' ? '' : kind}">${of(row)}</td>`,
+        html`<td class="${kind === 'number' ? '' : kind}${isLoss?.(row) === true ? ' loss' : ''}">${of(row)}</td>`,
     )}</tr>
 `,
 )}</tbody>

@@ -45,7 +45,7 @@ figcaption { margin-bottom: 6px; }
 .narrow { display: none; }
 .scroll { overflow-x: auto; }
 table { width: 100%; border-collapse: collapse; font-size: 14px; }
-th, td { padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { vertical-align: top; padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { color: var(--muted); font-weight: 500; }
 thead th { vertical-align: bottom; }
 th.left, td.left { text-align: left; }

@@ -7,11 +7,12 @@ const minuteMs = 60_000;
 /** `2026-11-22 03:17`, to the minute. */
 export const momentOf = (ms: number): string => isoUtc(ms).slice(0, 16).replace('T', ' ');
 
-/** `3 d 4 h`, `5 h 12 min`, `12 min`, `8 s`: the two greatest units. */
+/** `3 d 4 h`, `5 h 12 min`, `12 min`, `8 s`: the two greatest units; `6.2 years`. */
 export function lengthOf(ms: number): string {
   if (ms < minuteMs) return `${Math.max(0, Math.round(ms / 1000))} s`;
   const minutes = Math.round(ms / minuteMs);
   const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
+  if (days >= 1000) return `${(days / 365.25).toFixed(1)} years`;
   if (days >= 100) return `${days} d`;
   if (days > 0) return hours === 0 ? `${days} d` : `${days} d ${hours} h`;
   if (hours > 0) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;

@@ -30,7 +30,7 @@ export const dayBarsPlot = ({ label, yLabel, span, bars, colour = 'var(--accent)
     {
       label,
       options: (size) => {
-        const inset = size.width / ((span.to - span.from) / dayMs) > 9 ? 1 : 0.4;
+        const inset = Math.min(3, (0.06 * size.width) / ((span.to - span.from) / dayMs));
         const mark = (some: readonly DayBar[], look: Plot.RectYOptions) =>
           Plot.rectY(some, {
             ...{ x1: ({ day }: DayBar) => at(day), x2: ({ day }: DayBar) => at(day + dayMs), y1: 0, y2: 'value' },
@@ -102,6 +102,11 @@ export interface HeatLine {
   readonly shares: readonly (number | null)[];
 }
 
+export interface HeatLines {
+  readonly lines: readonly HeatLine[];
+  readonly stepMs: number;
+}
+
 /** Shares from which on a step is so dark, the darkest last; what lacks anything at all is never the darkest. */
 export const heatLevels = [0, 0.000001, 0.5, 0.9, 1] as const;
 
@@ -114,19 +119,19 @@ export const levelOf = (share: number): number => heatLevels.findLastIndex((leas
 export const coveragePlot = (
   label: string,
   span: Window,
-  lines: { readonly wide: readonly HeatLine[]; readonly narrow: readonly HeatLine[] },
+  by: { readonly wide: HeatLines; readonly narrow: HeatLines },
 ): Html => {
-  const height = 46 + 26 * lines.wide.length;
+  const height = 46 + 26 * by.wide.lines.length;
   return drawn(
     {
       label,
       options: (size) => {
         const isNarrow = size.width < 500;
-        const all = isNarrow ? lines.narrow : lines.wide;
+        const { lines: all, stepMs } = isNarrow ? by.narrow : by.wide;
         const lettersMax = isNarrow ? 11 : 20;
         const names = new Map(all.map(({ name }, i) => [i, shortened(name, lettersMax)]));
         const widest = [...names.values()].reduce((most, name) => Math.max(most, name.length), 0);
-        const runs = all.flatMap(({ shares }, row) => runsOf(shares, row, span));
+        const runs = all.flatMap(({ shares }, row) => runsOf(shares, row, span, stepMs));
         return {
           marginLeft: 16 + 7.2 * widest,
           x: timeAxis(size, span),
@@ -153,15 +158,15 @@ interface HeatRun extends Window {
 }
 
 /** Steps side by side that look alike are one mark: a whole fortnight is mostly a single one. */
-export function runsOf(shares: readonly (number | null)[], row: number, span: Window): HeatRun[] {
-  const stepMs = (span.to - span.from) / shares.length;
+export function runsOf(shares: readonly (number | null)[], row: number, span: Window, stepMs: number): HeatRun[] {
   const out: { row: number; level: number; from: number; to: number }[] = [];
   for (const [i, share] of shares.entries()) {
     if (share === null) continue;
     const [from, level] = [span.from + i * stepMs, levelOf(share)];
     const last = out.at(-1);
-    if (last !== undefined && last.level === level && last.to === from) last.to = from + stepMs;
-    else out.push({ row, level, from, to: from + stepMs });
+    const to = Math.min(from + stepMs, span.to);
+    if (last !== undefined && last.level === level && last.to === from) last.to = to;
+    else out.push({ row, level, from, to });
   }
   return out;
 }

@@ -89,8 +89,15 @@ function runFinding(run: PastRun): Finding | null {
   return { severity: isGrave ? 'act' : 'look', text, action: action ?? `Run oddslake ${run.job} again.` };
 }
 
-function lagFindings({ rules, status }: Facts): Finding[] {
+function lagFindings({ nowMs, rules, runs, status }: Facts): Finding[] {
   if (status.lag_ms === null || status.lag_ms <= rules.lagMsMax) return [];
+  const isRunning = runs.some(
+    ({ exitCode, finishedAt }) => exitCode === exitCodes.done && nowMs - finishedAt! <= rules.lagMsMax,
+  );
+  if (isRunning) {
+    const text = `Jobs run, but a live symbol has been covered with a hole for ${lengthOf(status.lag_ms)}.`;
+    return [{ severity: 'look', text, action: 'See which windows are missing with oddslake gaps' }];
+  }
   const text = `Collecting lies ${lengthOf(status.lag_ms)} behind; ${lengthOf(rules.lagMsMax)} are allowed for.`;
   const action = 'Run oddslake nightly, and see whether its schedule is running.';
   return [{ severity: 'act', text, action }];
@@ -105,11 +112,8 @@ function gapFindings({ gaps }: Facts): Finding[] {
   }
   if (windows > lost && span !== null) {
     const of = recent.windows > 0 ? recent : { windows, symbols };
-    const when = recent.windows > 0 ? 'in the last days' : ', none of them of the last days';
-    const text = `${counted(of.windows, 'gap')} in the lives of ${counted(of.symbols, 'symbol')} ${when}.`.replace(
-      ' ,',
-      ',',
-    );
+    const when = recent.windows > 0 ? ' in the last days' : ', none of them in the last days';
+    const text = `${counted(of.windows, 'gap')} in the lives of ${counted(of.symbols, 'symbol')}${when}.`;
     const action = `Ask again with oddslake backfill --from ${isoUtc(span.from)} --to ${isoUtc(span.to)}`;
     out.push({ severity: recent.windows > 0 ? 'look' : 'note', text, action: recent.windows > 0 ? action : null });
   }

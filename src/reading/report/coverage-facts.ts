@@ -21,16 +21,25 @@ interface Lived {
   readonly covered: readonly Window[];
 }
 
+interface CoverageRules {
+  readonly stepMs: number;
+  readonly groupsMax: number;
+  /** Symbols that are polled whatever the lists say; none: those of the lists. */
+  readonly named: ReadonlySet<string>;
+  readonly nowMs: number;
+  /** The first moment of which anything is known. */
+  readonly knownFrom: number;
+}
+
 /**
  * How much of the lives of symbols is covered in a span. Nothing is expected of what is still to come, nor of one that
  * was given up on after its last answer.
- * @param named symbols that are polled whatever the lists say; none: those of the lists
  */
 export function coverageFacts(
   db: Database,
   symbols: readonly SymbolFacts[],
   span: Window,
-  { stepMs, groupsMax, named, nowMs }: { stepMs: number; groupsMax: number; named: ReadonlySet<string>; nowMs: number },
+  { stepMs, groupsMax, named, nowMs, knownFrom }: CoverageRules,
 ): CoverageFacts {
   const [coverage, lost] = [coverageIn(db, span), lostTicksIn(db, span)];
   const lived = symbols.flatMap((facts): Lived[] => {
@@ -39,7 +48,9 @@ export function coverageFacts(
     const isAsked = named.size === 0 ? facts.listed : named.has(facts.symbol);
     if (covered.length === 0 && facts.ticks === 0 && !isAsked) return [];
     const to = facts.retiredAt === null ? nowMs : (covered.at(-1)?.to ?? Number.NEGATIVE_INFINITY);
-    const life = intersection(lifeOf(facts), { from: span.from, to: Math.min(span.to, to) });
+    const life = intersection(lifeOf(facts), {
+      ...{ from: Math.max(span.from, knownFrom), to: Math.min(span.to, to) },
+    });
     return isEmpty(life) ? [] : [{ facts, life, covered }];
   });
   const groups = groupsOf(

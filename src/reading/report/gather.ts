@@ -106,13 +106,18 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
       const manifest = archive.manifest();
       // A publish has replaced manifest.json since this look at the state began.
       if (manifest.generation !== archive.state.generation() && attempt < attemptsMax) return null;
-      const end = endShown(nowMs, knownSpan(db)?.to ?? null);
-      const span = { from: end - heatDays * dayMs, to: end };
+      const known = knownSpan(db);
+      const end = endShown(nowMs, known?.to ?? null);
+      // Before the first thing that is known nothing was expected, as gaps have it too.
+      const first = dayFloor(known?.from ?? end);
+      const span = { from: Math.min(Math.max(first, end - heatDays * dayMs), end - dayMs), to: end };
       const named = new Set(rules.named);
       return {
         ...{ manifest, end, status: readStatus(archive, rules, nowMs) },
         runs: latestRuns(db, runsMax).map((run) => pastRun(run, (runId) => isOver(db, runId))),
-        coverage: coverageFacts(db, allSymbols(db), span, { stepMs: hourMs, groupsMax, named, nowMs }),
+        coverage: coverageFacts(db, allSymbols(db), span, {
+          ...{ stepMs: hourMs, groupsMax, named, nowMs, knownFrom: known?.from ?? end },
+        }),
         gaps: gapFacts(listGaps(archive, { from: null, to: null, symbols: [] }, nowMs).gaps, gapGroupsMax, span.from),
       };
     });

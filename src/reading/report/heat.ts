@@ -1,4 +1,5 @@
 import { intersect, intersection, isEmpty, type Window } from '../../core/window.ts';
+import { otherGroups } from './groups.ts';
 
 /** How much of the lives of a group's symbols is covered, step by step. */
 export interface HeatRow {
@@ -37,8 +38,11 @@ export function heatRows(symbols: Iterable<LivedSymbol>, span: Window, stepMs: n
     .map(([group, { symbols: count, lived, covered }]) => ({
       ...{ group, symbols: count, livedMs: lived.sums(), coveredMs: covered.sums() },
     }))
-    .sort((a, b) => b.symbols - a.symbols || (a.group < b.group ? -1 : 1));
+    .sort((a, b) => rankOf(b) - rankOf(a) || (a.group < b.group ? -1 : 1));
 }
+
+/** The rest comes last, however many they are. */
+const rankOf = ({ group, symbols }: HeatRow): number => (group === otherGroups ? -1 : symbols);
 
 interface Spread {
   add(window: Window): void;
