@@ -87,7 +87,7 @@ export const linesPlot = (label: string, yLabel: string, span: Window, lines: re
 function marksOf({ points, colour, look }: Line): Plot.Markish[] {
   const place = { x: ({ t }: { t: number }) => at(t), y: 'value' } as const;
   const line = Plot.lineY(points, {
-    ...{ ...place, stroke: colour, strokeWidth: 1.75, clip: true },
+    ...{ ...place, stroke: colour, strokeWidth: 1.75 },
     ...(look === 'dashed' && { strokeDasharray: '5 4' }),
     ...(look === 'steps' && { curve: 'step-after' as const, strokeDasharray: '5 4' }),
   });
