@@ -48,7 +48,10 @@ describe.skipIf(noBrowser)('the report on an archive', () => {
     const { page } = await visitFile(written(madeGathered()));
     const runs = page.getByRole('list', { name: /^How the last 14 runs ended/ }).getByRole('listitem');
     expect(await runs.last().textContent()).toContain('2026-11-22 03:00 nightly: done');
-    await page.getByRole('img', { name: /^Ticks by the UTC day of their own time: 140,091 in all/ }).first().waitFor();
+    await page
+      .getByRole('img', { name: /^Ticks by the UTC day of their own time: 140,091 in all/ })
+      .first()
+      .waitFor();
     await page.getByText('The days in numbers').click();
     expect(await page.getByRole('region', { name: 'The days in numbers' }).getByRole('row').count()).toBe(15);
   });

@@ -32,7 +32,9 @@ test('tells of all that can be wrong, in the order in which it is wanted', () =>
 
 test('every plot says what is seen, for wide and for narrow pages, and has its units', () => {
   const text = archiveReport(madeTroubled(['A', 'B']), '1').text;
-  const labels = [...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g)];
+  const labels = [
+    ...text.matchAll(/<svg [^>]*aria-label="([^"]+)"[^>]*role="img"|<svg [^>]*role="img"[^>]*aria-label="([^"]+)"/g),
+  ];
   // Ticks, bytes, coverage, lag, conflicts, requests, growth.
   expect(labels).toHaveLength(2 * 7);
   expect(text.match(/<svg /g)).toHaveLength(2 * 7);
@@ -76,7 +78,8 @@ test('nothing is asked of anywhere, and no script could run', () => {
 });
 
 test('the same facts give the same text, however many pages a process has written', () => {
-  expect(page() === page()).toBe(true);
+  const [first, second] = [page(), page()];
+  expect(first === second).toBe(true);
 });
 
 test('however much there is, the page stays small', () => {

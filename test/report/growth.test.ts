@@ -7,7 +7,11 @@ const first = Date.UTC(2026, 5, 1);
 const daysOf = (bytes: readonly (number | null)[]) =>
   bytes.flatMap((value, i) => (value === null ? [] : [{ date: dayOf(first + i * dayMs), bytes: value }]));
 const space = { freeBytes: 1000, totalBytes: 5000 };
-const at = (days: number) => ({ nowMs: first + days * dayMs, shownFrom: first, shownTo: first + Math.ceil(days) * dayMs });
+const at = (days: number) => ({
+  nowMs: first + days * dayMs,
+  shownFrom: first,
+  shownTo: first + Math.ceil(days) * dayMs,
+});
 
 test('a line through points is the one that lies nearest to them', () => {
   expect(slopeOf([0, 10, 20, 30])).toBe(10);

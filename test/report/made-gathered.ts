@@ -36,7 +36,13 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
     ...{ archive: '/lake', upstream: 'https://box.test', generation: 14, watermark: nowMs - hourMs },
     ...{ reached: nowMs - hourMs, lag_ms: hourMs, symbols: { known: 20, live: 12, retired: 0 } },
     published: { ticks: 140_000, bytes: 14_000_000, days: 14, days_complete: 13 },
-    ...{ journaled_ticks: 0, gaps: { windows: 0, symbols: 0, lost: 0 }, last_run: null, cursors: [], cursors_count: 12 },
+    ...{
+      journaled_ticks: 0,
+      gaps: { windows: 0, symbols: 0, lost: 0 },
+      last_run: null,
+      cursors: [],
+      cursors_count: 12,
+    },
   },
   runs: Array.from({ length: 14 }, (_, i) => madeRun(24 * (13 - i) + 6)),
   days: Array.from({ length: 14 }, (_, i) => ({

@@ -48,7 +48,9 @@ describe('whether all is well', () => {
     const failed = madeRun(3, { exitCode: 7 });
     expect(verdict({ runs: [...runs, failed, madeRun(1, { job: 'ticks' })] }).findings).toHaveLength(1);
     expect(verdict({ runs: [...runs, madeRun(3, { exitCode: 143 })] }).state).toBe('well');
-    expect(verdict({ runs: [...runs, madeRun(3, { state: 'broken off', exitCode: null, summary: null })] }).state).toBe('look');
+    expect(verdict({ runs: [...runs, madeRun(3, { state: 'broken off', exitCode: null, summary: null })] }).state).toBe(
+      'look',
+    );
   });
 
   test('lagging because nothing runs is urgent; a hole that jobs leave is worth a look', () => {
@@ -68,7 +70,11 @@ describe('whether all is well', () => {
       ...{ state: 'look', findings: [{ text: '1 gap in the lives of 1 symbol in the last days.' }] },
       nextAction: 'Ask again with oddslake backfill --from 2026-11-21T13:00:00Z --to 2026-11-21T23:00:00Z',
     });
-    expect(verdict({ gaps: some })).toMatchObject({ state: 'well', nextAction: null, findings: [{ severity: 'note' }] });
+    expect(verdict({ gaps: some })).toMatchObject({
+      state: 'well',
+      nextAction: null,
+      findings: [{ severity: 'note' }],
+    });
     expect(verdict({ gaps: { ...some, lost: 3 } })).toMatchObject({ state: 'look', nextAction: /--repair/ });
   });
 
@@ -85,15 +91,26 @@ describe('whether all is well', () => {
   test('a file that cannot be read is urgent, a symbol that is silent good to know', () => {
     expect(verdict({ habits: { ...habits, error: 'x is damaged.' } })).toMatchObject({ state: 'act' });
     const silent = [{ ...habits.busiest[0]!, lastTick: 1, quietMs: 1 }];
-    expect(verdict({ habits: { ...habits, silent } })).toMatchObject({ state: 'well', findings: [{ severity: 'note' }] });
+    expect(verdict({ habits: { ...habits, silent } })).toMatchObject({
+      state: 'well',
+      findings: [{ severity: 'note' }],
+    });
   });
 });
 
 test('every end of a run has a sign of its own, so that colour is not needed', () => {
   const warned = madeRun(1, {}, { warnings: ['w'], warningsCount: 2 });
-  const all = [madeRun(1), warned, madeRun(1, { exitCode: 4 }), madeRun(1, { exitCode: 1 }), madeRun(1, { exitCode: 130 })];
+  const all = [
+    madeRun(1),
+    warned,
+    madeRun(1, { exitCode: 4 }),
+    madeRun(1, { exitCode: 1 }),
+    madeRun(1, { exitCode: 130 }),
+  ];
   const open = madeRun(1, { state: 'under way', finishedAt: null, summary: null });
   expect([...all, open].map((run) => markOf(run).sign).join('')).toBe('✓!◐✕–…');
   expect(storyOf(warned)).toBe('w (and 1 more)');
-  expect(storyOf(madeRun(1, { exitCode: 4 }, { failures: [{ symbol: 'A', reason: 'no' }], failuresCount: 1 }))).toBe('A: no');
+  expect(storyOf(madeRun(1, { exitCode: 4 }, { failures: [{ symbol: 'A', reason: 'no' }], failuresCount: 1 }))).toBe(
+    'A: no',
+  );
 });

@@ -69,7 +69,10 @@ describe('groups of symbols', () => {
       symbol('KXRAIN-26', { category: 'weather' }),
     ];
     expect(named([a, b, symbol('lone')])).toEqual(['category', 'crypto', 'weather', 'unknown']);
-    const same = [symbol('KXBTC-1', { category: 'all', source: 'x' }), symbol('KXETH-1', { category: 'all', source: 'y' })];
+    const same = [
+      symbol('KXBTC-1', { category: 'all', source: 'x' }),
+      symbol('KXETH-1', { category: 'all', source: 'y' }),
+    ];
     expect(named(same)).toEqual(['source', 'x', 'y']);
     expect(named([symbol('KXBTC-1'), symbol('KXETH-1'), symbol('0xabc')])).toEqual(['prefix', 'KXBTC', 'KXETH', '0']);
     expect(named([])).toEqual(['prefix']);
@@ -82,7 +85,12 @@ describe('groups of symbols', () => {
 });
 
 test('gaps of one time stand together, the greatest first, and those of late are counted', () => {
-  const gap = (symbol: string, from: number, to: number, rest: Partial<Gap> = {}): Gap => ({ symbol, from, to, ...rest });
+  const gap = (symbol: string, from: number, to: number, rest: Partial<Gap> = {}): Gap => ({
+    symbol,
+    from,
+    to,
+    ...rest,
+  });
   const outage = ['A', 'B', 'C', 'D'].map((name, i) => gap(name, 60_000 * i, 10 * hourMs + 60_000 * i));
   const lost = gap('A', 20 * hourMs, 21 * hourMs, { reason: 'lost', ticks: 5 });
   const facts = gapFacts([lost, ...outage, gap('E', 15 * hourMs, 18 * hourMs)], 2, 17 * hourMs);
@@ -136,21 +144,41 @@ describe('the summary of a past run', () => {
       next_action: 'oddslake gaps',
     };
     expect(readSummary(JSON.stringify(summary))).toEqual({
-      ...{ error: null, requests: 12, throttledMs: 5, accepted: 3, conflicts: 1, quarantined: 2, planned: 4, failed: 1 },
-      ...{ watermark: 99, warnings: ['w'], warningsCount: 30, failures: [{ symbol: 'A', reason: 'r' }], failuresCount: 7 },
+      ...{
+        error: null,
+        requests: 12,
+        throttledMs: 5,
+        accepted: 3,
+        conflicts: 1,
+        quarantined: 2,
+        planned: 4,
+        failed: 1,
+      },
+      ...{
+        watermark: 99,
+        warnings: ['w'],
+        warningsCount: 30,
+        failures: [{ symbol: 'A', reason: 'r' }],
+        failuresCount: 7,
+      },
       ...{ drifts: summary.schema_drift, driftsCount: 1 },
       ...{ rate: { allowedPerSecond: 5, used: 0.5, waitedMs: 9 }, nextAction: 'oddslake gaps' },
     });
   });
 
-  test.each(['', 'null', '[]', '"text"', '{', '{"ticks":[],"warnings":"x","failures":[1,null],"rate":{"used":"much"}}'])(
-    'is not taken for more than it is: %s',
-    (text) => {
-      const read = readSummary(text);
-      if (read !== null) expect(read).toMatchObject({ accepted: 0, warnings: [], failures: [], rate: null, watermark: null });
-      else expect(text).not.toMatch(/^\{"/);
-    },
-  );
+  test.each([
+    '',
+    'null',
+    '[]',
+    '"text"',
+    '{',
+    '{"ticks":[],"warnings":"x","failures":[1,null],"rate":{"used":"much"}}',
+  ])('is not taken for more than it is: %s', (text) => {
+    const read = readSummary(text);
+    if (read !== null)
+      expect(read).toMatchObject({ accepted: 0, warnings: [], failures: [], rate: null, watermark: null });
+    else expect(text).not.toMatch(/^\{"/);
+  });
 
   test('texts from outside stay as they are', () => {
     expect(readSummary(JSON.stringify({ warnings: rubbish }))?.warnings).toEqual(rubbish);
