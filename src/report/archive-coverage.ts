@@ -94,7 +94,7 @@ export function gapsSection({ gaps }: Gathered): Part[] {
     section(
       'Gaps',
       [
-        html`<p class="note">${grouped(windows)} of ${grouped(symbols)} symbols, ${lengthOf(missingMs)} of their lives in all. The oldest begins ${momentOf(oldest.from)}.${together}${cut} All of them: oddslake gaps</p>\n`,
+        html`<p class="note">${grouped(windows)} in the lives of ${grouped(symbols)} symbols, ${lengthOf(missingMs)} in all. The oldest begins ${momentOf(oldest.from)}.${together}${cut} All of them: oddslake gaps</p>\n`,
         table('Gaps', columns, greatest),
       ],
       true,

@@ -46,6 +46,7 @@ details table { margin-top: 8px; }
   .verdict { padding: 12px 14px; }
   .figures dd { font-size: 17px; }
   .only-narrow { display: inline-flex; }
+  td.text:last-child { min-width: 280px; }
   .strip li { width: 21px; height: 26px; }
 }
 @media print {

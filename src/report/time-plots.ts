@@ -133,7 +133,7 @@ export const coveragePlot = (
         const widest = [...names.values()].reduce((most, name) => Math.max(most, name.length), 0);
         const runs = all.flatMap(({ shares }, row) => runsOf(shares, row, span, stepMs));
         return {
-          marginLeft: 16 + 7.2 * widest,
+          marginLeft: 16 + 7.6 * widest,
           x: timeAxis(size, span),
           y: {
             ...{ domain: all.map((_, i) => i), label: null, tickSize: 0, type: 'band' as const, padding: 0.14 },

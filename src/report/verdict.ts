@@ -92,10 +92,11 @@ function runFinding(run: PastRun): Finding | null {
 function lagFindings({ nowMs, rules, runs, status }: Facts): Finding[] {
   if (status.lag_ms === null || status.lag_ms <= rules.lagMsMax) return [];
   const isRunning = runs.some(
-    ({ exitCode, finishedAt }) => exitCode === exitCodes.done && nowMs - finishedAt! <= rules.lagMsMax,
+    ({ exitCode, finishedAt }) =>
+      (exitCode === exitCodes.done || exitCode === exitCodes.incomplete) && nowMs - finishedAt! <= rules.lagMsMax,
   );
   if (isRunning) {
-    const text = `Jobs run, but a live symbol has been covered with a hole for ${lengthOf(status.lag_ms)}.`;
+    const text = `Jobs run, but some live symbol has had a hole in what is covered for ${lengthOf(status.lag_ms)}.`;
     return [{ severity: 'look', text, action: 'See which windows are missing with oddslake gaps' }];
   }
   const text = `Collecting lies ${lengthOf(status.lag_ms)} behind; ${lengthOf(rules.lagMsMax)} are allowed for.`;
