@@ -128,18 +128,20 @@ export function symbolsSection({ habits }: Gathered): Part[] {
   if (error !== null)
     return [section('Symbols', [html`<p class="warning">The ticks could not be read: ${error}</p>\n`])];
   const pause = ({ longestPause }: KnownHabit): string => lengthOf(Math.max(1, longestPause) * 3_600_000);
-  const named = <Row extends KnownHabit>(): Column<Row>[] => [
+  const named = <Row extends KnownHabit>(rows: readonly Row[]): Column<Row>[] => [
     { name: 'Symbol', kind: 'text', of: ({ symbol }) => symbol },
-    { name: 'Question', kind: 'text', of: ({ question }) => question ?? '' },
+    ...(rows.every(({ question }) => question === null)
+      ? []
+      : [{ name: 'Question', kind: 'text' as const, of: ({ question }: Row) => question ?? '' }]),
   ];
   const silentColumns: Column<SilentSymbol>[] = [
-    ...named<SilentSymbol>(),
+    ...named(silent),
     { name: 'Last tick', kind: 'left', of: ({ lastTick }) => momentOf(lastTick) },
     { name: 'Quiet for', of: ({ quietMs }) => lengthOf(quietMs) },
     { name: 'Never before for more than', of: pause },
   ];
   const busyColumns: Column<KnownHabit>[] = [
-    ...named(),
+    ...named(busiest),
     { name: 'Ticks', of: ({ ticks }) => grouped(ticks) },
     { name: 'Hours with ticks', of: ({ hours }) => grouped(hours) },
   ];

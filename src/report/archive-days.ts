@@ -31,7 +31,9 @@ export function ticksSection(gathered: Gathered): Part[] {
   const sum = (of: (day: DayTotals) => number): number => days.reduce((total, day) => total + of(day), 0);
   const most = (of: (day: DayTotals) => number): number => days.reduce((max, day) => Math.max(max, of(day)), 0);
   if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: noneIn(gathered, 'ticks') }];
-  const hollow = days.every(whole) ? '' : ' Hollow: some symbols are not covered to the end of the day.';
+  const hollow = days.every(whole)
+    ? ''
+    : ' Hollow: not complete, as answers that are final are lacking of some symbols.';
   const unit = sizeUnit(most(({ bytes }) => bytes));
   const bars = (of: (day: DayTotals) => number) =>
     days.map((day) => ({ day: dayStart(day.date), value: of(day), isHollow: !day.complete }));

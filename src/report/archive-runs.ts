@@ -42,7 +42,7 @@ export function runsSection({ runs, nowMs }: Gathered): Part[] {
 ${items}</ol>
 <p class="keys">${keys}</p>
 `,
-        ...runsTable(runs.slice(-tableAllMax).toReversed(), nowMs),
+        html`<div class="runs">${runsTable(runs.slice(-tableAllMax).toReversed(), nowMs)}</div>\n`,
       ],
       true,
     ),

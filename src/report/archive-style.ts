@@ -33,7 +33,7 @@ figure + figure, .figures + figure { margin-top: 22px; }
 .key { display: inline-flex; align-items: center; gap: 6px; }
 .swatch { width: 14px; height: 14px; border-radius: 3px; }
 .only-narrow { display: none; }
-.keys + .scroll { margin-top: 14px; }
+.runs { margin-top: 14px; }
 .note + .scroll { margin-top: 8px; }
 .level-0 { background: var(--level-0); }
 .level-1 { background: var(--level-1); }
@@ -46,7 +46,14 @@ details table { margin-top: 8px; }
   .verdict { padding: 12px 14px; }
   .figures dd { font-size: 17px; }
   .only-narrow { display: inline-flex; }
-  td.text:last-child { min-width: 280px; }
+  /* A run is a line of its moment, job, outcome, time and ticks, and below it what it said. */
+  .runs thead { display: none; }
+  .runs tbody, .runs table { display: block; }
+  .runs tr { display: flex; flex-wrap: wrap; padding: 4px 0; border-bottom: 1px solid var(--line); }
+  .runs td { padding: 1px 12px 1px 0; border: 0; }
+  .runs td:nth-child(n + 6):not(:last-child), .runs td:empty { display: none; }
+  .runs td:nth-child(5)::after { content: " new ticks"; }
+  .runs td:last-child { flex-basis: 100%; }
   .strip li { width: 21px; height: 26px; }
 }
 @media print {
