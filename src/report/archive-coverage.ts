@@ -8,12 +8,14 @@ import type { HeatRow } from '../reading/report/heat.ts';
 import type { QuarantineReason } from '../reading/report/quarantine.ts';
 import type { Part } from './archive-parts.ts';
 import { type Column, figure, section, table } from './page-parts.ts';
-import { lengthOf, momentOf } from './spans.ts';
+import { lengthOf, momentOf, shortened } from './spans.ts';
 import { coveragePlot, type HeatLine, heatColours, heatLevels } from './time-plots.ts';
 
 const groupWords = { category: 'category', source: 'venue', prefix: 'the beginning of the ticker' } as const;
 /** Steps that are one on a narrow page. */
 const narrowSteps = 6;
+/** Of a text that somebody else wrote. */
+const lettersMax = 300;
 
 /** Which share of the lives of symbols is covered, by group and hour. */
 export function coverageSection({ coverage }: Gathered): Part[] {
@@ -108,7 +110,7 @@ export function quarantineSection({ quarantine, shown }: Gathered): Part[] {
   const since = `since ${dayOf(shown.from)}`;
   if (count === 0) return [{ name: 'Quarantine', text: `Nothing was set aside ${since}.` }];
   const columns: Column<QuarantineReason>[] = [
-    { name: 'Reason', kind: 'text', of: ({ reason }) => reason },
+    { name: 'Reason', kind: 'text', of: ({ reason }) => shortened(reason, lettersMax) },
     { name: 'Count', of: (reason) => grouped(reason.count) },
     { name: 'Last', kind: 'left', of: ({ lastAt }) => (lastAt === null ? 'not yet published' : momentOf(lastAt)) },
     { name: 'Such as', kind: 'text', of: ({ symbol }) => symbol ?? '' },
@@ -132,7 +134,9 @@ export function symbolsSection({ habits }: Gathered): Part[] {
     { name: 'Symbol', kind: 'text', of: ({ symbol }) => symbol },
     ...(rows.every(({ question }) => question === null)
       ? []
-      : [{ name: 'Question', kind: 'text' as const, of: ({ question }: Row) => question ?? '' }]),
+      : [
+          { name: 'Question', kind: 'text' as const, of: ({ question }: Row) => shortened(question ?? '', lettersMax) },
+        ]),
   ];
   const silentColumns: Column<SilentSymbol>[] = [
     ...named(silent),

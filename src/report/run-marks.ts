@@ -1,5 +1,6 @@
 import { exitCodes } from '../core/errors.ts';
 import type { PastRun } from '../reading/report/past-run.ts';
+import { shortened } from './spans.ts';
 
 /** How a run is shown: never by its colour alone. */
 export interface RunMark {
@@ -43,8 +44,12 @@ export function markOf({ state, exitCode, summary }: Pick<PastRun, 'state' | 'ex
   }
 }
 
-/** What a run says of itself in one line: its error, else what it could not do, else its first warning. */
-export function storyOf({ state, summary }: Pick<PastRun, 'state' | 'summary'>): string {
+const lettersMax = 400;
+
+/** What a run says of itself in one line: its error, else what it could not do, else its first warning; not all of a long one. */
+export const storyOf = (run: Pick<PastRun, 'state' | 'summary'>): string => shortened(wholeStory(run), lettersMax);
+
+function wholeStory({ state, summary }: Pick<PastRun, 'state' | 'summary'>): string {
   if (state === 'broken off') return 'Its process ended without a word; the next run takes up what it had accepted.';
   if (summary === null) return '';
   const { error, failures, failuresCount, warnings, warningsCount } = summary;

@@ -35,3 +35,9 @@ export function sizeUnit(bytes: number): { readonly name: string; readonly bytes
 
 const unitOf = (bytes: number): number =>
   bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
+
+/** A text in one line, cut at a whole character, with a mark where something is missing. */
+export function shortened(text: string, lettersMax: number): string {
+  const letters = [...text.replaceAll(/\s+/gu, ' ')];
+  return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;
+}

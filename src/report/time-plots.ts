@@ -2,6 +2,7 @@ import * as Plot from '@observablehq/plot';
 import type { Html } from '../core/html.ts';
 import type { Window } from '../core/window.ts';
 import { drawn, grid, momentText, ticksOn } from './drawing.ts';
+import { shortened } from './spans.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.
 
@@ -189,10 +190,4 @@ export function short(value: number): string {
   ] as const)
     if (abs >= size) return `${Number((value / size).toPrecision(3))}${letter}`;
   return String(Number(value.toPrecision(3)));
-}
-
-/** Cut in the middle of nothing: whole characters, with a mark that something is missing. */
-export function shortened(text: string, lettersMax: number): string {
-  const letters = [...text.replaceAll(/\s+/gu, ' ')];
-  return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;
 }
