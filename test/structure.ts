@@ -25,7 +25,7 @@ const parts: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['publish', 'verify', 'copies', 'raw'],
     ['repair'],
   ],
-  'src/reading': [['files'], [''], ['history', 'export-jobs', 'backtests'], ['backtest-jobs']],
+  'src/reading': [['files'], [''], ['history', 'export-jobs', 'backtests', 'report'], ['backtest-jobs']],
 };
 
 const soleImporters: Readonly<Record<string, string>> = {

@@ -8,7 +8,17 @@ interface Afterwards {
   run(context: Context, summary: Summary): Promise<void>;
 }
 
-const steps: readonly Afterwards[] = [];
+const steps: readonly Afterwards[] = [
+  {
+    what: 'the report',
+    async run(context, { job, run_id }) {
+      // Without a run there was no archive that could be opened.
+      if (job !== 'nightly' || run_id === null || !context.settings.report.nightly) return;
+      const { reportAfterRun } = await import('./report.ts');
+      await reportAfterRun(context);
+    },
+  },
+];
 
 /**
  * What follows a run, whatever its end: the archive is closed and the summary is settled. None of it changes how the run

@@ -13,6 +13,7 @@ import { addMarkets } from './commands/markets.ts';
 import { addNightly } from './commands/nightly.ts';
 import { addOrderbook } from './commands/orderbook.ts';
 import { addPublish } from './commands/publish.ts';
+import { addReport } from './commands/report.ts';
 import { addSandbox } from './commands/sandbox.ts';
 import { addSchedule } from './commands/schedule.ts';
 import { addServe } from './commands/serve.ts';
@@ -41,7 +42,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(shell);
   for (const add of [addSchedule, addPublish]) add(shell);
   program.commandsGroup('Look:');
-  for (const add of [addStatus, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);
+  for (const add of [addStatus, addReport, addSymbols, addGaps, addSql, addExport, addChanges]) add(shell);
   program.commandsGroup('Research:');
   addBacktest(shell);
   program.commandsGroup('Keep:');

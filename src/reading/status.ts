@@ -28,7 +28,7 @@ export function readStatus(archive: Archive, rules: StatusRules, nowMs: number) 
     )
     .map(({ facts, cursor }) => ({ symbol: facts.symbol, cursor, facts }))
     .sort((a, b) => a.cursor - b.cursor);
-  const watermark = cursors[0]?.cursor ?? null;
+  const watermark = cursors.at(0)?.cursor ?? null;
   // What is lost may be so for good: it is told as a gap, and says nothing of how far behind collecting is.
   const reach = cursors.map(({ facts, cursor }) => {
     const lost = lostTicksOf(db, facts.symbol);

@@ -5,19 +5,19 @@ import { pageStyle } from './page-style.ts';
 
 /**
  * A page by itself: its style is in it, it has no script, and it may load nothing from anywhere, which the browser holds
- * it to.
+ * it to. `ownStyle`: what only this one has of it.
  */
-export const reportPage = (title: string, body: readonly Html[], version: string): string =>
+export const reportPage = (title: string, body: readonly Html[], version: string, ownStyle = ''): string =>
   html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="robots" content="noindex">
 <title>${title}</title>
-<style>${new Html(pageStyle)}</style>
+<style>${new Html(pageStyle + ownStyle)}</style>
 </head>
 <body>
 ${body}
@@ -86,7 +86,7 @@ ${rows.map(
   (row) =>
     html`<tr class="${isBest(row) ? 'best' : ''}">${columns.map(
       ({ of, kind = 'number', isLoss }) =>
-        html`<td class="${isLoss?.(row) === true ? 'loss' : kind === 'number' ? '' : kind}">${of(row)}</td>`,
+        html`<td class="${kind === 'number' ? '' : kind}${isLoss?.(row) === true ? ' loss' : ''}">${of(row)}</td>`,
     )}</tr>
 `,
 )}</tbody>

@@ -1,32 +1,8 @@
-/** The style of a report: light and dark, wide and narrow, screen and paper. The colours are those of the catalogue page. */
+import { palette } from '../core/palette.ts';
+
+/** The style of a report: light and dark, wide and narrow, screen and paper. */
 export const pageStyle = `
-:root {
-  color-scheme: light dark;
-  --paper: #fcfcfb;
-  --panel: #f4f5f4;
-  --text: #1c2326;
-  --muted: #5a666b;
-  --line: #dfe3e3;
-  --edge: #8b979b;
-  --accent: #1d6680;
-  --gap: #b4762f;
-  --down: #a8442f;
-  --warn: #fbf0e2;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --paper: #14191b;
-    --panel: #1b2225;
-    --text: #e4e9ea;
-    --muted: #9aa8ad;
-    --line: #2c363a;
-    --edge: #67767c;
-    --accent: #7cc3da;
-    --gap: #d69a55;
-    --down: #e58a70;
-    --warn: #3a2c1a;
-  }
-}
+${palette}
 * { box-sizing: border-box; }
 body {
   margin: 0 auto;
@@ -69,7 +45,7 @@ figcaption { margin-bottom: 6px; }
 .narrow { display: none; }
 .scroll { overflow-x: auto; }
 table { width: 100%; border-collapse: collapse; font-size: 14px; }
-th, td { padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th, td { vertical-align: top; padding: 5px 12px 5px 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th { color: var(--muted); font-weight: 500; }
 thead th { vertical-align: bottom; }
 th.left, td.left { text-align: left; }
@@ -96,7 +72,9 @@ footer { margin-top: 48px; padding-top: 12px; border-top: 1px solid var(--line);
   :root {
     color-scheme: light;
     --paper: #ffffff; --panel: #ffffff; --text: #000000; --muted: #444444; --line: #cccccc; --edge: #777777;
-    --accent: #1d6680; --gap: #9a6222; --down: #a8442f; --warn: #ffffff;
+    --accent: #1d6680; --gap: #9a6222; --down: #a8442f; --warn: #ffffff; --good: #2b7350; --good-soft: #ffffff;
+    --bad: #9c2f1f; --bad-soft: #ffffff; --level-0: #f0d9c4; --level-1: #d3e6ec; --level-2: #a6cedb; --level-3: #6faec2;
+    --level-5: #175a72;
   }
   body { max-width: none; padding: 0; font-size: 12px; }
   .wide { display: block; }

@@ -67,6 +67,10 @@ export const settingsSchema = section({
     markets_share_max: number(0.5, 0, 1),
     ticks_share_max: number(0.8, 0, 1),
   }),
+  report: section({
+    nightly: flag(true),
+    days: whole(60, 1, 1000),
+  }),
   schedule: section({
     nightly: cron('17 3 * * *'),
     markets: cron(null),

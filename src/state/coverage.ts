@@ -56,6 +56,22 @@ export function segmentsIn(db: Database, { from, to }: Window): Map<string, Cove
   return new Map([...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(coveredOf)]));
 }
 
+/** What of a window is asked and answered, published or journaled, by symbol; as it is, not cut. */
+export function coverageIn(db: Database, { from, to }: Window): Map<string, Window[]> {
+  const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
+    `select symbol, t_from, t_to from segments where t_from < ?2 and t_to > ?1
+     union all select symbol, t_from, t_to from journal_cover where t_from < ?2 and t_to > ?1`,
+    ...[from, to],
+  );
+  const out = new Map<string, Window[]>();
+  for (const { symbol, t_from, t_to } of rows) {
+    const list = out.get(symbol);
+    if (list === undefined) out.set(symbol, [{ from: t_from, to: t_to }]);
+    else list.push({ from: t_from, to: t_to });
+  }
+  return out;
+}
+
 /** Takes back what is covered of a symbol in some windows. Inside the transaction that publishes it. */
 export function retractSegments(db: Database, symbol: string, windows: readonly Window[]): void {
   for (const segment of segmentsOf(db, symbol)) {

@@ -259,6 +259,16 @@ export const readRejected = (db: Database, end: number): IterableIterator<Reject
     end,
   );
 
+/** How often each reason stands among what is set aside and not yet published, since a moment (epoch ms). */
+export const waitingReasons = (
+  db: Database,
+  sinceMs: number,
+): { reason: string; count: number; symbol: string | null }[] =>
+  db.all(
+    `select reason, count(*) as count, min(symbol) as symbol from journal_rejected where at >= ? group by reason`,
+    sinceMs,
+  );
+
 /** Ticks of each run in one bin; what a publish has taken in for it. */
 export const binTicksByRun = (db: Database, bin: Bin, end: number): { run_id: string; n: number }[] =>
   db.all(

@@ -109,3 +109,18 @@ export function lastRun(db: Database): LastRun | undefined {
   const { run_id: runId, job, started_at: startedAt, finished_at: finishedAt, exit_code: exitCode } = row;
   return { runId, job, startedAt, finishedAt, exitCode };
 }
+
+export interface KnownRun extends LastRun {
+  /** What its end said of it, JSON; null while it is under way, or where it was broken off. */
+  readonly summary: string | null;
+}
+
+/** The newest runs that are remembered, at most so many, the oldest of them first. */
+export const latestRuns = (db: Database, countMax: number): KnownRun[] =>
+  db
+    .all<KnownRun & Record<string, never>>(
+      `select run_id as "runId", job, started_at as "startedAt", finished_at as "finishedAt", exit_code as "exitCode", summary
+       from runs order by started_at desc, run_id desc limit ?`,
+      countMax,
+    )
+    .reverse();

@@ -65,6 +65,7 @@ export async function startNights(
         'source.name=box',
         'upstream.requests_per_second=5000',
         'upstream.retry_delay_seconds_min=0.01',
+        'report.nightly=false',
         ...always,
         ...set,
       ],

@@ -36,7 +36,7 @@ export async function contextOf(
     ...{ cwd: tmpdir(), output },
     set: [
       ...['source.name=box', 'upstream.requests_per_second=5000', 'upstream.retry_delay_seconds_min=0.001'],
-      ...['upstream.retry_delay_seconds_max=0.01', ...set],
+      ...['upstream.retry_delay_seconds_max=0.01', 'report.nightly=false', ...set],
     ],
   });
   return {

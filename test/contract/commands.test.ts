@@ -32,7 +32,7 @@ test('no command is there that nobody promised', () => {
 test('the common flags are on every command, and in the help of those that they can matter to', () => {
   const reads = ['--no-progress', '--wait', '--strict'];
   const idle: Readonly<Record<string, readonly string[]>> = {
-    ...{ status: reads, gaps: reads, symbols: reads, sql: reads, changes: reads },
+    ...{ status: reads, gaps: reads, symbols: reads, sql: reads, changes: reads, report: reads },
     ...{ 'backtest run': ['--wait'], 'backtest list': reads, 'backtest show': reads },
     ...{ export: ['--wait', '--strict'], snapshot: ['--wait', '--strict'] },
     ...{

@@ -11,6 +11,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   schedule: [],
   publish: [],
   status: ['--max-lag'],
+  report: ['--out'],
   gaps: ['--from', '--to', '--symbol'],
   symbols: [],
   changes: ['--since'],

@@ -138,6 +138,7 @@ export const proofs: Proofs = {
     backfill: backfilled,
     publish: [cli, 'publish takes in what a run left in the journal'],
     status: statusTold,
+    report: ['e2e/report.test.ts', 'report writes its page into the archive, and disturbs nothing there'],
     gaps: gapsTold,
     verify: [looking, 'verify tells what is there, in text and JSON, and names what is not as published'],
     sandbox: [cli, 'sandbox says where it is, answers there, and ends with 0 when it is stopped'],
@@ -187,6 +188,10 @@ export const proofs: Proofs = {
     'backfill --force': [again, '--force asks for covered windows again and changes no tick'],
     'backfill --all-known': ['ingest/plan.test.ts', 'asks beyond the life for all known symbols, where told to'],
     'status --max-lag': statusTold,
+    'report --out': [
+      'e2e/report.test.ts',
+      'report --out writes elsewhere, and nowhere that readers of the archive look',
+    ],
     'verify --repair': ['e2e/repair.test.ts', 'fetches again what a damaged file lost, from the upstream, to the byte'],
     'verify --from-url': fromUrl,
     'gaps --from': gapsTold,
@@ -305,6 +310,11 @@ export const proofs: Proofs = {
     'raw.bytes_max': ['app/raw.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
     'repair.from_api_key': otherKey,
     'repair.from_api_key_file': otherKey,
+    'report.nightly': [
+      'e2e/report.test.ts',
+      'report.nightly: a nightly writes the report at its end, whatever that is, unless it is told not to',
+    ],
+    'report.days': ['e2e/report.test.ts', 'report.days: so many days are shown'],
     'falls.markets_share_max': [
       'app/falls.test.ts',
       'markets that fall sharply are exit 4 with a sentence, all is published, and the lower level becomes the usual',

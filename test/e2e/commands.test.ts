@@ -27,7 +27,7 @@ test('demo fills output/demo from a sandbox and says how to load it', async () =
   const output = join(cwd, 'output/demo');
   expect(totalTicks(output)).toBeGreaterThan(10_000);
   expect(manifestOf(output).upstream).toBe('oddslake sandbox');
-  for (const line of ['import duckdb', 'import polars', 'import pandas', 'sql --output'])
+  for (const line of ['import duckdb', 'import polars', 'import pandas', 'sql --output', join(output, 'report.html')])
     expect(ended.stdout).toContain(line);
   expect(ended.stdout).toContain(`${totalTicks(output).toLocaleString('en-US')} ticks`);
 });

@@ -135,7 +135,7 @@ export async function sandboxProcess(flags: readonly string[], hangMs?: number) 
 /** Flags that make a job fast where only the logic matters. */
 export const quick = [
   ...['--set', 'upstream.requests_per_second=2000', '--set', 'upstream.retry_delay_seconds_min=0.01'],
-  ...['--set', 'upstream.retry_delay_seconds_max=0.05', '--json'],
+  ...['--set', 'upstream.retry_delay_seconds_max=0.05', '--set', 'report.nightly=false', '--json'],
 ];
 
 /** A job on an archive, as a user would call it; ports of sandboxes differ, so the upstream has a name. */

@@ -150,7 +150,7 @@ export async function contextIn({
 function settingsWith(candles: string): Promise<Settings> {
   const known = loaded.get(candles);
   if (known !== undefined) return known;
-  const pace = ['upstream.requests_per_second=1000', 'upstream.concurrency=1'];
+  const pace = ['upstream.requests_per_second=1000', 'upstream.concurrency=1', 'report.nightly=false'];
   const settings = loadSettings({
     env: { ODDSLAKE_BASE_URL: 'https://box.test', ODDSLAKE_API_KEY: 'sandbox-key' },
     ...{ cwd: tmpdir(), output: join(tmpdir(), 'unused') },

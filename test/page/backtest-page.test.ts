@@ -5,6 +5,7 @@ import { backtestPage } from '../../src/report/backtest-page.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { madeResult } from '../report/made-result.ts';
 import { noBrowser, visitFile, withBrowser } from './browser.ts';
+import { leastContrast } from './contrast.ts';
 import { rubbish } from './lake.ts';
 
 withBrowser();
@@ -16,31 +17,6 @@ function written(): string {
   writeFileSync(file, backtestPage(madeResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
   return file;
 }
-
-/** Relative luminance of a colour, as WCAG 2 has it. */
-const luminance = `(text) => {
-  const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((c) => {
-    const v = c / 255;
-    return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-  });
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-}`;
-
-/** The least contrast of a text on the page, those of plots included, with the paper; and what has it. */
-const leastContrast = `(() => {
-  const luminance = ${luminance};
-  const paper = luminance(getComputedStyle(document.body).backgroundColor);
-  let least = [Infinity, ''];
-  for (const element of document.querySelectorAll('body *')) {
-    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim() !== '');
-    if (!own || element.checkVisibility() === false || element.closest('style') !== null) continue;
-    const style = getComputedStyle(element);
-    const text = luminance(element.closest('svg') === null ? style.color : style.fill);
-    const contrast = (Math.max(text, paper) + 0.05) / (Math.min(text, paper) + 0.05);
-    if (contrast < least[0]) least = [contrast, element.outerHTML.slice(0, 100)];
-  }
-  return least;
-})()`;
 
 describe.skipIf(noBrowser)('the page of a backtest', () => {
   test.each([

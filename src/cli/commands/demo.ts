@@ -52,8 +52,9 @@ export function addDemo(shell: Shell): void {
 }
 
 async function whatIsThere(context: Context): Promise<string> {
-  const [{ openConfiguredArchive }, { totalsOf }] = await Promise.all([
+  const [{ openConfiguredArchive }, { reportName }, { totalsOf }] = await Promise.all([
     import('../../app/run.ts'),
+    import('../../app/report.ts'),
     import('../../archive/manifest.ts'),
   ]);
   const archive = openConfiguredArchive(context, false);
@@ -71,7 +72,7 @@ Load them in Python:
   import pandas as pd; print(pd.read_parquet("${root}/ticks/"))
 
 or ask here:  ${commandName()} sql --output ${root} "SELECT date, count(*) AS ticks FROM ticks GROUP BY 1 ORDER BY 1"
-`;
+${context.settings.report.nightly ? `or look at how it stands, in a browser:  ${join(root, reportName)}\n` : ''}`;
   } finally {
     archive.close();
   }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire, stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
+import { palette } from '../../core/palette.ts';
 
 /** A file that the page loads. */
 export interface Asset {
@@ -26,8 +27,8 @@ const types: Readonly<Record<string, string>> = {
 let loaded: Assets | undefined;
 
 /**
- * What the page is made of: the client, as it is built or with its types taken out, and the chart library. Read when it
- * is first asked for, and once, as a process lives no longer than the files of its program stay the same.
+ * What the page is made of: the client, as it is built or with its types taken out, the colours of every page, and the
+ * chart library. Read when it is first asked for, and once, as a process lives no longer than the files of its program stay the same.
  */
 export function loadAssets(): Assets {
   loaded ??= readAssets();
@@ -45,6 +46,7 @@ function readAssets(): Assets {
       ...own,
       ['uplot.js', readFileSync(join(uplot, 'uPlot.esm.js'))] as const,
       ['uplot.css', readFileSync(join(uplot, 'uPlot.min.css'))] as const,
+      ['palette.css', Buffer.from(palette)] as const,
     ].map(([name, bytes]) => [name, { type: types[name.split('.').at(-1)!]!, bytes, etag: `"${digest(bytes)}"` }]),
   );
   const stamp = digest([...files].map(([name, { etag }]) => name + etag).join('\n')).slice(0, 16);

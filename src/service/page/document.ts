@@ -3,7 +3,7 @@ import { counted, dayText, grouped, lasting, sized, timeText } from './client/fo
 import type { Totals } from './totals.ts';
 
 /** In this order: the later ones win. */
-const sheets = ['uplot', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
+const sheets = ['uplot', 'palette', 'page', 'controls', 'parts', 'symbol', 'days', 'narrow'] as const;
 
 /** The page as everybody gets it: the totals, and the frame that its client fills for holders of a key. */
 export const pageDocument = (totals: Totals, nowMs: number, assets: string, version: string): string =>

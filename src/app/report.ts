@@ -1,0 +1,85 @@
+import { join } from 'node:path';
+import type { Archive } from '../archive/archive.ts';
+import { requireWritable, writeInPlace } from '../archive/copies/export-file.ts';
+import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
+import type { Verdict } from '../report/verdict.ts';
+import type { Context } from './context.ts';
+import { lingerRules, openConfiguredArchive } from './run.ts';
+
+export interface WrittenReport {
+  /** Absolute. */
+  readonly path: string;
+  readonly bytes: number;
+  readonly sha256: string;
+  /** The generation that it tells of. */
+  readonly generation: number;
+  readonly verdict: Verdict;
+}
+
+/** Beside the archive's own texts, where no reader of its data looks. */
+export const reportName = 'report.html';
+
+/**
+ * Writes the report, whole or not at all; the one that was there is replaced.
+ * @param out another place than report.html in the archive's root
+ * @throws UsageError where nothing may be written there
+ */
+export async function writeReport(archive: Archive, context: Context, out: string | null): Promise<WrittenReport> {
+  const target = targetOf(archive, out);
+  // What gathers and draws takes its time to load.
+  const [{ gatherReport }, { archiveReport }] = await Promise.all([
+    import('../reading/report/gather.ts'),
+    import('../report/archive-page.ts'),
+  ]);
+  const { settings, clock, random, version } = context;
+  const rules = {
+    ...{ ...lingerRules(context), named: settings.symbols, days: settings.report.days },
+    lagMsMax: settings.service.lagSecondsMax * 1000,
+    requestsPerSecond: settings.upstream.requestsPerSecond,
+  };
+  const gathered = await gatherReport(archive, rules, { nowMs: clock.nowMs(), random });
+  const { text, verdict } = archiveReport(gathered, version);
+  const bytes = Buffer.from(text, 'utf8');
+  async function* pieces() {
+    yield bytes;
+  }
+  const id = Math.floor(random() * 36 ** 8).toString(36);
+  try {
+    const written = await writeInPlace(archive.disk, target, id, pieces());
+    return { path: target, ...written, generation: gathered.status.generation, verdict };
+  } catch (error) {
+    if (out === null && isRefused(error)) throw notWritable(archive, target, error);
+    throw error;
+  }
+}
+
+function targetOf({ disk, layout }: Archive, out: string | null): string {
+  const own = disk.realPath(join(layout.root, reportName));
+  if (out !== null && disk.realPath(out) !== own) return requireWritable(disk, layout.root, out);
+  if (disk.size(own) !== null && !disk.isFile(own))
+    throw new UsageError(`${own} is there and is no file that could be replaced: name another place with --out FILE.`);
+  return own;
+}
+
+const refusals = new Set(['EACCES', 'EPERM', 'EROFS']);
+
+const isRefused = (error: unknown): boolean =>
+  error instanceof OddslakeError && refusals.has(String((error.cause as NodeJS.ErrnoException | undefined)?.code));
+
+const notWritable = ({ layout }: Archive, target: string, cause: unknown): OddslakeError =>
+  new OddslakeError(
+    exitCodes.unexpected,
+    `Not allowed to write ${target}: the archive ${layout.root} is only readable. Name another place with --out FILE.`,
+    { cause },
+  );
+
+/** The report that follows a run whose archive is closed by now. */
+export async function reportAfterRun(context: Context): Promise<void> {
+  const archive = openConfiguredArchive(context, false);
+  try {
+    const { path, bytes, verdict } = await writeReport(archive, context, null);
+    context.log.info({ path, bytes, state: verdict.state }, 'wrote the report');
+  } finally {
+    archive.close();
+  }
+}

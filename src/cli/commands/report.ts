@@ -1,0 +1,45 @@
+import { size } from '../amounts.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+interface ReportFlags extends CommonFlags {
+  readonly out?: string;
+}
+
+/** `report`: how the archive stands, as a page. */
+export function addReport(shell: Shell): void {
+  const command = shell.program
+    .command('report')
+    .description('write a page, HTML, that tells how the archive stands: runs, ticks, coverage, gaps, growth')
+    .option('--out <file>', "where to (default: report.html in the archive's root); a file that is there is replaced");
+  withNotes(command, notes);
+  withExamples(command, examples);
+  withCommonFlags(command, idleWhereRead).action((flags: ReportFlags) =>
+    withArchive(flags, shell.version, async (archive, context) => {
+      const { writeReport } = await import('../../app/report.ts');
+      const { verdict, ...written } = await writeReport(archive, context, flags.out ?? null);
+      if (flags.json === true) {
+        const { state, headline, nextAction, findings } = verdict;
+        const told = { ...written, state, headline, next_action: nextAction, findings };
+        process.stdout.write(`${JSON.stringify(told)}\n`);
+        return;
+      }
+      const { path, bytes, generation } = written;
+      const lines = [
+        `${path}: ${size(bytes)}, generation ${generation}`,
+        `${verdict.headline}.${verdict.findings.map(({ text }) => `\n  ${text}`).join('')}`,
+        ...(verdict.nextAction === null ? [] : [`Next: ${verdict.nextAction}`]),
+      ];
+      process.stdout.write(`${lines.join('\n')}\n`);
+    }),
+  );
+}
+
+const notes = `
+The page stands by itself: no script, nothing from anywhere else. It is one generation's, and may be written beside
+running jobs. A nightly writes it at its end, unless report.nightly is false; report.days says how many days it shows.`;
+
+const examples = `
+  oddslake report
+  oddslake report --out status.html`;

@@ -1,0 +1,43 @@
+import { isoUtc } from '../core/time.ts';
+
+// Times and lengths as people read them.
+
+const minuteMs = 60_000;
+
+/** `2026-11-22 03:17`, to the minute. */
+export const momentOf = (ms: number): string => isoUtc(ms).slice(0, 16).replace('T', ' ');
+
+/** `3 d 4 h`, `5 h 12 min`, `12 min`, `8 s`: the two greatest units; `6.2 years`. */
+export function lengthOf(ms: number): string {
+  if (ms < minuteMs) return `${Math.max(0, Math.round(ms / 1000))} s`;
+  const minutes = Math.round(ms / minuteMs);
+  const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
+  if (days >= 1000) return `${(days / 365.25).toFixed(1)} years`;
+  if (days >= 100) return `${days} d`;
+  if (days > 0) return hours === 0 ? `${days} d` : `${days} d ${hours} h`;
+  if (hours > 0) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
+  return `${minutes} min`;
+}
+
+const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'] as const;
+
+/** `1.2 MB`; decimal units, as disks are sold. */
+export function sizeOf(bytes: number): string {
+  const step = unitOf(bytes);
+  return step === 0 ? `${Math.round(bytes)} B` : `${(bytes / 1000 ** step).toFixed(1)} ${units[step]}`;
+}
+
+/** The unit in which values up to this one are short, and how many bytes it has. */
+export function sizeUnit(bytes: number): { readonly name: string; readonly bytes: number } {
+  const step = unitOf(bytes);
+  return { name: units[step]!, bytes: 1000 ** step };
+}
+
+const unitOf = (bytes: number): number =>
+  bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
+
+/** A text in one line, cut at a whole character, with a mark where something is missing. */
+export function shortened(text: string, lettersMax: number): string {
+  const letters = [...text.replaceAll(/\s+/gu, ' ')];
+  return letters.length <= lettersMax ? letters.join('') : `${letters.slice(0, lettersMax - 1).join('')}…`;
+}

@@ -1,0 +1,145 @@
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { job as nightlyJob } from '../../jobs/nightly.ts';
+import type { Context } from '../../src/app/context.ts';
+import { writeReport } from '../../src/app/report.ts';
+import { diskOver } from '../../src/archive/disk/disk.ts';
+import { systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { contextOf } from '../app/one-process.ts';
+import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
+import { jobHere as job, runHere as run } from './here.ts';
+import { fixedNow, folder, sandbox } from './lake.ts';
+
+interface Told {
+  readonly path: string;
+  readonly bytes: number;
+  readonly generation: number;
+  readonly state: string;
+  readonly next_action: string | null;
+  readonly findings: readonly { readonly severity: string; readonly text: string }[];
+}
+
+const report = async (output: string, ...flags: string[]) => {
+  const { code, stdout, stderr } = await run(['report', '--output', output, '--json', ...flags]);
+  return { code, stderr, told: (code === 0 ? JSON.parse(stdout) : null) as Told };
+};
+
+async function lake() {
+  const output = folder();
+  const box = await sandbox({ seed: 3 });
+  const { code, stderr } = await job('nightly', box.url, output, '--set', 'source.first_lookback_days=2');
+  expect(code, stderr).toBe(0);
+  return { output, box };
+}
+
+test('report writes its page into the archive, and disturbs nothing there', async () => {
+  const { output } = await lake();
+  const { code, told } = await report(output);
+  const path = join(output, 'report.html');
+  expect([code, told]).toMatchObject([0, { path, generation: 1, state: 'well', next_action: null }]);
+  const text = readFileSync(path, 'utf8');
+  expect(Buffer.byteLength(text)).toBe(told.bytes);
+  expect(text).toMatch(/^<!doctype html>[\s\S]*All is well[\s\S]*<\/html>\n$/);
+  expect(readdirSync(output).filter((name) => name.startsWith('.'))).toEqual(['.oddslake']);
+  expect((await run(['verify', '--output', output])).code).toBe(0);
+  expect(readFileSync(join(output, 'SHA256SUMS'), 'utf8')).not.toContain('report');
+  const copy = join(folder(), 'copy');
+  expect((await run(['snapshot', copy, '--output', output])).code).toBe(0);
+  expect(existsSync(join(copy, 'report.html'))).toBe(false);
+  // Again: it is replaced.
+  writeFileSync(path, 'old');
+  const { stdout } = await run(['report', '--output', output]);
+  expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nAll is well\\.\n`));
+  expect(readFileSync(path, 'utf8')).toContain('</html>');
+});
+
+test('report --out writes elsewhere, and nowhere that readers of the archive look', async () => {
+  const { output } = await lake();
+  const place = folder();
+  const out = join(place, 'page.html');
+  expect((await report(output, '--out', out)).told).toMatchObject({ path: out });
+  expect([readdirSync(place), existsSync(join(output, 'report.html'))]).toEqual([['page.html'], false]);
+  for (const inside of ['ticks/report.html', 'manifest.json', '.oddslake/report.html'])
+    expect((await report(output, '--out', join(output, inside))).code, inside).toBe(2);
+  expect((await report(output, '--out', join(place, 'none', 'page.html'))).stderr).toMatch(/Make it first/);
+  expect((await report(output, '--out', join(output, 'report.html'))).told.path).toBe(join(output, 'report.html'));
+  rmSync(join(output, 'report.html'));
+  mkdirSync(join(output, 'report.html'));
+  expect(await report(output)).toMatchObject({ code: 2, stderr: expect.stringMatching(/--out FILE/) });
+});
+
+test('report of an archive that is only readable says that --out names another place', async () => {
+  const { output, box } = await lake();
+  const refusing = diskOver({
+    ...systemCalls,
+    create(path) {
+      if (path.startsWith(join(output, '.report.html')))
+        throw Object.assign(new Error('EROFS: read-only file system'), { code: 'EROFS' });
+      return systemCalls.create(path);
+    },
+  });
+  const context: Context = { ...(await contextOf(output, box.url, Date.now)), disk: refusing };
+  const archive = opened({ root: output, disk: refusing, upstream: null });
+  await expect(writeReport(archive, context, null)).rejects.toThrow(
+    `Not allowed to write ${join(output, 'report.html')}: the archive ${output} is only readable. Name another place with --out FILE.`,
+  );
+  const out = join(folder(), 'page.html');
+  expect(await writeReport(archive, context, out)).toMatchObject({ path: out });
+});
+
+test('report tells of an archive that is empty, whose state was lost, or that has one day', async () => {
+  const { output } = await lake();
+  rmSync(join(output, '.oddslake'), { recursive: true });
+  expect(await report(output)).toMatchObject({ code: 0, told: { generation: 1 } });
+  expect(readFileSync(join(output, 'report.html'), 'utf8')).toContain('Nothing was run yet.');
+  const empty = opened();
+  expect((await report(empty.layout.root)).told).toMatchObject({
+    ...{ state: 'empty', generation: 0, next_action: 'Start collecting: oddslake nightly' },
+  });
+  const one = opened();
+  append(one, answer('A', [[day0 + hourMs, 0.5]], { windows: [{ from: day0, to: day0 + 2 * hourMs }] }));
+  await publishNow(one);
+  expect((await report(one.layout.root)).code).toBe(0);
+  expect(readFileSync(join(one.layout.root, 'report.html'), 'utf8')).toContain('<h2>Ticks and bytes</h2>');
+  expect((await report(folder())).code).toBe(2);
+});
+
+test('report.nightly: a nightly writes the report at its end, whatever that is, unless it is told not to', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 3, nowMs: fixedNow });
+  const night = (...set: string[]) => contextOf(output, box.url, () => fixedNow, set);
+  const page = join(output, 'report.html');
+  expect((await nightlyJob.run(await night(), { day: null })).exit_code).toBe(0);
+  expect(existsSync(page)).toBe(false);
+  box.set({ forbidden: true });
+  expect((await nightlyJob.run(await night('report.nightly=true'), { day: null })).exit_code).toBe(3);
+  const text = readFileSync(page, 'utf8');
+  expect(text).toContain('✕ key refused');
+  expect(text).toContain('Check ODDSLAKE_API_KEY');
+});
+
+test('report.nightly: a report that cannot be written is a warning in the log, and the run ends as it did', async () => {
+  const output = folder();
+  const box = await sandbox({ seed: 3, nowMs: fixedNow });
+  const warned: string[] = [];
+  const context = await contextOf(output, box.url, () => fixedNow, ['report.nightly=true']);
+  const log = { ...context.log, warn: (_: object, text: string) => void warned.push(text) };
+  await nightlyJob.run(context, { day: null });
+  rmSync(join(output, 'report.html'));
+  mkdirSync(join(output, 'report.html'));
+  chmodSync(join(output, 'report.html'), 0o555);
+  const summary = await nightlyJob.run({ ...context, log }, { day: null });
+  expect([summary.exit_code, warned]).toEqual([0, ['the report failed; the run is not touched by it']]);
+});
+
+test('report.days: so many days are shown', async () => {
+  const { output } = await lake();
+  const text = async (days: number) => {
+    await run(['report', '--output', output, '--set', `report.days=${days}`]);
+    return readFileSync(join(output, 'report.html'), 'utf8');
+  };
+  const rows = (of: string) => of.match(/<tr class=""><td class="left">\d{4}-\d\d-\d\d<\/td>/g)!.length;
+  expect(rows(await text(60))).toBe(3);
+  expect(rows(await text(2))).toBe(2);
+});

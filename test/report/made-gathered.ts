@@ -1,0 +1,116 @@
+import { dayOf } from '../../src/core/time.ts';
+import type { Gathered } from '../../src/reading/report/gather.ts';
+import { type PastRun, type PastSummary, readSummary } from '../../src/reading/report/past-run.ts';
+
+// What is gathered of an archive, without one: for tests of what people are shown of it.
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+/** The moment it is. */
+export const nowMs = Date.UTC(2026, 10, 22, 9);
+const firstDay = Date.UTC(2026, 10, 9);
+
+export const madeRun = (hoursAgo: number, rest: Partial<PastRun> = {}, told: Partial<PastSummary> = {}): PastRun => ({
+  ...{ runId: `run-${hoursAgo}`, job: 'nightly', startedAt: nowMs - hoursAgo * hourMs, exitCode: 0, state: 'ended' },
+  finishedAt: nowMs - hoursAgo * hourMs + 600_000,
+  summary: {
+    ...readSummary('{}')!,
+    ...{ requests: 1200, accepted: 5000, watermark: nowMs - hoursAgo * hourMs, ...told },
+  },
+  ...rest,
+});
+
+const none = {
+  ...{ windows: 0, symbols: 0, lost: 0, missingMs: 0, recent: { windows: 0, symbols: 0 }, groups: 0, greatest: [] },
+  ...{ oldest: null, span: null },
+};
+
+/** A fortnight in which all was well. */
+export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
+  nowMs,
+  rules: {
+    ...{ lingerMs: dayMs, settleMs: hourMs, named: [], days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 },
+  },
+  status: {
+    ...{ archive: '/lake', upstream: 'https://box.test', generation: 14, watermark: nowMs - hourMs },
+    ...{ reached: nowMs - hourMs, lag_ms: hourMs, symbols: { known: 20, live: 12, retired: 0 } },
+    published: { ticks: 140_000, bytes: 14_000_000, days: 14, days_complete: 13 },
+    ...{
+      journaled_ticks: 0,
+      gaps: { windows: 0, symbols: 0, lost: 0 },
+      last_run: null,
+      cursors: [],
+      cursors_count: 12,
+    },
+  },
+  runs: Array.from({ length: 14 }, (_, i) => madeRun(24 * (13 - i) + 6)),
+  days: Array.from({ length: 14 }, (_, i) => ({
+    ...{ date: dayOf(firstDay + i * dayMs), ticks: 10_000 + i, bytes: 1_000_000, conflicts: 0 },
+    ...{ complete: i < 13, expected: 12, covered: i < 13 ? 12 : 3 },
+  })),
+  shown: { from: firstDay + 14 * dayMs - 60 * dayMs, to: firstDay + 14 * dayMs },
+  coverage: {
+    ...{ from: firstDay, to: nowMs, stepMs: hourMs, groupedBy: 'category' },
+    rows: [madeHeat('crypto', 1), madeHeat('weather', 1)],
+  },
+  gaps: none,
+  habits: {
+    ...{ days: 14, silent: [], error: null },
+    busiest: [{ symbol: 'KXBTC-1', ticks: 9000, hours: 300, longestPause: 2, question: 'Will it be?' }],
+  },
+  quarantine: { count: 0, reasons: [], reasonsCount: 0, isCut: false },
+  space: { freeBytes: 1e12, totalBytes: 2e12 },
+  ...rest,
+});
+
+/** Of a group of two symbols so much is covered, in every hour but the last, in which nothing is. */
+export function madeHeat(group: string, share: number) {
+  const steps = Math.round((nowMs - firstDay) / hourMs);
+  const livedMs = Array.from({ length: steps }, () => 2 * hourMs);
+  return { group, symbols: 2, livedMs, coveredMs: livedMs.map((ms, i) => (i === steps - 1 ? 0 : share * ms)) };
+}
+
+/** One that everything stands in that can: names are those given, by turns. */
+export function madeTroubled(names: readonly string[]): Gathered {
+  const name = (i: number): string => names[i % names.length]!;
+  const gap = { from: nowMs - 50 * hourMs, to: nowMs - 40 * hourMs, count: 3, missingMs: 30 * hourMs, isLost: false };
+  const drift = { resource: 'ticks', field: name(1), change: 'retyped', before: ['number'], now: [name(2)] };
+  const failed: Partial<PastSummary> = { failures: [{ symbol: name(0), reason: name(1) }], failuresCount: 30 };
+  const rate = { allowedPerSecond: 5, used: 0.8, waitedMs: 120_000 };
+  return madeGathered({
+    status: { ...madeGathered().status, upstream: name(2), archive: name(3) },
+    runs: [
+      ...madeGathered().runs,
+      madeRun(5, { exitCode: 4 }, { ...failed, rate }),
+      madeRun(4, { state: 'broken off', finishedAt: null, exitCode: null, summary: null, job: 'backfill' }),
+      madeRun(3, { exitCode: 3 }, { error: name(0), watermark: null, nextAction: name(1), rate }),
+      madeRun(2, { job: 'ticks' }, { warnings: [name(2)], warningsCount: 1, drifts: [drift], driftsCount: 1, rate }),
+      madeRun(0, { state: 'under way', finishedAt: null, exitCode: null, summary: null }),
+    ],
+    days: madeGathered().days.map((day, i) => ({ ...day, conflicts: i })),
+    coverage: {
+      ...madeGathered().coverage,
+      rows: [1, 0.95, 0.6, 0.2, 0].map((share, i) => madeHeat(`${name(i)}${i < names.length ? '' : i}`, share)),
+    },
+    gaps: {
+      ...{ windows: 3, symbols: 3, lost: 0, missingMs: 30 * hourMs, recent: { windows: 3, symbols: 3 }, groups: 1 },
+      greatest: [{ ...gap, symbols: [name(0), name(1), name(2)] }],
+      oldest: { ...gap, symbols: [name(0)] },
+      span: gap,
+    },
+    habits: {
+      ...{ days: 14, error: null },
+      busiest: names.map((symbol, i) => ({ symbol, ticks: 10 - i, hours: 5, longestPause: 1, question: name(i + 1) })),
+      silent: names.map((symbol, i) => ({
+        ...{ symbol, ticks: 10, hours: 50, longestPause: 3, question: name(i + 2), lastTick: nowMs - 30 * hourMs },
+        quietMs: 29 * hourMs,
+      })),
+    },
+    quarantine: {
+      ...{ count: 12, reasonsCount: names.length, isCut: true },
+      reasons: names.map((reason, i) => ({ reason, count: 2, symbol: name(i + 1), lastAt: i === 0 ? null : nowMs })),
+    },
+    space: { freeBytes: 20_000_000, totalBytes: 2e12 },
+  });
+}
