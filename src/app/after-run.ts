@@ -8,7 +8,22 @@ interface Afterwards {
   run(context: Context, summary: Summary): Promise<void>;
 }
 
-const steps: readonly Afterwards[] = [];
+const steps: readonly Afterwards[] = [
+  {
+    what: 'the metrics file',
+    async run(context, summary) {
+      if (context.settings.metrics.textfile === null) return;
+      await (await import('./textfile-step.ts')).textfileStep(context, summary);
+    },
+  },
+  {
+    what: 'the notification',
+    async run(context, summary) {
+      if (context.settings.notify.webhookUrl === null) return;
+      await (await import('./notify-step.ts')).notifyStep(context, summary);
+    },
+  },
+];
 
 /**
  * What follows a run, whatever its end: the archive is closed and the summary is settled. None of it changes how the run
