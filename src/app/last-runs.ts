@@ -47,5 +47,7 @@ export function withRun(known: readonly KnownRun[], run: LastRun): KnownRun[] {
   const before = known.find((one) => one.run.job === run.job);
   if (before !== undefined && before.run.finished_at > run.finished_at) return [...known];
   const succeededAt = run.exit_code === 0 ? run.finished_at : (before?.succeededAt ?? null);
-  return [...known.filter((one) => one !== before), { run, succeededAt }];
+  return [...known.filter((one) => one !== before), { run, succeededAt }].sort((a, b) =>
+    a.run.job < b.run.job ? -1 : 1,
+  );
 }

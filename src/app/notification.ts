@@ -64,7 +64,9 @@ function textOf({ job, outcome, exit_code, error, ticks, ...more }: Summary, hos
     `oddslake ${job} on ${host}: ${endings[outcome]} (exit ${exit_code}).`,
     ...(error === null ? [] : [error]),
     ...missing,
-    ...(exit_code === 0 ? [`${grouped(ticks.accepted)} new ticks, generation ${more.generation}.`] : []),
+    ...(exit_code === 0 && more.run_id !== null
+      ? [`${grouped(ticks.accepted)} new ticks, generation ${more.generation}.`]
+      : []),
     ...(exit_code === 0 && warning !== undefined ? [`Warning: ${cut(warning, reasonLengthMax)}`] : []),
     ...(more.next_action ? [`Next: ${more.next_action}`] : []),
   ].join(' ');

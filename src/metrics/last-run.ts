@@ -37,12 +37,8 @@ export function samplesOfRun(run: LastRun): Sample[] {
   const one = (name: string, value: number | undefined, more: Record<string, string> = {}): Sample[] =>
     Number.isFinite(value) ? [{ name: prefix + name, labels: { name: run.job, ...more }, value: value! }] : [];
   const { ticks, symbols, published, rate } = run;
-  return [
-    ...one('start_timestamp_seconds', run.started_at / 1000),
-    ...one('end_timestamp_seconds', run.finished_at / 1000),
-    ...one('duration_seconds', (run.finished_at - run.started_at) / 1000),
-    ...one('exit_code', run.exit_code),
-    ...outcomes.flatMap((outcome) => one('outcome', Number(run.outcome === outcome), { outcome })),
+  // Of a run that did not get as far as the archive nothing of its work is known, and 0 would be a claim.
+  const work = (): Sample[] => [
     ...one('ticks', ticks.accepted, { kind: 'new' }),
     ...one('ticks', ticks.duplicates, { kind: 'duplicate' }),
     ...one('ticks', ticks.conflicts, { kind: 'conflicting' }),
@@ -63,6 +59,14 @@ export function samplesOfRun(run: LastRun): Sample[] {
     ...one('published_files', published.files),
     ...one('published_rows', published.rows),
     ...one('published_bytes', published.bytes),
+  ];
+  return [
+    ...one('start_timestamp_seconds', run.started_at / 1000),
+    ...one('end_timestamp_seconds', run.finished_at / 1000),
+    ...one('duration_seconds', (run.finished_at - run.started_at) / 1000),
+    ...one('exit_code', run.exit_code),
+    ...outcomes.flatMap((outcome) => one('outcome', Number(run.outcome === outcome), { outcome })),
+    ...(run.run_id === null ? [] : work()),
   ];
 }
 
