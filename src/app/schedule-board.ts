@@ -6,6 +6,7 @@ import { type KnownRun, withRun } from './last-runs.ts';
 
 /** What a schedule tells of its jobs while it is kept. */
 export interface Board {
+  readonly names: readonly string[];
   /** Where the jobs stand with their schedules, after each look at the clock. */
   turned(entries: readonly Entry[]): void;
   started(job: string, atMs: number): void;
@@ -37,6 +38,7 @@ export function openBoard(jobs: readonly BoardJob[], lateMs: number, begunAt: nu
   let here: readonly KnownRun[] = [];
   let isStopping = false;
   return {
+    names: jobs.map(({ name }) => name),
     turned(now) {
       entries = now;
     },

@@ -26,7 +26,7 @@ const freshMs = 1000;
 /** Opens the port that `schedule.port` names. Throws UsageError where it cannot be had. */
 export async function watchSchedule(context: Context, port: number, board: Board): Promise<ScheduleWatch> {
   const { host } = context.settings.schedule;
-  const counts = openScheduleCounts();
+  const counts = openScheduleCounts(board.names);
   const reader = readerOf(context);
   const look = (): { seen: Look; readable: boolean } => {
     const known = reader.known();

@@ -27,8 +27,10 @@ async function receiver(answer: (n: number, request: IncomingMessage, response: 
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook/secret-path`, bodies };
 }
 
-const status = (code: number, headers = {}) => (_n: number, _request: unknown, response: ServerResponse) =>
-  void response.writeHead(code, headers).end('no');
+const status =
+  (code: number, headers = {}) =>
+  (_n: number, _request: unknown, response: ServerResponse) =>
+    void response.writeHead(code, headers).end('no');
 
 test('what fails for a while is sent again, and a body that was taken is not', async () => {
   const { url, bodies } = await receiver((n, _, response) => void response.writeHead(n < 3 ? 503 : 204).end());

@@ -59,8 +59,7 @@ test('a job that never ran has missed nothing before the schedule began', () => 
 test('the next start is told until it is stopping, and then that it is stopping', () => {
   const { look, turned, stopping } = board(at('20T12:00'));
   turned([entryOf('nightly', rhythm, null, at('20T12:00'))]);
-  const next = () =>
-    look([], at('20T12:00')).samples.find(({ name }) => name.includes('next_start'))?.value;
+  const next = () => look([], at('20T12:00')).samples.find(({ name }) => name.includes('next_start'))?.value;
   expect(next()).toBe(at('21T03:00') / 1000);
   stopping();
   expect(next()).toBe(undefined);

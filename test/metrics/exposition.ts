@@ -8,7 +8,9 @@ export interface Read {
 }
 
 const nameOf = '[a-zA-Z_:][a-zA-Z0-9_:]*';
-const sample = new RegExp(`^(${nameOf})(?:\\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\\\\n]|\\\\[\\\\"n])*",?)*)\\})? (\\S+)$`);
+const sample = new RegExp(
+  `^(${nameOf})(?:\\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\\\\n]|\\\\[\\\\"n])*",?)*)\\})? (\\S+)$`,
+);
 const number = /^(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|[+-]?Inf|NaN)$/i;
 
 /** Every family by its name. Throws for the first line that is not as it has to be. */
@@ -31,13 +33,18 @@ export function readExposition(text: string): Map<string, Read> {
   }
   for (const [name, { type, help, values }] of families) {
     if (help === '') throw new Error(`no HELP: ${name}`);
-    if (values.size === 0) throw new Error(`no sample: ${name}`);
+    // The runtime of Node tells of some by type, and may have none of any.
+    if (values.size === 0 && !name.startsWith('nodejs_')) throw new Error(`no sample: ${name}`);
     if (type === 'counter' && !name.endsWith('_total')) throw new Error(`a counter not named _total: ${name}`);
   }
   return families;
 }
 
-function addSample(line: string, current: string, family: { type: string; values: Map<string, number> } | undefined): void {
+function addSample(
+  line: string,
+  current: string,
+  family: { type: string; values: Map<string, number> } | undefined,
+): void {
   const [, name, labels = '', value] = sample.exec(line) ?? [];
   if (name === undefined) throw new Error(`not a sample: ${line}`);
   const base = family?.type === 'histogram' ? name.replace(/_(bucket|sum|count)$/, '') : name;
@@ -45,11 +52,14 @@ function addSample(line: string, current: string, family: { type: string; values
   if (!number.test(value!)) throw new Error(`not a number: ${line}`);
   const pairs = [...labels.matchAll(/([a-zA-Z_][a-zA-Z0-9_]*)=("(?:[^"\\]|\\.)*")/g)];
   if (new Set(pairs.map(([, key]) => key)).size !== pairs.length) throw new Error(`a label twice: ${line}`);
-  const key = `${name === current ? '' : name}${pairs.map(([pair]) => pair).sort().join(',')}`;
+  const key = `${name === current ? '' : name}${pairs
+    .map(([pair]) => pair)
+    .sort()
+    .join(',')}`;
   if (family.values.has(key)) throw new Error(`a sample twice: ${line}`);
   family.values.set(key, Number(value!.replace(/^([+-]?)Inf$/i, '$1Infinity')));
 }
 
 /** The value of one sample; undefined where it is not there. */
-export const valueOf = (families: ReadonlyMap<string, Read>, name: string, labels = ''): number | undefined =>
+export const sampleOf = (families: ReadonlyMap<string, Read>, name: string, labels = ''): number | undefined =>
   families.get(name)?.values.get(labels);

@@ -1,14 +1,21 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { samplesAfter } from '../../src/app/textfile-step.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { families, type Sample } from '../../src/metrics/families.ts';
-import { buildSample, type LastRun, outcomes, samplesOfArchive, samplesOfRun, successSample } from '../../src/metrics/last-run.ts';
-import { readSamples } from '../../src/metrics/read-text.ts';
-import { textOf } from '../../src/metrics/text.ts';
+import { samplesAfter } from '../../src/app/textfile-step.ts';
 import { notStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';
-import { readExposition, valueOf } from './exposition.ts';
+import { families, type Sample } from '../../src/metrics/families.ts';
+import {
+  buildSample,
+  type LastRun,
+  outcomes,
+  samplesOfArchive,
+  samplesOfRun,
+  successSample,
+} from '../../src/metrics/last-run.ts';
+import { readSamples } from '../../src/metrics/read-text.ts';
+import { textOf } from '../../src/metrics/text.ts';
+import { readExposition, sampleOf } from './exposition.ts';
 
 const run: LastRun = {
   ...{ job: 'nightly', run_id: 'r1', outcome: 'incomplete', exit_code: 4, started_at: 1000_500, finished_at: 1090_750 },
@@ -22,18 +29,18 @@ const run: LastRun = {
 
 test('a run is told in base units, each figure in a family of its own', async () => {
   const told = readExposition(await textOf([...samplesOfRun(run), ...samplesOfArchive([run]), buildSample('1.2.3')]));
-  const of = (name: string, labels = '') => valueOf(told, `oddslake_job_last_run_${name}`, `name="nightly"${labels}`);
+  const of = (name: string, labels = '') => sampleOf(told, `oddslake_job_last_run_${name}`, `name="nightly"${labels}`);
   expect(of('duration_seconds')).toBe(90.25);
   expect(of('end_timestamp_seconds')).toBe(1090.75);
   expect(of('throttled_seconds')).toBe(1.5);
   expect(of('exit_code')).toBe(4);
-  expect(valueOf(told, 'oddslake_job_last_run_ticks', 'kind="new",name="nightly"')).toBe(10);
-  expect(valueOf(told, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
+  expect(sampleOf(told, 'oddslake_job_last_run_ticks', 'kind="new",name="nightly"')).toBe(10);
+  expect(sampleOf(told, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
   expect(of('rate_used_ratio')).toBe(0.75);
   expect(of('published_bytes')).toBe(5000);
-  expect(valueOf(told, 'oddslake_generation')).toBe(7);
-  expect(valueOf(told, 'oddslake_watermark_timestamp_seconds')).toBe(950);
-  expect(valueOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
+  expect(sampleOf(told, 'oddslake_generation')).toBe(7);
+  expect(sampleOf(told, 'oddslake_watermark_timestamp_seconds')).toBe(950);
+  expect(sampleOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
 });
 
 test('of all outcomes one is 1, whichever it is', () => {
