@@ -40,6 +40,13 @@ export const families: Readonly<Record<string, Family>> = {
   oddslake_job_last_run_published_rows: ofJob('Rows of the files that it published'),
   oddslake_job_last_run_published_bytes: ofJob('Bytes of the files that it published'),
 
+  oddslake_job_last_run_late_ticks: ofJob('Ticks older than what had been covered of their symbol; of nightly'),
+  oddslake_job_last_run_markets: ofJob('Markets, by what the lists say of them against the night before', 'change'),
+  oddslake_job_last_run_gap_seconds: ofJob(
+    'Seconds of the lives of symbols, since the night before, that nothing covers',
+  ),
+  oddslake_job_last_run_symbols_too_late: ofJob('Symbols fetched so late that the service may have thinned their past'),
+
   oddslake_generation: ofAll('The published generation'),
   oddslake_watermark_timestamp_seconds: ofAll(
     'Up to where every live symbol is covered but for what is lost, Unix time',

@@ -23,7 +23,15 @@ export interface LastRun {
   readonly watermark: number | null;
   readonly covered_to?: number | null;
   readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly waited_ms: number };
+  readonly night?: {
+    readonly ticks: { readonly late: { readonly count: number } };
+    readonly markets: Readonly<Record<(typeof changes)[number], { readonly count: number }>>;
+    readonly covered: { readonly gap_minutes: number };
+    readonly too_late: { readonly count: number };
+  };
 }
+
+const changes = ['new', 'gone', 'resolved', 'overdue'] as const;
 
 /** Every outcome, so that one that is over goes back to 0 and does not merely vanish. */
 export const outcomes = [
@@ -36,7 +44,7 @@ const prefix = 'oddslake_job_last_run_';
 export function samplesOfRun(run: LastRun): Sample[] {
   const one = (name: string, value: number | undefined, more: Record<string, string> = {}): Sample[] =>
     Number.isFinite(value) ? [{ name: prefix + name, labels: { name: run.job, ...more }, value: value! }] : [];
-  const { ticks, symbols, published, rate } = run;
+  const { ticks, symbols, published, rate, night } = run;
   // Of a run that did not get as far as the archive nothing of its work is known, and 0 would be a claim.
   const work = (): Sample[] => [
     ...one('ticks', ticks.accepted, { kind: 'new' }),
@@ -59,6 +67,10 @@ export function samplesOfRun(run: LastRun): Sample[] {
     ...one('published_files', published.files),
     ...one('published_rows', published.rows),
     ...one('published_bytes', published.bytes),
+    ...one('late_ticks', night?.ticks.late.count),
+    ...changes.flatMap((change) => one('markets', night?.markets[change].count, { change })),
+    ...one('gap_seconds', night && night.covered.gap_minutes * 60),
+    ...one('symbols_too_late', night?.too_late.count),
   ];
   return [
     ...one('start_timestamp_seconds', run.started_at / 1000),

@@ -25,6 +25,12 @@ const run: LastRun = {
   published: { files: 4, rows: 30, bytes: 5000 },
   ...{ warnings_count: 1, failures_count: 6, schema_drift_count: 0, covered_to: 950_000 },
   rate: { allowed_per_second: 5, used: 0.75, waited_ms: 250 },
+  night: {
+    ticks: { late: { count: 11 } },
+    markets: { new: { count: 1 }, gone: { count: 2 }, resolved: { count: 3 }, overdue: { count: 4 } },
+    covered: { gap_minutes: 1.5 },
+    too_late: { count: 12 },
+  },
 };
 
 test('a run is told in base units, each figure in a family of its own', async () => {
@@ -38,6 +44,8 @@ test('a run is told in base units, each figure in a family of its own', async ()
   expect(sampleOf(told, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
   expect(of('rate_used_ratio')).toBe(0.75);
   expect(of('published_bytes')).toBe(5000);
+  expect([of('late_ticks'), of('gap_seconds'), of('symbols_too_late')]).toEqual([11, 90, 12]);
+  expect(sampleOf(told, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
   expect(sampleOf(told, 'oddslake_generation')).toBe(7);
   expect(sampleOf(told, 'oddslake_watermark_timestamp_seconds')).toBe(950);
   expect(sampleOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
