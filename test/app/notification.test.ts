@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { isTold, notificationOf } from '../../src/app/notification.ts';
 import type { Summary } from '../../src/app/summary.ts';
@@ -74,4 +75,12 @@ test('nobody is called, nothing is linked, and the line stays one and short, wha
   expect(text.length).toBeLessThanOrEqual(2000);
   const long = { ...incomplete, failures: Array.from({ length: 20 }, () => ({ ...incomplete.failures[0]!, reason })) };
   expect(JSON.stringify(notificationOf(long, place)).length).toBeLessThan(20_000);
+});
+
+test('docs/OPERATING.md shows what is sent', () => {
+  const page = readFileSync(new URL('../../docs/OPERATING.md', import.meta.url), 'utf8');
+  const shown = JSON.parse(/```json\n(.*?)```/s.exec(page)![1]!) as Record<string, unknown>;
+  const told: Record<string, unknown> = notificationOf(incomplete, place);
+  for (const [name, value] of Object.entries(shown)) expect([name, typeof value]).toEqual([name, typeof told[name]]);
+  expect(Object.keys((shown.missing as object[])[0]!)).toEqual(Object.keys((told.missing as object[])[0]!));
 });
