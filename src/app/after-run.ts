@@ -10,10 +10,26 @@ interface Afterwards {
 
 const steps: readonly Afterwards[] = [
   {
+    what: 'the metrics file',
+    async run(context, summary) {
+      if (context.settings.metrics.textfile === null) return;
+      await (await import('./textfile-step.ts')).textfileStep(context, summary);
+    },
+  },
+  {
+    what: 'the notification',
+    async run(context, summary) {
+      if (context.settings.notify.webhookUrl === null) return;
+      await (await import('./notify-step.ts')).notifyStep(context, summary);
+    },
+  },
+  // Last: it takes the longest, and who stopped the run waits for its end.
+  {
     what: 'the report',
     async run(context, { job, run_id }) {
       // Without a run there was no archive that could be opened.
       if (job !== 'nightly' || run_id === null || !context.settings.report.nightly) return;
+      if (context.signal.aborted) return;
       const { reportAfterRun } = await import('./report.ts');
       await reportAfterRun(context);
     },

@@ -153,13 +153,14 @@ const nothing: Counted = {
 
 function counted(run: Run, client: Upstream | undefined): Counted {
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined } = runCounts(run.archive.state.db, run.id);
-  const { generation, watermark } = run.archive.manifest();
+  const { generation, watermark, reached: covered_to = watermark } = run.archive.manifest();
   const { requests, retries, throttledMs } = client?.counters() ?? { requests: 0, retries: 0, throttledMs: 0 };
   const { failures, symbols, pages, reached } = run;
   const setAside = quarantined === 0 ? [] : [`${quarantined} unusable ticks were set aside in .oddslake/quarantine.`];
   const warnings = [...run.warnings, ...setAside];
   return {
     ...{ run_id: run.id, requests, retries, throttled_ms: throttledMs, pages, recovered, generation, watermark },
+    covered_to,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     books: run.books,
     ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },

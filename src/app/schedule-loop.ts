@@ -17,13 +17,15 @@ export interface LoopParts {
   readonly random: Random;
   readonly log: Log;
   readonly signal: AbortSignal;
+  /** Told where the jobs stand, after each look at the clock. */
+  turned?(entries: readonly Entry[]): void;
 }
 
 /** Runs jobs on their schedules until the signal comes, and resolves when those under way are over. */
 export async function keepSchedule(
   jobs: readonly ScheduledJob[],
   rules: ScheduleRules,
-  { clock, random, log, signal }: LoopParts,
+  { clock, random, log, signal, turned }: LoopParts,
 ): Promise<void> {
   const byName = new Map(jobs.map((job) => [job.name, job]));
   const running = new Map<string, Promise<void>>();
@@ -38,6 +40,7 @@ export async function keepSchedule(
     const nowMs = clock.nowMs();
     const decision = decide(entries, new Set(running.keys()), nowMs, rules, random);
     entries = decision.entries;
+    turned?.(entries);
     for (const { name, moment, why } of decision.skipped) {
       const text = why === 'running' ? 'left out: it is still running' : 'left out: it was missed for too long';
       log.warn({ job: name, moment: isoUtc(moment) }, text);

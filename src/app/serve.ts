@@ -1,12 +1,12 @@
 import type { Archive } from '../archive/archive.ts';
 import { paths } from '../contract/paths.ts';
-import { UsageError } from '../core/errors.ts';
 import { watchCurrent } from '../reading/current.ts';
 import { openVerifiedFiles } from '../reading/files/verified-files.ts';
 import { serviceLimits } from '../service/limits.ts';
 import { createService } from '../service/server.ts';
 import { stopService } from '../service/stopping.ts';
 import type { Context } from './context.ts';
+import { cannotListen } from './listening.ts';
 import { openConfiguredWorkspace } from './workspace.ts';
 
 export interface Serving {
@@ -17,13 +17,6 @@ export interface Serving {
   /** Lets what is under way come to its end, and stops. */
   stop(): Promise<void>;
 }
-
-const reasons: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'another program has it',
-  EACCES: 'this user may not listen there',
-  EADDRNOTAVAIL: 'this machine has no such address',
-  ENOTFOUND: 'there is no host of that name',
-};
 
 /** Starts the service over an archive, which stays open until it is stopped. */
 export async function startService(context: Context, archive: Archive): Promise<Serving> {
@@ -40,8 +33,7 @@ export async function startService(context: Context, archive: Archive): Promise<
     const url = await app.listen({ host, port }).catch(async (error: NodeJS.ErrnoException) => {
       // What was begun for requests would keep the process.
       await app.close();
-      const why = reasons[error.code ?? ''] ?? error.code ?? error.message;
-      throw new UsageError(`service.port ${port} at ${host} cannot be had: ${why}. Set another, or 0 for a free one.`);
+      throw cannotListen('service.port', port, host, error);
     });
     if (!(await workspace.hasGoodKey(context.clock.nowMs())))
       context.log.warn({}, 'nobody has a key yet: oddslake keys create --name NAME makes one, with the same settings');

@@ -51,6 +51,8 @@ export interface Summary {
   };
   readonly generation: number;
   readonly watermark: number | null;
+  /** The same but for windows that are lost, which nobody may ever have again. */
+  readonly covered_to?: number | null;
   readonly gaps: number;
   readonly warnings: readonly string[];
   readonly warnings_count: number;
@@ -193,6 +195,7 @@ export function summarize(facts: RunFacts): Summary {
     published: { files: facts.files.length, rows, bytes, dates: dates.slice(0, listMax), dates_count: dates.length },
     generation: facts.generation,
     watermark: facts.watermark,
+    ...(facts.covered_to !== undefined && { covered_to: facts.covered_to }),
     gaps: facts.gaps,
     warnings: facts.warnings.slice(0, listMax),
     warnings_count: facts.warnings.length,

@@ -1,5 +1,6 @@
 import type { Writable } from 'node:stream';
 import type { Log } from '../core/log.ts';
+import { hiding } from '../settings/secrets.ts';
 import type { Settings } from '../settings/settings.ts';
 
 type Level = Settings['log']['level'];
@@ -29,18 +30,19 @@ export async function createLog({ level, stream, secrets = [] }: LogOptions): Pr
   return log;
 }
 
-const secretNames = ['apiKey', 'api_key', 'fromApiKey', 'from_api_key', '["x-api-key"]', 'authorization'];
+const secretNames = [
+  'apiKey',
+  'api_key',
+  'fromApiKey',
+  'from_api_key',
+  'webhookUrl',
+  'webhook_url',
+  '["x-api-key"]',
+  'authorization',
+];
 const secretPaths = ['', '*.', '*.*.'].flatMap((above) =>
   secretNames.map((name) => (name.startsWith('[') ? above.slice(0, -1) + name : above + name)),
 );
-
-/** Takes secrets out of a finished line; redaction by name cannot see one inside an error's message. */
-function hiding(secrets: readonly string[]): (line: string) => string {
-  // A text this short is no secret, and hiding it would eat holes into every word.
-  const long = secrets.filter((secret) => secret.length >= 4);
-  const written = new Set(long.flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]));
-  return (line) => [...written].reduce((text, secret) => text.replaceAll(secret, '(hidden)'), line);
-}
 
 const colours: Readonly<Record<string, string>> = { warn: '\u001b[33m', error: '\u001b[31m', fatal: '\u001b[31m' };
 

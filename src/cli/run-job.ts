@@ -26,7 +26,16 @@ export async function runAndTell<F>(
     const own = await parse();
     summary = await withContext(flags, shell.version, false, async (context: Context) => {
       root = context.settings.archive.output;
-      return (await load()).run(context, own);
+      const job = await load();
+      try {
+        return await job.run(context, own);
+      } catch (thrown) {
+        // Of settings that were read and a run that did not begin others are told, too.
+        const ended = notStarted(name, shell.version, startedAt, thrown);
+        const { afterRun } = await import('../app/after-run.ts');
+        await afterRun(context, ended);
+        return ended;
+      }
     });
   } catch (thrown) {
     summary = notStarted(name, shell.version, startedAt, thrown);

@@ -95,3 +95,16 @@ function withDue(entry: Entry, nowMs: number, { jitterMs }: ScheduleRules, rando
 /** When an entry next calls for a decision. */
 const nextLook = ({ waiting, rhythm }: Entry, nowMs: number): number =>
   Math.min(waiting?.startAt ?? Number.POSITIVE_INFINITY, rhythm.next(nowMs) ?? Number.POSITIVE_INFINITY);
+
+/**
+ * The latest moment that lies `lateMs` back or more, where no run begun at or after it has ended.
+ * @param endedStart when the last run that has ended began; where none has, since when the schedule is kept
+ */
+export function lateMoment(rhythm: Rhythm, endedStart: number, nowMs: number, lateMs: number): number | null {
+  const moment = rhythm.last(nowMs - lateMs);
+  return moment !== null && moment > endedStart ? moment : null;
+}
+
+/** When a job starts next, as far as that is known; null where no moment will come. */
+export const nextStart = ({ waiting, rhythm }: Entry, nowMs: number): number | null =>
+  waiting?.startAt ?? rhythm.next(nowMs);

@@ -11,6 +11,8 @@ const settingOf: Readonly<Record<string, string>> = {
   ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',
   ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
   ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
+  ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
+  ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
   ODDSLAKE_OUTPUT: 'archive.output',
   ODDSLAKE_DATABASE_URL: 'service.database_url',

@@ -98,7 +98,9 @@ function shown(path: string, value: unknown): string {
   return typeof value === 'number' ? String(value) : clip(JSON.stringify(value) ?? String(value));
 }
 
-const isSecret = (path: string): boolean => leaves.get(path)?.anyOf?.some((option) => option.secret === true) ?? false;
+/** Whether a setting is kept out of messages and files. */
+export const isSecret = (path: string): boolean =>
+  leaves.get(path)?.anyOf?.some((option) => option.secret === true) ?? false;
 const takesText = (leaf: LeafSchema): boolean => (leaf.anyOf?.[0] ?? leaf).type === 'string';
 const clip = (text: string): string => (text.length > 120 ? `${text.slice(0, 120)}…` : text);
 

@@ -2,7 +2,8 @@ import { dirname, resolve } from 'node:path';
 import { UsageError } from '../core/errors.ts';
 import { type Environment, environmentLayers } from './environment.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
-import { badValue, defaults, type Layer, layerFromText } from './layer.ts';
+import { badValue, defaults, type Layer, layerFromText, leaves } from './layer.ts';
+import { cronText } from './schema.ts';
 import { serviceUrl } from './service-url.ts';
 import { freezeAll, nest, type Settings } from './settings.ts';
 
@@ -50,6 +51,8 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
     (values.get('service.database_url') as string | null) ?? '',
   )?.[1];
   if (database !== undefined) values.set('service.database_url', `sqlite:${resolve(base, database)}`);
+  values.set('notify.webhook_url', webhookUrl(values.get('notify.webhook_url') as string | null, merged));
+  values.set('metrics.textfile', textfile(merged.get('metrics.textfile')!, base));
   values.set('archive.output', resolve(base, values.get('archive.output') as string));
 
   const nested = nest(values);
@@ -89,6 +92,7 @@ function flagLayers({ set = [], output, logLevel }: SettingSources): Layer[] {
 const keys = [
   { key: 'upstream.api_key', keyFile: 'upstream.api_key_file' },
   { key: 'repair.from_api_key', keyFile: 'repair.from_api_key_file' },
+  { key: 'notify.webhook_url', keyFile: 'notify.webhook_url_file' },
 ] as const;
 
 function merge(levels: readonly (readonly Layer[])[]): Merged {
@@ -124,10 +128,12 @@ function checkAtMost(merged: Merged, small: string, great: string): void {
   throw badValue(path, value, from, `${small} (${low.value}) to be at most ${great} (${high.value})`);
 }
 
+const isCron = (path: string): boolean => leaves.get(path)?.anyOf?.[0]?.description === cronText;
+
 /** Reads every cron expression that was set; the library is loaded only where there is one. */
 async function checkCrons(merged: Merged): Promise<void> {
   for (const [path, { value, from }] of merged) {
-    if (!path.startsWith('schedule.') || typeof value !== 'string' || from === defaults.from) continue;
+    if (!isCron(path) || typeof value !== 'string' || from === defaults.from) continue;
     const { parseCron } = await import('./cron.ts');
     try {
       parseCron(value);
@@ -156,4 +162,23 @@ function checkedKey(text: string, from: string, key: string): string {
   const trimmed = text.trim();
   if (/^[\x20-\x7e]{1,4096}$/.test(trimmed)) return trimmed;
   throw badValue(key, text, from, 'one line of 1 to 4096 printable ASCII characters');
+}
+
+/** Where a run is told of: http or https, its path and query being the secret. */
+function webhookUrl(text: string | null, merged: Merged): string | null {
+  if (text === null) return null;
+  const url = URL.parse(text);
+  const usable = url !== null && /^https?:$/.test(url.protocol) && url.username === '' && url.password === '';
+  if (usable && url.hash === '') return url.href;
+  const { from } = merged.get(
+    merged.get('notify.webhook_url_file')!.value === null ? 'notify.webhook_url' : 'notify.webhook_url_file',
+  )!;
+  throw badValue('notify.webhook_url', text, from, 'an http or https URL without credentials or fragment');
+}
+
+/** The node exporter reads what ends with .prom, and passes over all else without a word. */
+function textfile({ value, from }: Sourced, base: string): string | null {
+  if (typeof value !== 'string') return null;
+  if (value.endsWith('.prom')) return resolve(base, value);
+  throw badValue('metrics.textfile', value, from, 'a path that ends with .prom, which is what the node exporter reads');
 }

@@ -1,5 +1,8 @@
 import type { Static } from 'typebox';
 
+/** What a cron expression is called; load.ts looks into the expression itself. */
+export const cronText = 'a cron expression';
+
 /**
  * Every setting with its bounds and default, as JSON Schema in the file's snake_case. TypeBox gives the types; it is not
  * loaded at run time, as that alone would double the start-up of every command.
@@ -79,6 +82,17 @@ export const settingsSchema = section({
     publish: cron(null),
     jitter_seconds: number(60, 0, 3600),
     catch_up_hours: number(24, 0, 8760),
+    host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
+    port: nullable({ type: 'integer', minimum: 0, maximum: 65_535 }),
+    late_hours_max: number(6, 0.01, 8760),
+  }),
+  metrics: section({
+    textfile: nullable({ type: 'string', minLength: 1, description: 'a path that ends with .prom' }),
+  }),
+  notify: section({
+    webhook_url: nullable({ type: 'string', minLength: 1, maxLength: 4096, secret: true }),
+    webhook_url_file: nullable({ type: 'string', minLength: 1 }),
+    when: { type: 'string', enum: ['failure', 'warning', 'always'], default: 'failure' },
   }),
   service: section({
     host: { type: 'string', minLength: 1, maxLength: 255, default: '127.0.0.1' },
@@ -160,9 +174,9 @@ function nullable<const S extends LeafSchema>(schema: S) {
   return { anyOf: [schema, { type: 'null' }], default: null } as const;
 }
 
-/** When a job runs; load.ts looks into the expression itself. */
+/** When a job runs. */
 function cron(value: string | null) {
-  const text = { type: 'string', minLength: 1, maxLength: 200, description: 'a cron expression' } as const;
+  const text = { type: 'string', minLength: 1, maxLength: 200, description: cronText } as const;
   return { anyOf: [text, { type: 'null' }], default: value } as const;
 }
 

@@ -5,7 +5,7 @@ import { serviceUrl } from './service-url.ts';
 /** What schema.ts describes, in camelCase. */
 export type SettingValues = ValuesOf<typeof settingsSchema>;
 
-/** Every setting of a run, deeply frozen. Secret: `upstream.apiKey`, `repair.fromApiKey`. */
+/** Every setting of a run, deeply frozen. Secret: `upstream.apiKey`, `repair.fromApiKey`, `notify.webhookUrl`. */
 export interface Settings extends Omit<SettingValues, 'archive'> {
   readonly archive: SettingValues['archive'] & {
     /** Whether flag, environment or config named the output; a default archive that is missing is not created. */

@@ -97,6 +97,37 @@ export function runCounts(db: Database, runId: string): RunCounts {
 export const lastStartOf = (db: Database, job: string): number | null =>
   db.one<{ at: number | null }>('select max(started_at) as at from runs where job = ?', job)?.at ?? null;
 
+/** The last run of a job that has ended, as it was kept. */
+export interface EndedRun {
+  readonly job: string;
+  readonly startedAt: number;
+  readonly exitCode: number | null;
+  /** The summary, as JSON. */
+  readonly summary: string | null;
+  /** When the job last ended with 0, by the runs remembered; null where it never did. */
+  readonly succeededAt: number | null;
+}
+
+/** The last run of each job that has ended. */
+export function lastEnded(db: Database): EndedRun[] {
+  return db.snapshot(() => {
+    const succeeded = new Map(
+      db
+        .all<{ job: string; at: number }>(
+          'select job, max(finished_at) as at from runs where exit_code = 0 group by job',
+        )
+        .map(({ job, at }) => [job, at]),
+    );
+    // Beside max() stand the other columns of the row that has it: https://sqlite.org/lang_select.html#bareagg
+    const rows = db.all<{ job: string; started_at: number; exit_code: number | null; summary: string | null }>(
+      'select job, started_at, max(finished_at), exit_code, summary from runs where finished_at is not null group by job',
+    );
+    return rows.map(({ job, started_at: startedAt, exit_code: exitCode, summary }) => ({
+      ...{ job, startedAt, exitCode, summary, succeededAt: succeeded.get(job) ?? null },
+    }));
+  });
+}
+
 export function lastRun(db: Database): LastRun | undefined {
   const row = db.one<{
     run_id: string;

@@ -66,6 +66,8 @@ export const variables: Readonly<Record<string, string | null>> = {
   ODDSLAKE_TOKEN_SECRET: 'service.tokens.secret',
   ODDSLAKE_FROM_API_KEY: 'repair.from_api_key',
   ODDSLAKE_FROM_API_KEY_FILE: 'repair.from_api_key_file',
+  ODDSLAKE_WEBHOOK_URL: 'notify.webhook_url',
+  ODDSLAKE_WEBHOOK_URL_FILE: 'notify.webhook_url_file',
   ODDSLAKE_REQUESTS_PER_SECOND: 'upstream.requests_per_second',
 };
 

@@ -1,4 +1,5 @@
 import { backtestCommands, backtestFlags } from './backtest-proofs.ts';
+import { operatorSettings, operatorVariables } from './operator-proofs.ts';
 import { serviceCommands, serviceFlags, serviceRoutes, serviceSettings, serviceVariables } from './service-proofs.ts';
 
 /** The file below test/, and the sentence of the test in it. */
@@ -239,6 +240,7 @@ export const proofs: Proofs = {
   },
   variables: {
     ...serviceVariables,
+    ...operatorVariables,
     ODDSLAKE_BASE_URL: precedence,
     ODDSLAKE_API_KEY: [
       'upstream/answers.test.ts',
@@ -254,6 +256,7 @@ export const proofs: Proofs = {
   routes: serviceRoutes,
   settings: {
     ...serviceSettings,
+    ...operatorSettings,
     'upstream.base_url': [
       'settings/load.test.ts',
       'is required only by those who ask for it, and then by the variable to set',

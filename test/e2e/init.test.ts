@@ -17,6 +17,13 @@ describe('init', () => {
     expect(made.stdout).toContain(`created the archive ${join(cwd, 'lake')} for box`);
     expect(made.stdout).toMatch(/ nightly --config oddslake\.yaml\n/);
     expect(readFileSync(join(cwd, 'oddslake.yaml'), 'utf8')).not.toContain('sandbox-key');
+    const secrets = {
+      ...access(box.url),
+      ODDSLAKE_WEBHOOK_URL: 'https://hooks.example/xyz',
+      ODDSLAKE_TOKEN_SECRET: 'xyz'.repeat(20),
+    };
+    expect((await init(cwd, ['quiet.yaml', '--output', 'lake', '--name', 'box'], secrets)).code).toBe(0);
+    expect(readFileSync(join(cwd, 'quiet.yaml'), 'utf8')).not.toContain('xyz');
     const key = { ODDSLAKE_API_KEY: 'sandbox-key' };
     const nightly = await run(['nightly', '--config', 'oddslake.yaml', '--json'], key, cwd);
     expect(nightly.code, nightly.stderr).toBe(0);

@@ -33,3 +33,19 @@ test.each([
 ])('the database %s is %s, seen from /w', async (given, resolved) => {
   expect((await settingsOf(`service.database_url=${given}`)).service.databaseUrl).toBe(resolved);
 });
+
+test('the address of a webhook is hidden as a whole, and what follows its host', async () => {
+  const url = 'https://hooks.example.org/services/T000/B000/abcdef?thread=1';
+  const secrets = secretsOf(await settingsOf(`notify.webhook_url=${url}`));
+  expect(secrets).toEqual([url, '/services/T000/B000/abcdef?thread=1', '/services/T000/B000/abcdef']);
+  // A short path guards nothing, and to hide it would eat holes into other lines.
+  expect(secretsOf(await settingsOf('notify.webhook_url=http://box/hook'))).toEqual(['http://box/hook']);
+});
+
+test.each(['hooks.example', 'ftp://host/x', 'https://user:pass@host/x', 'https://host/x#part'])(
+  'the webhook %s is refused, and not shown',
+  async (url) => {
+    const refused = settingsOf(`notify.webhook_url=${url}`);
+    await expect(refused).rejects.toThrow('--set: notify.webhook_url is (hidden): expected an http or https URL');
+  },
+);

@@ -83,7 +83,7 @@ async function init(shell: Shell, file: string, flags: InitFlags): Promise<void>
 }
 
 async function toldBy({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<Layer[]> {
-  const [{ processEnvironment, environmentLayers }, { layerFromText }, { setLayer }] = await Promise.all([
+  const [{ processEnvironment, environmentLayers }, { isSecret, layerFromText }, { setLayer }] = await Promise.all([
     import('../../settings/environment.ts'),
     import('../../settings/layer.ts'),
     import('../../settings/load.ts'),
@@ -102,7 +102,11 @@ async function toldBy({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlag
     );
   }
   const named = flags.flatMap(([text, path, flag]) => (text === undefined ? [] : [layerFromText(path, text, flag)]));
-  return [...withoutBeatenKey(environmentLayers(processEnvironment()), [...sets, ...named]), ...sets, ...named];
+  // Other secrets of the environment stay where they are: a config is no place for them.
+  const environment = environmentLayers(processEnvironment()).filter(({ values }) =>
+    [...values.keys()].every((path) => path === 'upstream.api_key' || !isSecret(path)),
+  );
+  return [...withoutBeatenKey(environment, [...sets, ...named]), ...sets, ...named];
 }
 
 /** What the environment says of the key counts only where no flag names a file for it. */

@@ -1,5 +1,7 @@
 import type { Context } from '../../app/context.ts';
 import type { Jobs } from '../../app/job.ts';
+import type { Board } from '../../app/schedule-board.ts';
+import type { ScheduleWatch } from '../../app/schedule-watch.ts';
 import type { Summary } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -10,7 +12,8 @@ import type { Shell } from '../shell.ts';
 import { print } from '../tell.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */
-type Scheduled = Exclude<keyof Settings['schedule'], 'jitterSeconds' | 'catchUpHours'>;
+type Scheduled = Exclude<keyof Settings['schedule'], Others>;
+type Others = 'jitterSeconds' | 'catchUpHours' | 'host' | 'port' | 'lateHoursMax';
 
 /** How each of them is started when its moment comes. */
 const starters: Record<Scheduled, (jobs: Jobs, context: Context) => Promise<Summary>> = {
@@ -44,17 +47,42 @@ async function keep(shell: Shell, flags: CommonFlags, context: Context): Promise
       `Nothing is scheduled: give a cron expression to one of ${names.map((name) => `schedule.${name}`).join(', ')}.`,
     );
   }
-  const [{ keepSchedule }, { parseCron }] = await Promise.all([
+  const [{ keepSchedule }, { parseCron }, { openBoard }] = await Promise.all([
     import('../../app/schedule-loop.ts'),
     import('../../settings/cron.ts'),
+    import('../../app/schedule-board.ts'),
   ]);
   const lastStarts = await lastStartsOf(context, wanted);
-  const jobs = wanted.map(({ name, cron }) => ({
-    ...{ name, rhythm: parseCron(cron), lastStart: lastStarts.get(name) ?? null },
-    run: async () => print(flags, await runOnce(shell, name, context), context.settings.archive.output),
+  const rhythms = wanted.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
+  const board = openBoard(rhythms, schedule.lateHoursMax * hourMs, context.clock.nowMs());
+  const watch = await watchOf(context, board);
+  const jobs = rhythms.map(({ name, rhythm }) => ({
+    ...{ name, rhythm, lastStart: lastStarts.get(name) ?? null },
+    async run() {
+      board.started(name, context.clock.nowMs());
+      const summary = await runOnce(shell, name, context);
+      board.ended(summary);
+      watch?.ended(summary);
+      print(flags, summary, context.settings.archive.output);
+    },
   }));
-  const rules = { jitterMs: schedule.jitterSeconds * 1000, catchUpMs: schedule.catchUpHours * 3_600_000 };
-  await keepSchedule(jobs, rules, context);
+  const rules = { jitterMs: schedule.jitterSeconds * 1000, catchUpMs: schedule.catchUpHours * hourMs };
+  context.signal.addEventListener('abort', board.stopping, { once: true });
+  try {
+    await keepSchedule(jobs, rules, { ...context, turned: board.turned });
+  } finally {
+    watch?.close();
+  }
+}
+
+const hourMs = 3_600_000;
+
+/** The health and metrics port, where the settings ask for one. */
+async function watchOf(context: Context, board: Board): Promise<ScheduleWatch | null> {
+  const { port } = context.settings.schedule;
+  if (port === null) return null;
+  const { watchSchedule } = await import('../../app/schedule-watch.ts');
+  return watchSchedule(context, port, board);
 }
 
 /** When each job last started. Where a job would end at once for want of an archive or a key, so does this. */
@@ -87,6 +115,8 @@ async function runOnce(shell: Shell, name: Scheduled, context: Context): Promise
     summary = await starters[name](shell.jobs, { ...context, log, signal });
   } catch (error) {
     summary = notStarted(name, shell.version, startedAt, error, context.clock.nowMs());
+    const { afterRun } = await import('../../app/after-run.ts');
+    await afterRun({ ...context, log, signal }, summary);
   }
   const { run_id, outcome, exit_code, error } = summary;
   const facts = { run_id, outcome, exit_code, ...(error === null ? {} : { error }) };

@@ -1,11 +1,12 @@
+import type { Context } from '../../app/context.ts';
 import type { RepairFlags } from '../../app/job.ts';
 import type { Archive } from '../../archive/archive.ts';
-import type { Finding } from '../../archive/verify/verify.ts';
-import { exitCodes, UsageError } from '../../core/errors.ts';
+import type { Finding, Verified } from '../../archive/verify/verify.ts';
+import { DamageError, UsageError } from '../../core/errors.ts';
 import { many, size } from '../amounts.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
+import { notStarted, runAndTell } from '../run-job.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
 interface VerifyOptions extends CommonFlags {
@@ -39,29 +40,68 @@ async function repairAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
 
 async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
   if (flags.fromUrl !== undefined) throw new UsageError('--from-url needs --repair: without it nothing is fetched.');
-  await withArchive(flags, shell.version, async (archive, context) => {
-    const { verify } = await import('../../archive/verify/verify.ts');
-    const display = await context.startDisplay('verify', 1, 'files');
+  await withContext(flags, shell.version, false, async (context) => {
+    const startedAt = context.clock.nowMs();
+    const [{ afterRun }, { openConfiguredArchive }] = await Promise.all([
+      import('../../app/after-run.ts'),
+      import('../../app/run.ts'),
+    ]);
+    let thrown: unknown;
+    let failed = true;
     try {
-      const onProgress = (done: number, total: number): void => display.update({ done, total });
-      const found = await verify(archive, null, onProgress, context.signal);
-      display.stop();
-      if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
-      else {
-        for (const { path, what } of found.findings)
-          process.stdout.write(`${path}: ${what}${ofManifest(path, what, archive)}\n`);
-        const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
-        process.stdout.write(
-          `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
-        );
-        if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
+      const archive = openConfiguredArchive(context, false);
+      try {
+        thrown = damageOf(await lookAndTell(archive, flags, context));
+      } finally {
+        archive.close();
       }
-      if (found.state !== null) process.stderr.write(`oddslake: ${found.state}\n`);
-      shell.exit(found.findings.length === 0 && found.state === null ? exitCodes.done : exitCodes.damaged);
-    } finally {
-      display.stop();
+      failed = false;
+    } catch (error) {
+      thrown = error;
     }
+    const summary = notStarted('verify', shell.version, startedAt, thrown, context.clock.nowMs());
+    await afterRun(context, summary);
+    if (failed) throw thrown;
+    shell.exit(summary.exit_code);
   });
+}
+
+/** Looks at every file, and prints what was found. */
+async function lookAndTell(archive: Archive, flags: VerifyOptions, context: Context): Promise<Verified> {
+  const { verify } = await import('../../archive/verify/verify.ts');
+  const display = await context.startDisplay('verify', 1, 'files');
+  try {
+    const onProgress = (done: number, total: number): void => display.update({ done, total });
+    const found = await verify(archive, null, onProgress, context.signal);
+    display.stop();
+    if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
+    else {
+      for (const { path, what } of found.findings)
+        process.stdout.write(`${path}: ${what}${ofManifest(path, what, archive)}\n`);
+      const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
+      process.stdout.write(
+        `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
+      );
+      if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
+    }
+    if (found.state !== null) process.stderr.write(`oddslake: ${found.state}\n`);
+    return found;
+  } finally {
+    display.stop();
+  }
+}
+
+/** What others are told of what was found; undefined where all is as it was published. */
+function damageOf({ findings, files, state }: Verified): DamageError | undefined {
+  const [first] = findings;
+  const said = [
+    ...(first === undefined
+      ? []
+      : [`${findings.length} of ${many(files, 'file')} not as published, ${first.path} (${first.what}) first.`]),
+    ...(state === null ? [] : [state]),
+    ...(first === undefined ? [] : ['To mend it: oddslake verify --repair']),
+  ];
+  return said.length === 0 ? undefined : new DamageError(said.join(' '));
 }
 
 /** What a manifest says that the last publish did not write; the files were looked at by it all the same. */

@@ -1,0 +1,97 @@
+"""One night of oddslake as an Airflow DAG (Airflow 2.9 or newer, and 3).
+
+The worker has `oddslake` on its PATH, the archive on a local disk, and a config that ODDSLAKE_CONFIG names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from datetime import datetime, timedelta, timezone
+
+try:  # Airflow 3
+    from airflow.sdk import DAG, BaseOperator
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
+except ImportError:
+    try:
+        from airflow.sdk import DAG, BaseOperator
+    except ImportError:  # Airflow 2
+        from airflow import DAG
+        from airflow.models.baseoperator import BaseOperator
+    from airflow.exceptions import AirflowException, AirflowFailException
+
+# A person's work: bad settings, a key that is refused, a damaged archive. Another attempt would end the same.
+HOPELESS = {2, 3, 6}
+INCOMPLETE = 4
+
+
+class OddslakeOperator(BaseOperator):
+    """Runs one job and returns its summary.
+
+    0 is done. 4 is done but incomplete: what could be had is published and the next night asks for the rest, so the task
+    succeeds with a warning, and its summary (XCom) says what is missing. Everything else is a failure.
+    """
+
+    template_fields = ("arguments",)
+
+    def __init__(self, *, arguments: list[str], command: str = os.environ.get("ODDSLAKE", "oddslake"), **kwargs):
+        super().__init__(**kwargs)
+        self.arguments = arguments
+        self.command = command
+        self.process: subprocess.Popen | None = None
+
+    def execute(self, context):
+        line = [self.command, *self.arguments, "--json", "--no-progress"]
+        self.log.info("running %s", line)
+        # Log lines go where this task's own go; the summary is the last line of standard output.
+        self.process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        last = ""
+        for text in self.process.stdout:
+            last = text.rstrip() or last
+            self.log.info("%s", text.rstrip())
+        code = self.process.wait()
+        summary = self._summary(last)
+        said = summary.get("error") or f"{summary.get('failures_count', 0)} failures"
+        if code == 0:
+            return summary
+        if code == INCOMPLETE:
+            self.log.warning("incomplete: %s. The next run asks again.", said)
+            return summary
+        failure = AirflowFailException if code in HOPELESS else AirflowException
+        raise failure(f"oddslake {self.arguments[0]} ended with {code}: {said}")
+
+    @staticmethod
+    def _summary(line: str) -> dict:
+        try:
+            summary = json.loads(line)
+        except ValueError:
+            return {}
+        return summary if isinstance(summary, dict) else {}
+
+    def on_kill(self):
+        # It stops cleanly: what was accepted is kept.
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(timeout=120)
+
+
+with DAG(
+    dag_id="oddslake_nightly",
+    description="Polls the market data service into the archive, every night",
+    schedule="17 3 * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=timezone.utc),
+    # A run polls every symbol from where the last one ended, so that one night makes up for those that were missed.
+    catchup=False,
+    max_active_runs=1,
+    tags=["oddslake"],
+) as dag:
+    nightly = OddslakeOperator(
+        task_id="nightly",
+        arguments=["nightly", "--wait", "3600"],
+        retries=3,
+        retry_delay=timedelta(minutes=10),
+        execution_timeout=timedelta(hours=12),
+    )
+    verify = OddslakeOperator(task_id="verify", arguments=["verify"])
+    nightly >> verify

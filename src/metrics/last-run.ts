@@ -1,0 +1,106 @@
+import type { Sample } from './families.ts';
+
+/** What is told of a job's last run: a part of its summary, as it is kept. Times are epoch milliseconds. */
+export interface LastRun {
+  readonly job: string;
+  readonly run_id: string | null;
+  readonly outcome: string;
+  readonly exit_code: number;
+  readonly started_at: number;
+  readonly finished_at: number;
+  readonly requests: number;
+  readonly retries: number;
+  readonly throttled_ms: number;
+  readonly ticks: Readonly<Record<'accepted' | 'duplicates' | 'conflicts' | 'quarantined', number>>;
+  readonly recovered: number;
+  readonly symbols: Readonly<Record<'planned' | 'done' | 'failed' | 'retired', number>>;
+  readonly published: Readonly<Record<'files' | 'rows' | 'bytes', number>>;
+  readonly gaps: number;
+  readonly warnings_count: number;
+  readonly failures_count: number;
+  readonly schema_drift_count: number;
+  readonly generation: number;
+  readonly watermark: number | null;
+  readonly covered_to?: number | null;
+  readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly waited_ms: number };
+  readonly night?: {
+    readonly ticks: { readonly late: { readonly count: number } };
+    readonly markets: Readonly<Record<(typeof changes)[number], { readonly count: number }>>;
+    readonly covered: { readonly gap_minutes: number };
+    readonly too_late: { readonly count: number };
+  };
+}
+
+const changes = ['new', 'gone', 'resolved', 'overdue'] as const;
+
+/** Every outcome, so that one that is over goes back to 0 and does not merely vanish. */
+export const outcomes = [
+  ...['done', 'failed', 'usage', 'credential', 'incomplete', 'busy', 'damaged', 'unreachable', 'interrupted'],
+] as const;
+
+const prefix = 'oddslake_job_last_run_';
+
+/** What a run says of its job. A figure that an older oddslake did not keep is left out. */
+export function samplesOfRun(run: LastRun): Sample[] {
+  const one = (name: string, value: number | undefined, more: Record<string, string> = {}): Sample[] =>
+    Number.isFinite(value) ? [{ name: prefix + name, labels: { name: run.job, ...more }, value: value! }] : [];
+  const { ticks, symbols, published, rate, night } = run;
+  // Of a run that did not get as far as the archive nothing of its work is known, and 0 would be a claim.
+  const work = (): Sample[] => [
+    ...one('ticks', ticks.accepted, { kind: 'new' }),
+    ...one('ticks', ticks.duplicates, { kind: 'duplicate' }),
+    ...one('ticks', ticks.conflicts, { kind: 'conflicting' }),
+    ...one('ticks', ticks.quarantined, { kind: 'quarantined' }),
+    ...one('recovered_ticks', run.recovered),
+    ...one('requests', run.requests),
+    ...one('retries', run.retries),
+    ...one('throttled_seconds', run.throttled_ms / 1000),
+    ...one('rate_allowed_requests_per_second', rate?.allowed_per_second),
+    ...one('rate_used_ratio', rate?.used),
+    ...one('rate_waited_seconds', rate && rate.waited_ms / 1000),
+    ...one('symbols_planned', symbols.planned),
+    ...(['done', 'failed', 'retired'] as const).flatMap((state) => one('symbols', symbols[state], { state })),
+    ...one('gaps', run.gaps),
+    ...one('failures', run.failures_count),
+    ...one('warnings', run.warnings_count),
+    ...one('schema_drifts', run.schema_drift_count),
+    ...one('published_files', published.files),
+    ...one('published_rows', published.rows),
+    ...one('published_bytes', published.bytes),
+    ...one('late_ticks', night?.ticks.late.count),
+    ...changes.flatMap((change) => one('markets', night?.markets[change].count, { change })),
+    ...one('gap_seconds', night && night.covered.gap_minutes * 60),
+    ...one('symbols_too_late', night?.too_late.count),
+  ];
+  return [
+    ...one('start_timestamp_seconds', run.started_at / 1000),
+    ...one('end_timestamp_seconds', run.finished_at / 1000),
+    ...one('duration_seconds', (run.finished_at - run.started_at) / 1000),
+    ...one('exit_code', run.exit_code),
+    ...outcomes.flatMap((outcome) => one('outcome', Number(run.outcome === outcome), { outcome })),
+    ...(run.run_id === null ? [] : work()),
+  ];
+}
+
+/** When a job last ended with 0; `atMs` null where that is not known. */
+export const successSample = (job: string, atMs: number | null): Sample[] =>
+  atMs === null
+    ? []
+    : [{ name: 'oddslake_job_last_success_timestamp_seconds', labels: { name: job }, value: atMs / 1000 }];
+
+/** How the archive stood at the end of the latest of these runs; none where none of them had it open. */
+export function samplesOfArchive(runs: readonly LastRun[]): Sample[] {
+  const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
+  if (latest === undefined) return [];
+  const { generation, watermark, covered_to = watermark } = latest;
+  return [
+    { name: 'oddslake_generation', labels: {}, value: generation },
+    ...(covered_to === null
+      ? []
+      : [{ name: 'oddslake_watermark_timestamp_seconds', labels: {}, value: covered_to / 1000 }]),
+  ];
+}
+
+export const buildSample = (version: string): Sample => ({
+  ...{ name: 'oddslake_build_info', labels: { version }, value: 1 },
+});

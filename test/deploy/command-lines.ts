@@ -1,0 +1,77 @@
+import type { Command } from 'commander';
+import type { Jobs } from '../../src/app/job.ts';
+import { createProgram } from '../../src/cli/program.ts';
+import { leaves } from '../../src/settings/layer.ts';
+import { setLayer } from '../../src/settings/load.ts';
+import { variables } from '../contract/promises.ts';
+
+/** What a command line of an example gets wrong; none where it would be taken. */
+export function wrongIn(args: readonly string[]): string[] {
+  const [name, ...rest] = args;
+  const found = program.commands.find((command) => command.name() === name);
+  if (found === undefined) return [`no command ${name}`];
+  const inner = found.commands.find((command) => command.name() === rest[0]);
+  return wrongFor(inner ?? found, inner === undefined ? rest : rest.slice(1));
+}
+
+function wrongFor(command: Command, args: readonly string[]): string[] {
+  const wrong: string[] = [];
+  const operands: string[] = [];
+  for (let at = 0; at < args.length; at++) {
+    const text = args[at]!;
+    if (!text.startsWith('--')) {
+      operands.push(text);
+      continue;
+    }
+    const option = command.options.find((one) => one.long === text);
+    if (option === undefined) wrong.push(`${command.name()} has no ${text}`);
+    else if (option.required) wrong.push(...wrongValue(text, args[++at]));
+  }
+  const most = command.registeredArguments.some(({ variadic }) => variadic)
+    ? Number.POSITIVE_INFINITY
+    : command.registeredArguments.length;
+  const least = command.registeredArguments.filter(({ required }) => required).length;
+  if (operands.length < least || operands.length > most) wrong.push(`${command.name()} takes no ${operands.join(' ')}`);
+  return wrong;
+}
+
+function wrongValue(flag: string, value: string | undefined): string[] {
+  if (value === undefined || value.startsWith('--')) return [`${flag} needs a value`];
+  try {
+    if (flag === '--set') setLayer(value);
+    return [];
+  } catch (error) {
+    return [(error as Error).message];
+  }
+}
+
+const program = createProgram('0.0.0', {} as Jobs, () => {});
+
+/** Every command line in a shell text that calls the program, up to where the shell ends it; one in a comment of a crontab, too. */
+export const callsIn = (text: string): string[][] =>
+  text
+    .split('\n')
+    .filter((line) => !/^\s*#(?! \*)/.test(line))
+    .map((line) => line.replace(/\s#(?! \*).*$/, ''))
+    .flatMap((line) => [...line.matchAll(/(?:^|[\s(/])oddslake (?!oddslake\b)([a-z]+(?:\s[^)|;&>]*)?)(?=$|[)|;&>])/g)])
+    .map(([, call]) => wordsOf(call!));
+
+/** Words as a shell splits them, quotes taken off; those before a redirection's number. */
+const wordsOf = (call: string): string[] =>
+  [...call.replace(/\s2\s*$/, '').matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(([, a, b, c]) => a ?? b ?? c!);
+
+/** Settings, variables and metrics that a text names and that are none. */
+export function unknownNames(text: string, metrics: ReadonlySet<string>): string[] {
+  const sections = new Set([...leaves.keys()].map((path) => path.split('.')[0]!));
+  const settings = [...text.matchAll(/(?<![\w./-])([a-z]+)\.([a-z_]+(?:\.[a-z_]+)*)(?![\w/*-]|\.[a-z])/g)]
+    .filter(([, section, rest]) => sections.has(section!) && !/^(ya?ml|sqlite|md|json|prom)$/.test(rest!))
+    .map(([path]) => path)
+    .filter((path) => !leaves.has(path));
+  const named = [...text.matchAll(/\bODDSLAKE_[A-Z_]+[A-Z]\b/g)].map(([name]) => name);
+  const told = [...text.matchAll(/\boddslake_[a-z]+_[a-z_]+[a-z]\b/g)].map(([name]) => name);
+  return [
+    ...settings,
+    ...named.filter((name) => !Object.hasOwn(variables, name)),
+    ...told.filter((name) => !metrics.has(name) && name !== 'oddslake_nightly'),
+  ];
+}

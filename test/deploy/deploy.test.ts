@@ -1,0 +1,249 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { families } from '../../src/metrics/families.ts';
+import { parseCron } from '../../src/settings/cron.ts';
+import { loadSettings } from '../../src/settings/load.ts';
+import { callsIn, unknownNames, wrongIn } from './command-lines.ts';
+import { argumentsOf, compose, containersOf, kubernetes, podOf } from './documents.ts';
+
+const root = new URL('../../', import.meta.url).pathname;
+const textOf = (path: string): string => readFileSync(join(root, path), 'utf8');
+const names = globSync('deploy/**/*', { cwd: root, withFileTypes: true })
+  .filter((entry) => entry.isFile() && !entry.parentPath.includes('__pycache__'))
+  .map((entry) => join(entry.parentPath, entry.name).slice(root.length))
+  .sort();
+const metrics = new Set([...Object.keys(families), 'oddslake_schedule_runs_total']);
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'oddslake-deploy-'));
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** Whether a program is on this machine; what needs one that is not is left out. */
+const isHere = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+
+test.each([...names, 'docs/OPERATING.md'])('%s names only settings, variables and metrics that are there', (path) => {
+  expect(unknownNames(textOf(path), metrics)).toEqual([]);
+});
+
+test('such a check finds what is not there', () => {
+  const text = 'set notify.webhock_url or ODDSLAKE_WEBHOK, see oddslake_job_last_run_end_seconds; notify.when is one';
+  const wrong = ['notify.webhock_url', 'ODDSLAKE_WEBHOK', 'oddslake_job_last_run_end_seconds'];
+  expect(unknownNames(text, metrics)).toEqual(wrong);
+  expect(wrongIn(['nightly', '--dat', '2026-01-01', '--set', 'poll.page=1', 'x'])).toEqual([
+    ...['nightly has no --dat', expect.stringContaining('unknown setting poll.page')],
+    'nightly takes no 2026-01-01 x',
+  ]);
+});
+
+/** Every command line that an example holds, by what it is written in. */
+const commandLines: readonly (readonly [path: string, least: number, lines: (text: string) => string[][]])[] = [
+  ...names.filter((path) => path.endsWith('.service')).map((path) => [path, 1, execStarts] as const),
+  ['deploy/crontab', 2, callsIn],
+  ['deploy/Dockerfile', 1, (text) => [JSON.parse(/^CMD (\[.*\])$/m.exec(text)![1]!) as string[]]],
+  [
+    'deploy/compose.yaml',
+    3,
+    (text) => Object.values(compose(text).services).flatMap(({ command }) => (command ? [command] : [])),
+  ],
+  ['deploy/kubernetes.yaml', 3, (text) => kubernetes(text).flatMap(containersOf).map(argumentsOf)],
+  ['deploy/airflow/oddslake_nightly.py', 2, airflowLines],
+  ['docs/OPERATING.md', 12, (text) => [...text.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block]) => callsIn(block!))],
+];
+
+function execStarts(text: string): string[][] {
+  return [...text.matchAll(/^ExecStart=\/usr\/local\/bin\/oddslake (.*)$/gm)].map(([, line]) => line!.split(' '));
+}
+
+function airflowLines(text: string): string[][] {
+  return [...text.matchAll(/arguments=(\[[^\]]*\])/g)].map(([, list]) => JSON.parse(list!) as string[]);
+}
+
+test.each(commandLines)('every command line of %s is one that the program takes', (path, least, lines) => {
+  const found = lines(textOf(path));
+  expect(found.length).toBeGreaterThanOrEqual(least);
+  expect(found.flatMap((args) => wrongIn(args).map((wrong) => `${args.join(' ')}: ${wrong}`))).toEqual([]);
+});
+
+describe('sample configs load', () => {
+  test('that of a machine, with what is commented out, too', async () => {
+    const at = folder();
+    const text = textOf('deploy/oddslake.yaml').replace(/^# (?=(metrics|notify):| )/gm, '');
+    expect(text).toContain('\n  webhook_url_file:');
+    writeFileSync(join(at, 'oddslake.yaml'), text);
+    writeFileSync(join(at, 'api-key'), 'k\n');
+    writeFileSync(join(at, 'webhook-url'), 'https://hooks.example/x\n');
+    const settings = await loadSettings({ env: {}, cwd: '/', config: join(at, 'oddslake.yaml') });
+    expect(settings.upstream.apiKey).toBe('k');
+    expect(settings.notify.webhookUrl).toBe('https://hooks.example/x');
+    expect(settings.metrics.textfile).toMatch(/\.prom$/);
+    expect(settings.archive.output).toBe('/var/lib/oddslake/lake');
+  });
+
+  test('that of the cluster', async () => {
+    const at = folder();
+    const map = kubernetes(textOf('deploy/kubernetes.yaml')).find(({ kind }) => kind === 'ConfigMap')!;
+    writeFileSync(join(at, 'oddslake.yaml'), map.data!['oddslake.yaml']!.replace('/run/secrets/oddslake/', ''));
+    writeFileSync(join(at, 'api-key'), 'k\n');
+    const settings = await loadSettings({ env: {}, cwd: '/', config: join(at, 'oddslake.yaml') });
+    expect([settings.archive.output, settings.service.host]).toEqual(['/lake/archive', '0.0.0.0']);
+  });
+});
+
+describe('systemd', () => {
+  test.runIf(isHere('systemd-analyze'))('finds nothing wrong with the units, and little that they could do', () => {
+    const at = folder();
+    const units = names.filter((path) => /\.(service|timer)$/.test(path));
+    for (const path of units) {
+      // The program is not where it would be installed.
+      const text = textOf(path).replace(/^ExecStart=\S+/m, 'ExecStart=/bin/true');
+      writeFileSync(join(at, path.split('/').at(-1)!), text);
+    }
+    const files = globSync('*', { cwd: at }).map((name) => join(at, name));
+    const verified = spawnSync('systemd-analyze', ['verify', '--man=no', ...files], { encoding: 'utf8' });
+    expect([verified.status, verified.stderr.split('\n').filter((line) => line.includes('oddslake'))]).toEqual([0, []]);
+    for (const file of files.filter((name) => name.endsWith('.service'))) {
+      const judged = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=20', file]);
+      expect([file, judged.status]).toEqual([file, 0]);
+    }
+  });
+});
+
+describe('cron', () => {
+  const jobs = textOf('deploy/crontab')
+    .split('\n')
+    .filter((line) => /^[\d*@]/.test(line))
+    .map((line) => /^(\S+ \S+ \S+ \S+ \S+) (\S+) (.*)$/.exec(line)!.slice(1) as [string, string, string]);
+
+  test('understands every line', () => {
+    expect(jobs.map(([, user]) => user)).toEqual(['oddslake', 'oddslake']);
+    for (const [moments, , command] of jobs) {
+      expect(parseCron(moments).next(0)).not.toBe(null);
+      // To cron an unescaped % ends the command.
+      expect(command).not.toContain('%');
+    }
+  });
+
+  test('mails the summary of what went wrong, and of nothing else', () => {
+    const at = folder();
+    mkdirSync(join(at, 'bin'));
+    for (const [, , command] of jobs)
+      for (const [code, mailed] of [
+        [0, ''],
+        [4, 'the summary\nand why\n'],
+      ] as const) {
+        writeFileSync(join(at, 'bin/oddslake'), `#!/bin/sh\necho the summary; echo and why >&2; exit ${code}\n`, {
+          mode: 0o755,
+        });
+        const ran = spawnSync('/bin/sh', ['-c', command], {
+          encoding: 'utf8',
+          env: { PATH: `${at}/bin:/usr/bin:/bin` },
+        });
+        expect(ran.stdout + ran.stderr).toBe(mailed);
+      }
+  });
+});
+
+describe('the image', () => {
+  const dockerfile = textOf('deploy/Dockerfile');
+  const sent = textOf('deploy/Dockerfile.dockerignore')
+    .split('\n')
+    .filter((line) => line.startsWith('!'))
+    .map((line) => line.slice(1));
+
+  test('is built of what is sent to the build, and that is there', () => {
+    for (const path of sent) expect(existsSync(join(root, path)), path).toBe(true);
+    const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, list]) => list!.split(' '));
+    const top = copied.filter((path) => path !== '.').map((path) => path.split('/')[0]!);
+    expect(top.length).toBeGreaterThan(4);
+    for (const path of top) expect(sent, path).toContain(path);
+    const { scripts } = JSON.parse(textOf('package.json')) as { scripts: Record<string, string> };
+    for (const [config] of scripts.build!.matchAll(/tsconfig[\w.]*json/g)) expect(sent).toContain(config);
+  });
+
+  test('runs as nobody special, tells its health, and holds no key', () => {
+    expect(dockerfile).toMatch(/^USER 10001:10001$/m);
+    expect(dockerfile).toMatch(/^HEALTHCHECK .*\\\n {2}CMD \["node"/m);
+    expect(dockerfile).not.toMatch(/ODDSLAKE_API_KEY|^ARG|TOKEN|PASSWORD/m);
+    for (const [image] of dockerfile.matchAll(/^FROM node:\S+/gm)) expect(image).toMatch(/^FROM node:24\.\d+\.\d+-/);
+  });
+
+  test('is what compose runs, hardened, its secret from a file, its volumes declared', () => {
+    const { services, volumes, secrets } = compose(textOf('deploy/compose.yaml'));
+    expect(Object.keys(services).sort()).toEqual(['sandbox', 'schedule', 'serve', 'try']);
+    for (const service of Object.values(services)) {
+      expect(service).toMatchObject({ read_only: true, cap_drop: ['ALL'] });
+      expect(existsSync(join(root, 'deploy', service.build.context, service.build.dockerfile))).toBe(true);
+      for (const volume of service.volumes ?? []) expect(volumes).toHaveProperty(volume.split(':')[0]!);
+      for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
+    }
+    expect(secrets['api-key']).toEqual({ file: './secrets/api-key' });
+  });
+});
+
+describe('the cluster', () => {
+  const documents = kubernetes(textOf('deploy/kubernetes.yaml'));
+  const [job, deployment] = [
+    documents.find(({ kind }) => kind === 'CronJob')!,
+    documents.find(({ kind }) => kind === 'Deployment')!,
+  ];
+
+  test('every name that one object gives of another is there', () => {
+    const there = new Set(documents.map(({ kind, metadata }) => `${kind} ${metadata.name}`));
+    for (const { volumes } of [podOf(job), podOf(deployment)])
+      for (const { configMap, secret, persistentVolumeClaim } of volumes) {
+        if (configMap) expect(there).toContain(`ConfigMap ${configMap.name}`);
+        if (secret) expect(there).toContain(`Secret ${secret.secretName}`);
+        if (persistentVolumeClaim) expect(there).toContain(`PersistentVolumeClaim ${persistentVolumeClaim.claimName}`);
+      }
+    const { labels } = deployment.spec!.template!.metadata;
+    const service = documents.find(({ kind }) => kind === 'Service')!;
+    expect(labels).toMatchObject(service.spec!.selector as object);
+    expect(labels).toMatchObject((deployment.spec!.selector as { matchLabels: object }).matchLabels);
+  });
+
+  test('no container is more than it has to be, and each mounts what is declared', () => {
+    for (const pod of [podOf(job), podOf(deployment)]) {
+      expect(pod.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 10001, fsGroup: 10001 });
+      const declared = pod.volumes.map(({ name }) => name);
+      for (const container of [...pod.containers, ...(pod.initContainers ?? [])]) {
+        expect(container.securityContext).toMatchObject({
+          readOnlyRootFilesystem: true,
+          allowPrivilegeEscalation: false,
+        });
+        for (const { name } of container.volumeMounts) expect(declared).toContain(name);
+      }
+    }
+  });
+
+  test('its moments are ones of a schedule', () => {
+    expect(parseCron(job.spec!.schedule!).next(0)).not.toBe(null);
+  });
+});
+
+test.runIf(isHere('python3'))('the DAG is Python', () => {
+  const source = `import ast, sys; ast.parse(open(sys.argv[1]).read())`;
+  const parsed = spawnSync('python3', ['-c', source, join(root, 'deploy/airflow/oddslake_nightly.py')], {
+    encoding: 'utf8',
+  });
+  expect([parsed.status, parsed.stderr]).toEqual([0, '']);
+});
+
+test('every alert has a rule, a severity, and words on what to do', () => {
+  const { groups } = parse(textOf('deploy/prometheus-alerts.yml')) as {
+    groups: { rules: { alert: string; expr: string; labels: object; annotations: object }[] }[];
+  };
+  const rules = groups.flatMap((group) => group.rules);
+  expect(rules.length).toBeGreaterThan(5);
+  for (const { alert, expr, labels, annotations } of rules) {
+    expect(alert).toMatch(/^Oddslake[A-Z]/);
+    expect(expr.length).toBeGreaterThan(10);
+    expect(labels).toEqual({ severity: expect.stringMatching(/^(critical|warning)$/) });
+    expect(annotations).toEqual({ summary: expect.any(String), description: expect.any(String) });
+  }
+});

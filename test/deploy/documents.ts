@@ -1,0 +1,69 @@
+import { parse, parseAllDocuments } from 'yaml';
+import { callsIn } from './command-lines.ts';
+
+// What the examples hold, as far as the tests look at it.
+
+interface Composed {
+  readonly services: Record<
+    string,
+    { command?: string[]; build: { context: string; dockerfile: string }; volumes?: string[]; ports?: string[] }
+  >;
+  readonly volumes: Record<string, unknown>;
+  readonly secrets: Record<string, unknown>;
+}
+
+export function compose(text: string): Composed {
+  return parse(text, { merge: true }) as Composed;
+}
+
+interface Container {
+  readonly command?: string[];
+  readonly args: string[];
+  readonly securityContext: object;
+  readonly volumeMounts: readonly { name: string }[];
+}
+interface Pod {
+  readonly containers: readonly Container[];
+  readonly initContainers?: readonly Container[];
+  readonly securityContext: object;
+  readonly volumes: readonly {
+    readonly name: string;
+    readonly configMap?: { name: string };
+    readonly secret?: { secretName: string };
+    readonly persistentVolumeClaim?: { claimName: string };
+  }[];
+}
+interface Template {
+  readonly metadata: { readonly labels: object };
+  readonly spec: Pod;
+}
+interface Kubernetes {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly data?: Record<string, string>;
+  readonly spec?: {
+    readonly schedule?: string;
+    readonly selector?: object;
+    readonly template?: Template;
+    readonly jobTemplate?: { readonly spec: { readonly template: Template } };
+  };
+}
+
+export function kubernetes(text: string): Kubernetes[] {
+  return parseAllDocuments(text).map((document) => document.toJS() as Kubernetes);
+}
+
+export function podOf({ spec }: Kubernetes): Pod {
+  return (spec!.template ?? spec!.jobTemplate!.spec.template).spec;
+}
+
+export function containersOf(document: Kubernetes): Container[] {
+  if (document.kind !== 'CronJob' && document.kind !== 'Deployment') return [];
+  const { containers, initContainers = [] } = podOf(document);
+  return [...containers, ...initContainers];
+}
+
+/** What the program is called with; of a shell the line that it runs. */
+export function argumentsOf({ command, args }: Container): string[] {
+  return command === undefined ? args : callsIn(args.join(' '))[0]!;
+}

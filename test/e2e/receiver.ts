@@ -1,0 +1,35 @@
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+export interface Told {
+  readonly path: string;
+  readonly body: {
+    readonly text: string;
+    readonly job: string;
+    readonly exit_code: number;
+    readonly [name: string]: unknown;
+  };
+}
+
+/** A receiver of webhooks on loopback, which ends with the test; its path is the secret. */
+export async function receiver(answer: (response: ServerResponse) => void = (response) => void response.end('ok')) {
+  const told: Told[] = [];
+  const server = createServer((request, response) => {
+    const pieces: Buffer[] = [];
+    request.on('data', (piece: Buffer) => pieces.push(piece));
+    request.on('end', () => {
+      told.push({ path: request.url!, body: JSON.parse(Buffer.concat(pieces).toString()) as Told['body'] });
+      answer(response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}${secretPath}`, told };
+}
+
+export const secretPath = '/services/T0000/B0000/nobody-may-see-this';

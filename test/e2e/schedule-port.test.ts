@@ -1,0 +1,193 @@
+import { renameSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { readExposition, sampleOf } from '../metrics/exposition.ts';
+import { jobHere } from './here.ts';
+import { access, folder, jobArgs, manifestOf, run, sandbox, start, until } from './lake.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const input = { seed: 3, markets: 4, ticksPerDay: 50 };
+const hourMs = 3_600_000;
+
+/** A cron expression of the minute that lay so long ago. */
+function cronAgo(ms: number): string {
+  const at = new Date(Date.now() - ms);
+  return `${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
+}
+
+/** A schedule under way with its port; `nightly` is due once a day, an hour and a half ago. */
+async function scheduled(url: string, output: string, ...flags: string[]) {
+  const usual = ['--set', `schedule.nightly=${cronAgo(1.5 * hourMs)}`, '--set', 'schedule.port=0'];
+  const running = start(
+    jobArgs('schedule', output, ...usual, '--set', 'schedule.jitter_seconds=0', ...flags),
+    access(url),
+  );
+  onTestFinished(async () => {
+    running.child.kill('SIGKILL');
+    await running.ended;
+  });
+  let logged = '';
+  running.child.stderr!.on('data', (text: string) => {
+    logged += text;
+  });
+  await until(() => /"url":"[^"]+","msg":"health and metrics/.test(logged));
+  const base = /"url":"([^"]+)","msg":"health and metrics/.exec(logged)![1]!;
+  return {
+    ...{ running, base, logged: () => logged },
+    ready: async () => {
+      const answer = await fetch(`${base}/readyz`);
+      const body = (await answer.json()) as { status: string; errors?: { name: string; reason: string }[] };
+      return { status: answer.status, errors: (body.errors ?? []).map(({ name, reason }) => `${name} ${reason}`) };
+    },
+    metrics: async () => readExposition(await (await fetch(`${base}/metrics`)).text()),
+    stop: async () => {
+      running.child.kill('SIGTERM');
+      return running.ended;
+    },
+  };
+}
+
+/** As if every run had begun so long before it did. */
+function backdate(output: string, ms: number): void {
+  const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
+  db.exec(`update runs set started_at = started_at - ${ms}, finished_at = finished_at - ${ms},
+    summary = json_set(summary, '$.started_at', started_at - ${ms}, '$.finished_at', finished_at - ${ms})`);
+  db.close();
+}
+
+test('tells of every job how its last run ended and when it starts next, also of runs before it was started', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  expect((await jobHere('markets', box.url, output)).code).toBe(0);
+  backdate(output, 3 * hourMs);
+  const night = (await jobHere('nightly', box.url, output)).summary;
+  const missed = ['--set', `schedule.markets=${cronAgo(1.5 * hourMs)}`];
+  const { metrics, ready, base, stop } = await scheduled(box.url, output, ...missed);
+  await until(
+    async () => sampleOf(await metrics(), 'oddslake_schedule_runs_total', 'name="markets",outcome="done"') === 1,
+  );
+  const told = await metrics();
+  const of = (name: string, job: string) => sampleOf(told, `oddslake_${name}`, `name="${job}"`);
+  expect(of('job_last_run_requests', 'nightly')).toBe(night.requests);
+  expect(of('job_last_run_exit_code', 'markets')).toBe(0);
+  expect(of('schedule_job_running', 'nightly')).toBe(0);
+  expect(of('schedule_job_next_start_timestamp_seconds', 'nightly')! * 1000 - Date.now()).toBeGreaterThan(22 * hourMs);
+  expect(sampleOf(told, 'oddslake_archive_readable')).toBe(1);
+  expect(sampleOf(told, 'oddslake_generation')).toBe(manifestOf(output).generation);
+  expect(sampleOf(told, 'oddslake_watermark_lag_seconds')).toBeLessThan(60);
+  expect(told.has('oddslake_build_info')).toBe(true);
+  expect(told.has('process_cpu_seconds_total')).toBe(true);
+  expect(await ready()).toEqual({ status: 200, errors: [] });
+  expect(await (await fetch(`${base}/healthz`)).json()).toEqual({ status: 'ok' });
+  expect((await stop()).code).toBe(0);
+});
+
+test('a job that hangs makes it not ready, still alive, and says since when', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  backdate(output, 26 * hourMs);
+  box.set({ latencyMs: 60_000 });
+  const { ready, base, metrics, stop } = await scheduled(box.url, output, '--set', 'schedule.late_hours_max=1');
+  await until(async () => sampleOf(await metrics(), 'oddslake_schedule_job_running', 'name="nightly"') === 1);
+  const { status, errors } = await ready();
+  expect([status, errors]).toEqual([
+    503,
+    [expect.stringMatching(/^nightly was due at .*Z, and its run of .*Z has not ended$/)],
+  ]);
+  expect((await fetch(`${base}/healthz`)).status).toBe(200);
+  expect(sampleOf(await metrics(), 'oddslake_schedule_job_late', 'name="nightly"')).toBe(1);
+  expect((await stop()).code).toBe(0);
+});
+
+test('runs that were missed make it not ready until one has ended, with whatever it ended', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  backdate(output, 50 * hourMs);
+  const late = ['--set', 'schedule.late_hours_max=1', '--set', 'schedule.catch_up_hours=0'];
+  const idle = await scheduled(box.url, output, ...late);
+  await until(() => idle.logged().includes('missed for too long'));
+  expect(await idle.ready()).toEqual({
+    status: 503,
+    errors: [expect.stringMatching(/^nightly has not run since it was due/)],
+  });
+  box.set({ key: 'another' });
+  expect((await jobHere('nightly', box.url, output)).code).toBe(3);
+  await until(async () => (await idle.ready()).status === 200);
+  expect(sampleOf(await idle.metrics(), 'oddslake_job_last_run_exit_code', 'name="nightly"')).toBe(3);
+});
+
+test('an archive that is gone makes it not ready, and comes back without a restart', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  const { ready, metrics } = await scheduled(box.url, output);
+  expect((await ready()).status).toBe(200);
+  renameSync(output, `${output}-away`);
+  await until(async () => (await ready()).status === 503);
+  expect((await ready()).errors).toEqual(['archive cannot be read']);
+  expect(sampleOf(await metrics(), 'oddslake_archive_readable')).toBe(0);
+  renameSync(`${output}-away`, output);
+  await until(async () => (await ready()).status === 200);
+});
+
+test('while it stops it says so, and answers until what is under way is over', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  backdate(output, 26 * hourMs);
+  box.set({ latencyMs: 300 });
+  const { ready, metrics, running } = await scheduled(box.url, output);
+  await until(async () => sampleOf(await metrics(), 'oddslake_schedule_job_running', 'name="nightly"') === 1);
+  running.child.kill('SIGTERM');
+  let seen: string[] = [];
+  await until(async () => {
+    const now = await ready().catch(() => null);
+    if (now?.status === 503) seen = now.errors;
+    return now === null || now.status === 503;
+  });
+  if (seen.length > 0) expect(seen).toContain('schedule is stopping');
+  expect((await running.ended).code).toBe(0);
+});
+
+test('a port that is taken, or nobody may have, ends it with 2 and one sentence, before anything is run', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  const port = new URL(box.url).port;
+  const flags = ['--set', `schedule.port=${port}`, '--set', 'schedule.ticks=* * * * *'];
+  const ended = await run(jobArgs('schedule', output, ...flags), access(box.url));
+  expect(ended.code).toBe(2);
+  expect(ended.stderr).toMatch(`oddslake: schedule.port ${port} at 127.0.0.1 cannot be had: another program has it.`);
+  expect(ended.stdout).toBe('');
+  const nowhere = await run(
+    jobArgs('schedule', output, ...flags, '--set', 'schedule.host=203.0.113.1'),
+    access(box.url),
+  );
+  expect([nowhere.code, nowhere.stderr]).toEqual([2, expect.stringContaining('this machine has no such address')]);
+});
+
+test('what asks slowly, too long or for something else is turned away, and the port goes on', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+  const { base, ready } = await scheduled(box.url, output);
+  const long = await said(base, `GET /healthz HTTP/1.1\r\nhost: x\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`);
+  expect(long).toMatch(/^HTTP\/1.1 431/);
+  const slow = said(base, 'GET /healthz HTTP/1.1\r\nhost:');
+  expect((await fetch(`${base}/other`)).status).toBe(404);
+  expect((await fetch(`${base}/metrics`, { method: 'POST', body: 'x' })).status).toBe(405);
+  expect((await fetch(`${base}/metrics`, { method: 'HEAD' })).status).toBe(200);
+  expect(await slow).toMatch(/^HTTP\/1.1 408/);
+  expect((await ready()).status).toBe(200);
+});
+
+/** What comes back on a bare connection until it is closed. */
+function said(base: string, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const socket = connect(Number(new URL(base).port), '127.0.0.1', () => socket.write(text));
+    socket.on('data', (piece) => {
+      answer += piece.toString();
+    });
+    socket.on('close', () => resolve(answer));
+    socket.on('error', (error) => (answer === '' ? reject(error) : resolve(answer)));
+  });
+}

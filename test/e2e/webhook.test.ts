@@ -1,0 +1,137 @@
+import { appendFileSync, globSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { takeWriteLock } from '../../src/state/lock.ts';
+import { systemClock } from '../../src/system.ts';
+import { jobHere, runHere } from './here.ts';
+import { access, type Ended, fixedDay, fixedNow, folder, jobArgs, quick, run, sandbox, start, until } from './lake.ts';
+import { receiver, secretPath } from './receiver.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const input = { seed: 5, nowMs: fixedNow, markets: 4, ticksPerDay: 50 };
+
+/** Neither the address nor the key stands in anything that was printed or logged. */
+function expectNoSecret({ stdout, stderr }: Ended): void {
+  expect(stdout + stderr).not.toContain(secretPath);
+  expect(stdout + stderr).not.toContain('sandbox-key');
+}
+
+describe('a webhook is told of a run that ended', () => {
+  test('with anything but 0, once, with what is missing; of one that ended well only where that is asked for', async () => {
+    const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
+    const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
+    const nightly = (...flags: string[]) =>
+      runHere(jobArgs('nightly', output, '--date', fixedDay, ...flags), variables);
+    expect((await nightly()).code).toBe(0);
+    expect(told).toEqual([]);
+    expect((await nightly('--set', 'notify.when=always')).code).toBe(0);
+    expect(told.map(({ body }) => [body.job, body.exit_code, body.missing])).toEqual([['nightly', 0, []]]);
+    box.set({ faultSymbols: { [box.symbols()[0]!]: 404 } });
+    const from = ['--from', '2025-06-10', '--to', '2025-06-12', '--symbol', box.symbols()[0]!, '--all-known'];
+    const incomplete = await runHere(jobArgs('backfill', output, ...from), variables);
+    expect(incomplete.code, incomplete.stderr).toBe(4);
+    expect(told).toHaveLength(2);
+    expect(told[1]!.path).toBe(secretPath);
+    expect(told[1]!.body).toMatchObject({
+      ...{ job: 'backfill', outcome: 'incomplete', exit_code: 4, run_id: incomplete.summary.run_id, archive: output },
+      missing: [{ symbol: box.symbols()[0], reason: expect.stringContaining('404') }],
+      text: expect.stringMatching(/^oddslake backfill on .*: done, but incomplete \(exit 4\)\. Missing: /),
+    });
+    expectNoSecret(incomplete);
+  });
+
+  test('before it began: no key, a key that is refused, nobody at the address, another run that is writing', async () => {
+    const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
+    const hook = { ODDSLAKE_WEBHOOK_URL: url };
+    const told1 = () => told.map(({ body }) => [body.job, body.exit_code]);
+    expect((await runHere(jobArgs('markets', output), { ...hook, ODDSLAKE_BASE_URL: box.url })).code).toBe(2);
+    expect(
+      (await runHere(jobArgs('markets', output), { ...hook, ...access(box.url), ODDSLAKE_API_KEY: 'x' })).code,
+    ).toBe(3);
+    const attempts = ['--set', 'upstream.retry_attempts_max=1'];
+    expect(
+      (await runHere(jobArgs('ticks', output, ...attempts), { ...hook, ...access('http://127.0.0.1:9') })).code,
+    ).toBe(7);
+    const held = await takeWriteLock(join(output, '.oddslake', 'lock.sqlite'), 0, systemClock);
+    const busy = await runHere(jobArgs('markets', output, '--wait', '0'), { ...hook, ...access(box.url) });
+    held.release();
+    expect(busy.code, busy.stderr).toBe(5);
+    expect((await runHere(['import', '--output', output, ...quick, 'no-such-file'], { ...hook })).code).toBe(2);
+    expect(told1()).toEqual([
+      ['markets', 2],
+      ['markets', 3],
+      ['ticks', 7],
+      ['markets', 5],
+      ['import', 2],
+    ]);
+  });
+
+  test('of verify too, which names what is not as published', async () => {
+    const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
+    expect((await jobHere('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    const verify = () => runHere(['verify', '--output', output], { ODDSLAKE_WEBHOOK_URL: url });
+    expect((await verify()).code).toBe(0);
+    expect(told).toEqual([]);
+    const [part] = globSync('ticks/date=*/part-*.parquet', { cwd: output });
+    appendFileSync(join(output, part!), 'x');
+    expect((await verify()).code).toBe(6);
+    expect(told[0]!.body).toMatchObject({ job: 'verify', exit_code: 6, text: expect.stringContaining(part!) });
+    rmSync(join(output, 'manifest.json'));
+    expect((await verify()).code).toBe(6);
+    expect(told[1]!.body.text).toContain('manifest.json is missing');
+  });
+
+  test('whose address is in a file, and that SIGTERM stopped', async () => {
+    const [box, output, { url, told }] = [await sandbox({ ...input, latencyMs: 100 }), folder(), await receiver()];
+    const file = join(folder(), 'webhook-url');
+    writeFileSync(file, `${url}\n`);
+    const running = start(jobArgs('nightly', output), { ...access(box.url), ODDSLAKE_WEBHOOK_URL_FILE: file });
+    await until(() => box.stats().tickRequests > 0);
+    running.child.kill('SIGTERM');
+    const ended = await running.ended;
+    expect(ended.code, ended.stderr).toBe(143);
+    expect(told.map(({ body }) => [body.job, body.outcome, body.exit_code])).toEqual([['nightly', 'interrupted', 143]]);
+    expectNoSecret(ended);
+  });
+});
+
+describe('a receiver that fails', () => {
+  test('changes no exit code and is a warning without its address', async () => {
+    const box = await sandbox(input);
+    const { url } = await receiver((response) => void response.writeHead(410).end());
+    for (const where of [url, `http://127.0.0.1:9${secretPath}`]) {
+      const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: where };
+      const flags = ['--set', 'notify.when=always', '--date', fixedDay];
+      const ended = await run(jobArgs('nightly', folder(), ...flags), variables);
+      expect(ended.code, ended.stderr).toBe(0);
+      expect(ended.stderr).toMatch(/"level":"warn".*The webhook was not told: it (answered 410|could not be reached)/);
+      expectNoSecret(ended);
+    }
+  });
+
+  test('and hangs holds up a run that SIGTERM stopped for no more than three seconds', async () => {
+    const [box, output] = [await sandbox({ ...input, latencyMs: 100 }), folder()];
+    const { url, told } = await receiver(() => {});
+    const running = start(jobArgs('nightly', output), { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url });
+    await until(() => box.stats().tickRequests > 0);
+    running.child.kill('SIGTERM');
+    await until(() => told.length > 0);
+    const toldAt = performance.now();
+    expect((await running.ended).code).toBe(143);
+    expect(performance.now() - toldAt).toBeLessThan(4500);
+  });
+});
+
+test('an archive that cannot be made is told of, and a run of the demo is not', async () => {
+  const [box, { url, told }] = [await sandbox(input), await receiver()];
+  const taken = join(folder(), 'file');
+  writeFileSync(taken, '');
+  expect((await runHere(jobArgs('nightly', taken), { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url })).code).toBe(2);
+  expect(told.map(({ body }) => body.exit_code)).toEqual([2]);
+  const demo = folder();
+  mkdirSync(join(demo, 'here'));
+  const all = ['--set', 'notify.when=always'];
+  expect((await run(['demo', '--output', join(demo, 'here'), ...all], { ODDSLAKE_WEBHOOK_URL: url })).code).toBe(0);
+  expect(told).toHaveLength(1);
+});

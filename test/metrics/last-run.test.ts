@@ -1,0 +1,120 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Summary } from '../../src/app/summary.ts';
+import { samplesAfter } from '../../src/app/textfile-step.ts';
+import { notStarted } from '../../src/cli/run-job.ts';
+import { UsageError } from '../../src/core/errors.ts';
+import { families, type Sample } from '../../src/metrics/families.ts';
+import {
+  buildSample,
+  type LastRun,
+  outcomes,
+  samplesOfArchive,
+  samplesOfRun,
+  successSample,
+} from '../../src/metrics/last-run.ts';
+import { readSamples } from '../../src/metrics/read-text.ts';
+import { textOf } from '../../src/metrics/text.ts';
+import { readExposition, sampleOf } from './exposition.ts';
+
+const run: LastRun = {
+  ...{ job: 'nightly', run_id: 'r1', outcome: 'incomplete', exit_code: 4, started_at: 1000_500, finished_at: 1090_750 },
+  ...{ requests: 40, retries: 2, throttled_ms: 1500, recovered: 3, gaps: 5, generation: 7, watermark: 900_000 },
+  ticks: { accepted: 10, duplicates: 20, conflicts: 1, quarantined: 2 },
+  symbols: { planned: 9, done: 8, failed: 1, retired: 0 },
+  published: { files: 4, rows: 30, bytes: 5000 },
+  ...{ warnings_count: 1, failures_count: 6, schema_drift_count: 0, covered_to: 950_000 },
+  rate: { allowed_per_second: 5, used: 0.75, waited_ms: 250 },
+  night: {
+    ticks: { late: { count: 11 } },
+    markets: { new: { count: 1 }, gone: { count: 2 }, resolved: { count: 3 }, overdue: { count: 4 } },
+    covered: { gap_minutes: 1.5 },
+    too_late: { count: 12 },
+  },
+};
+
+test('a run is told in base units, each figure in a family of its own', async () => {
+  const told = readExposition(await textOf([...samplesOfRun(run), ...samplesOfArchive([run]), buildSample('1.2.3')]));
+  const of = (name: string, labels = '') => sampleOf(told, `oddslake_job_last_run_${name}`, `name="nightly"${labels}`);
+  expect(of('duration_seconds')).toBe(90.25);
+  expect(of('end_timestamp_seconds')).toBe(1090.75);
+  expect(of('throttled_seconds')).toBe(1.5);
+  expect(of('exit_code')).toBe(4);
+  expect(sampleOf(told, 'oddslake_job_last_run_ticks', 'kind="new",name="nightly"')).toBe(10);
+  expect(sampleOf(told, 'oddslake_job_last_run_symbols', 'name="nightly",state="failed"')).toBe(1);
+  expect(of('rate_used_ratio')).toBe(0.75);
+  expect(of('published_bytes')).toBe(5000);
+  expect([of('late_ticks'), of('gap_seconds'), of('symbols_too_late')]).toEqual([11, 90, 12]);
+  expect(sampleOf(told, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
+  expect(sampleOf(told, 'oddslake_generation')).toBe(7);
+  expect(sampleOf(told, 'oddslake_watermark_timestamp_seconds')).toBe(950);
+  expect(sampleOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
+});
+
+test('of all outcomes one is 1, whichever it is', () => {
+  for (const outcome of outcomes) {
+    const told = samplesOfRun({ ...run, outcome }).filter(({ name }) => name.endsWith('_outcome'));
+    expect(told.filter(({ value }) => value === 1).map(({ labels }) => labels.outcome)).toEqual([outcome]);
+    expect(told).toHaveLength(outcomes.length);
+  }
+});
+
+test('names and units of every family are as Prometheus asks for', () => {
+  for (const [name, { help, labels }] of Object.entries(families)) {
+    expect(name).toMatch(/^oddslake_[a-z]+(_[a-z]+)*$/);
+    // Milliseconds, minutes or kilobytes are no base units; a gauge is no _total; job and instance are Prometheus' own.
+    expect(name).not.toMatch(/_(ms|millis\w*|minutes|hours|days|kb|mb|kilobytes|percent|total|count|sum|bucket)(_|$)/);
+    expect(help).not.toMatch(/\.$|\n/);
+    expect(labels).not.toContain('job');
+    expect(labels).not.toContain('instance');
+  }
+});
+
+test('what was written is read again, whatever the labels hold, and what is not ours is passed over', async () => {
+  const text = fc.string({ unit: 'binary' }).filter((one) => !/[\r\u2028\u2029]/.test(one));
+  const value = fc.double({ noNaN: true, noDefaultInfinity: true });
+  await fc.assert(
+    fc.asyncProperty(fc.uniqueArray(text, { maxLength: 5 }), value, async (names, at) => {
+      const samples = names.map(
+        (name): Sample => ({ name: 'oddslake_job_last_run_ticks', labels: { name, kind: 'new' }, value: at }),
+      );
+      const written = await textOf(samples);
+      if (samples.length > 0) readExposition(written);
+      const others = 'node_load1 0.5\noddslake_job_last_run_ticks{name="x"} 1\noddslake_generation x\n{}\n';
+      expect(readSamples(written + others)).toEqual(samples.map((one) => ({ ...one, value: one.value + 0 })));
+    }),
+    { numRuns: 200 },
+  );
+});
+
+describe('after a run', () => {
+  const summary = { ...run, job: 'ticks', run_id: 'r2', finished_at: 2_000_000 } as unknown as Summary;
+  const of = (samples: readonly Sample[], job: string) => samples.filter(({ labels }) => labels.name === job);
+
+  test('other jobs stand as the state has them, and those that it does not know as the file had them', async () => {
+    const verify: LastRun = { ...run, job: 'verify', run_id: null, finished_at: 500_000 };
+    const old: LastRun = { ...run, exit_code: 7, finished_at: 400_000 };
+    const file = await textOf([verify, old].flatMap((one) => samplesOfRun(one)));
+    const told = samplesAfter(summary, [{ run, succeededAt: null }], file);
+    expect(of(told, 'ticks')).toEqual(samplesOfRun(summary));
+    expect(of(told, 'nightly')).toEqual(samplesOfRun(run));
+    expect(of(told, 'verify')).toEqual(samplesOfRun(verify));
+    readExposition(await textOf(told));
+  });
+
+  test('when a job last succeeded stays, though the runs of that time are forgotten, and moves with a success', async () => {
+    const file = await textOf(successSample('ticks', 1_000));
+    expect(of(samplesAfter(summary, [], file), 'ticks')).toContainEqual(successSample('ticks', 1_000)[0]);
+    const well = samplesAfter({ ...summary, exit_code: 0 }, [], file);
+    expect(of(well, 'ticks').filter(({ name }) => name.includes('success'))).toEqual(successSample('ticks', 2_000_000));
+  });
+
+  test('a run that never had the archive says nothing of work or generation, and wipes nothing of others', async () => {
+    const failed = notStarted('nightly', '1', 3_000_000, new UsageError('no key'), 3_000_001);
+    const file = await textOf([...samplesOfRun(run), ...samplesOfArchive([run])]);
+    const told = samplesAfter(failed, [], file);
+    expect(told).toContainEqual({ name: 'oddslake_generation', labels: {}, value: 7 });
+    expect(told.filter(({ name }) => name.endsWith('_ticks'))).toEqual([]);
+    expect(told).toContainEqual(expect.objectContaining({ name: 'oddslake_job_last_run_exit_code', value: 2 }));
+  });
+});
