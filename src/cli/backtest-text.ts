@@ -19,7 +19,8 @@ import type { BacktestResult } from '../research/result.ts';
 import type { SymbolRow } from '../research/run-series.ts';
 import { many, number } from './amounts.ts';
 import { sparkline } from './sparkline.ts';
-import { renderTable, type TableStyle, visible } from './table.ts';
+import { renderTable, type TableStyle } from './table.ts';
+import { visible } from './visible.ts';
 
 const curveWidth = 48;
 const symbolsShown = 5;

@@ -1,5 +1,6 @@
 import stringWidth from 'string-width';
 import type { ResultTable } from '../query/query.ts';
+import { visible } from './visible.ts';
 
 export interface TableStyle {
   /** Columns of the terminal; null where there is none: then nothing is cut or left out. */
@@ -88,15 +89,6 @@ function cut(text: string, width: number): string {
   }
   return `${out}…`;
 }
-
-const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-
-/** What came from outside may not move the cursor, turn the direction of writing or break the line. */
-export const visible = (text: string): string =>
-  text.replace(
-    /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu,
-    (c) => escapes[c] ?? `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 
 function belowResult({ rows, complete }: ResultTable): Below {
   const counted = rows.length === 0 ? 'no rows' : rows.length === 1 ? '1 row' : `${rows.length} rows`;
