@@ -11,7 +11,8 @@ export interface Display {
     readonly done: number;
     readonly total?: number;
     readonly ticks?: number;
-    readonly bytes?: number;
+    /** Another count, in words, e.g. `3/10 files`. */
+    readonly note?: string;
   }): void;
   stop(): void;
 }

@@ -14,18 +14,18 @@ export function summaryRows(summary: Summary, root: string, width: number | null
   if (summary.run_id === null) return [];
   const room = width === null ? null : Math.max(20, width - nameWidth);
   const { night, books, restored, published, symbols } = summary;
-  const fit = (...parts: (string | null)[]): string[] =>
+  const inLines = (...parts: (string | null)[]): string[] =>
     joined(
       parts.filter((part) => part !== null),
       room,
     );
   const rows: [string, string[]][] = [];
   if (summary.ticks.fetched > 0 || summary.recovered > 0 || symbols.planned > 0 || night !== undefined)
-    rows.push(['ticks', tickParts(summary).flatMap((parts) => fit(...parts))]);
+    rows.push(['ticks', inLines(...tickParts(summary))]);
   if (symbols.planned > 0)
     rows.push([
       'symbols',
-      fit(
+      inLines(
         `${number(symbols.done)} of ${number(symbols.planned)} done`,
         some(symbols.failed, 'failed'),
         some(symbols.retired, 'given up'),
@@ -35,7 +35,7 @@ export function summaryRows(summary: Summary, root: string, width: number | null
   if (books.planned > 0)
     rows.push([
       'books',
-      fit(
+      inLines(
         `${number(books.done)} of ${many(books.planned, 'symbol')}`,
         `${many(books.snapshots, 'snapshot')}${books.empty > 0 ? `, ${number(books.empty)} empty` : ''}`,
         some(books.quarantined, 'set aside'),
@@ -43,14 +43,14 @@ export function summaryRows(summary: Summary, root: string, width: number | null
         some(books.missing, 'without one'),
       ),
     ]);
-  if (summary.requests > 0) rows.push(['requests', fit(...requestParts(summary))]);
+  if (summary.requests > 0) rows.push(['requests', inLines(...requestParts(summary))]);
   if (restored !== undefined) {
     const back = restoredParts(restored);
-    if (back.length > 0) rows.push(['back', fit(...back)]);
+    if (back.length > 0) rows.push(['back', inLines(...back)]);
   }
-  rows.push(['published', fit(...publishedParts(published, summary.generation))]);
+  rows.push(['published', inLines(...publishedParts(published, summary.generation))]);
   const covered = coveredParts(summary);
-  if (covered.length > 0) rows.push(['covered', covered.flatMap((part) => fit(part))]);
+  if (covered.length > 0) rows.push(['covered', covered.flatMap((part) => inLines(part))]);
   if (night !== undefined && night.too_late.count > 0) rows.push(['too late', tooLateLines(night.too_late, room)]);
   rows.push(['archive', [visible(root)]]);
   return rows;
@@ -58,19 +58,21 @@ export function summaryRows(summary: Summary, root: string, width: number | null
 
 const some = (count: number, what: string): string | null => (count > 0 ? `${number(count)} ${what}` : null);
 
-function tickParts({ ticks, recovered, night }: Summary): (string | null)[][] {
+function tickParts({ ticks, recovered, night }: Summary): (string | null)[] {
   const aside = some(ticks.quarantined, 'set aside');
   const back = some(recovered, 'recovered from an earlier run');
   const known = some(ticks.duplicates, 'known');
   if (night === undefined)
-    return [[`${number(ticks.accepted)} new`, known, some(ticks.conflicts, 'conflicting'), aside, back]];
+    return [`${number(ticks.accepted)} new`, known, some(ticks.conflicts, 'conflicting'), aside, back];
   const { new: fresh, late, conflicts } = night.ticks;
   const own = ticks.accepted + recovered;
   const others = own === fresh.count ? null : `${number(own)} of them in this run`;
   return [
-    [`${number(fresh.count)} new${besideMedian(fresh, night.nights, true)}`, others],
-    [comparedPart(late, 'late', night), comparedPart(conflicts, 'conflicting', night)],
-    [known, aside, back],
+    `${number(fresh.count)} new${besideMedian(fresh, night.nights, true)}`,
+    others,
+    comparedPart(late, 'late', night),
+    comparedPart(conflicts, 'conflicting', night),
+    ...[known, aside, back],
   ];
 }
 
@@ -151,8 +153,8 @@ function coveredParts({ watermark, night }: Summary): string[] {
   const upTo = watermark === null ? [] : [`every live symbol up to ${minute(watermark)}`];
   if (night === undefined) return upTo;
   const { symbols, gap_minutes: minutes } = night.covered;
-  const whole = `${many(symbols, 'symbol')} without a gap since the last night`;
-  return [...upTo, minutes === 0 ? whole : `${whole}; ${many(minutes, 'minute')} lacking of others`];
+  const whole = `${many(symbols, 'symbol')} without a gap`;
+  return [...upTo, minutes === 0 ? whole : `${whole}, ${many(minutes, 'minute')} lacking of others`];
 }
 
 const minute = (ms: number): string =>
@@ -161,6 +163,6 @@ const minute = (ms: number): string =>
     .replace(/(:\d\d)(:\d\d)(\.\d+)?Z$/, '$1$2 UTC');
 
 function tooLateLines({ count, names }: NightFacts['too_late'], room: number | null): string[] {
-  const why = `${many(count, 'symbol')}: some of ${count === 1 ? 'its' : 'their'} days may be coarse, as they were asked for long after`;
+  const why = `${many(count, 'symbol')} asked for so long after the fact that the service may have thinned ${count === 1 ? 'it' : 'them'}:`;
   return [...wrapped(why, room), listed(names.map(visible), count, room)];
 }

@@ -22,6 +22,7 @@ function setup(isTTY: boolean, shown = true) {
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
     log,
     stream: Object.assign(stream, { isTTY, columns: 120 }),
+    draws: isTTY,
     shown,
   };
   return {
@@ -44,8 +45,8 @@ describe('away from a terminal', () => {
     }
     progress.stop();
     expect(lines).toEqual([
-      { done: 10, total: 100, unit: 'symbols', ticks: 100, message: 'ticks' },
-      { done: 20, total: 100, unit: 'symbols', ticks: 200, message: 'ticks' },
+      { done: 10, total: 100, unit: 'symbols', ticks: 100, ticks_per_second: 10, seconds_left: 90, message: 'ticks' },
+      { done: 20, total: 100, unit: 'symbols', ticks: 200, ticks_per_second: 10, seconds_left: 80, message: 'ticks' },
     ]);
     expect(text()).toBe('');
   });
@@ -76,7 +77,7 @@ describe('on a terminal', () => {
     pass(30_000);
     progress.update({ done: 25, ticks: 1_234_567 });
     progress.stop();
-    expect(text()).toContain('25 % | 25/100 symbols, 1.2M ticks | 1m30s left');
+    expect(text()).toContain('  25 %  25/100 symbols  1.2M ticks  41.2K ticks/s  1m30s left');
     expect(text().endsWith('\n')).toBe(true);
     expect(lines).toEqual([]);
   });
