@@ -3,7 +3,7 @@ import { UpstreamError, UsageError } from '../core/errors.ts';
 import { isDue } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
 import { isTooLate } from '../core/night.ts';
-import { isoUtc } from '../core/time.ts';
+import { dayOf, isoUtc } from '../core/time.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { nothingLearned } from '../ingest/learned.ts';
@@ -239,6 +239,7 @@ export const count = (symbols: readonly string[], noun: string, namedMax = 3): s
 /** The end of a poll: now, or the end of a past UTC day. */
 export function endOfPoll({ clock }: Context, day: number | null): number {
   const nowMs = clock.nowMs();
-  if (day !== null && day > nowMs) throw new UsageError('--date is in the future: there is nothing to poll yet.');
+  if (day !== null && day > nowMs)
+    throw new UsageError(`--date ${dayOf(day)} is in the future: there is nothing to poll yet. Today is ${dayOf(nowMs)} (UTC).`);
   return day === null ? nowMs : Math.min(day + dayMs, nowMs);
 }

@@ -3,6 +3,7 @@ import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/
 import type { Compared, MarketChanges, Named } from '../core/night.ts';
 import { Interrupted } from './context.ts';
 import type { DriftLine } from './drift-step.ts';
+import { sentence } from './sentence.ts';
 
 export type { Compared, Named } from '../core/night.ts';
 
@@ -220,17 +221,4 @@ export function exitCodeOfError(error: unknown, reached: boolean): ExitCode {
   if (!(error instanceof UpstreamError)) return exitCodes.unexpected;
   if (error.failure === 'credential') return exitCodes.credential;
   return error.failure === 'unreachable' && !reached ? exitCodes.unreachable : exitCodes.incomplete;
-}
-
-/** What happened, in one sentence for the person at the terminal. `asksOther`: it was not the archive's upstream that was asked. */
-export function sentence(error: unknown, asksOther = false): string {
-  const [asked, key, url] = asksOther
-    ? ['The other oddslake', 'ODDSLAKE_FROM_API_KEY', '--from-url']
-    : ['The upstream', 'ODDSLAKE_API_KEY', 'ODDSLAKE_BASE_URL'];
-  if (error instanceof UpstreamError && error.failure === 'credential')
-    return `${asked} refused the key (${error.reason}). Check ${key} or ${key}_FILE.`;
-  if (error instanceof UpstreamError && error.failure === 'unreachable')
-    return `${asked} could not be reached (${error.reason}). Check ${url} and the network.`;
-  if (error instanceof Error) return error.message;
-  return String(error);
 }

@@ -7,16 +7,17 @@ import type { TableStyle } from './table.ts';
 import { visible } from './visible.ts';
 import { wrapped } from './wrap.ts';
 
-const endings: Record<Summary['outcome'], string> = {
-  done: 'done',
-  failed: 'failed',
-  usage: 'not started',
-  credential: 'stopped: the key was refused',
-  incomplete: 'done, but incomplete',
-  busy: 'not published: another run is writing',
-  damaged: 'stopped: the archive is damaged',
-  unreachable: 'failed: the upstream could not be reached',
-  interrupted: 'stopped; what was accepted is kept',
+/** How it ended, and what is said of that behind the time that it took. */
+const endings: Record<Summary['outcome'], readonly [ending: string, more: string]> = {
+  done: ['done', ''],
+  failed: ['failed', ''],
+  usage: ['not started', ''],
+  credential: ['stopped', ': the key was refused'],
+  incomplete: ['done', ', but incomplete'],
+  busy: ['ended', ' and not published: another run is writing'],
+  damaged: ['stopped', ': the archive is damaged'],
+  unreachable: ['failed', ': the upstream could not be reached'],
+  interrupted: ['stopped', '; what was accepted is kept'],
 };
 
 /** Off a terminal: neither wrapped nor coloured. */
@@ -29,7 +30,8 @@ export function summaryText(summary: Summary, root: string, style: TableStyle = 
   const calm = outcome === 'done' && warnings_count === 0 ? green : yellow;
   const paint = outcome === 'done' || outcome === 'incomplete' || outcome === 'interrupted' ? calm : red;
   const took = duration(summary.finished_at - summary.started_at);
-  const head = `${bold(job)} ${paint(endings[outcome])}, after ${took}`;
+  const [ending, more] = endings[outcome];
+  const head = `${bold(job)} ${paint(ending)} after ${took}${paint(more)}`;
   const rows = summaryRows(summary, root, style.width);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>

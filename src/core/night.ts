@@ -1,4 +1,4 @@
-import { intersect, subtract, type Window } from './window.ts';
+import { dayFloor, intersect, subtract, type Window } from './window.ts';
 
 /** How many are named of a count. */
 const namesMax = 20;
@@ -98,7 +98,7 @@ export function nightCoverage(polled: number, lacking: readonly Uncovered[], nig
 }
 
 /**
- * Whether some of the time that a symbol is asked for now, and was not covered before, is so long ago at `fetchedAtMs`
+ * Whether some day that a symbol is asked for now, and was not covered before, had ended so long ago at `fetchedAtMs`
  * that a service which thins its past after `thinsAfterMs` may have thinned it.
  */
 export function isTooLate(
@@ -107,7 +107,7 @@ export function isTooLate(
   fetchedAtMs: number,
   thinsAfterMs: number,
 ): boolean {
-  const thinned = { from: Number.NEGATIVE_INFINITY, to: fetchedAtMs - thinsAfterMs };
+  const thinned = { from: Number.NEGATIVE_INFINITY, to: dayFloor(fetchedAtMs - thinsAfterMs) };
   const old = intersect(asked, [thinned]);
   return old.length > 0 && subtract(old, covered).length > 0;
 }
