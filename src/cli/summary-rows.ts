@@ -119,7 +119,8 @@ function requestParts({ requests, retries, throttled_ms, rate }: Summary): (stri
   return [
     number(requests),
     retries > 0 ? (retries === 1 ? '1 retry' : `${number(retries)} retries`) : null,
-    rate === undefined
+    // Of a few requests their share says nothing.
+    rate === undefined || requests < 10
       ? null
       : `${Math.round(rate.used * 100)} % of ${perSecond(rate.allowed_per_second)} a second used`,
     rate !== undefined && rate.waited_ms >= 1000 ? `waited ${duration(rate.waited_ms)} for their turn` : null,
