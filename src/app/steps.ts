@@ -240,6 +240,8 @@ export const count = (symbols: readonly string[], noun: string, namedMax = 3): s
 export function endOfPoll({ clock }: Context, day: number | null): number {
   const nowMs = clock.nowMs();
   if (day !== null && day > nowMs)
-    throw new UsageError(`--date ${dayOf(day)} is in the future: there is nothing to poll yet. Today is ${dayOf(nowMs)} (UTC).`);
+    throw new UsageError(
+      `--date ${dayOf(day)} is in the future: there is nothing to poll yet. Today is ${dayOf(nowMs)} (UTC).`,
+    );
   return day === null ? nowMs : Math.min(day + dayMs, nowMs);
 }

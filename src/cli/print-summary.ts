@@ -31,7 +31,7 @@ export function summaryText(summary: Summary, root: string, style: TableStyle = 
   const paint = outcome === 'done' || outcome === 'incomplete' || outcome === 'interrupted' ? calm : red;
   const took = duration(summary.finished_at - summary.started_at);
   const [ending, more] = endings[outcome];
-  const head = `${bold(job)} ${paint(ending)} after ${took}${paint(more)}`;
+  const head = `${bold(job)} ${paint(ending)} after ${took}${more === '' ? '' : paint(more)}`;
   const rows = summaryRows(summary, root, style.width);
   const width = Math.max(0, ...rows.map(([name]) => name.length));
   const lines = rows.flatMap(([name, values]) =>

@@ -48,7 +48,7 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
   const meter = startMeter(options);
   const bar = new cliProgress.SingleBar({
     // One column is left free: some terminals go to the next line at the last.
-    format: () => progressLine(meter.facts(), (stream.columns ?? widthDefault) - 1),
+    format: () => progressLine(meter.facts(), (stream.columns || widthDefault) - 1),
     stream: withoutCursorMemory(stream),
     fps: 5,
     // A log line may have wiped the bar away; and the program has its own way to end on a signal.

@@ -1,9 +1,9 @@
 import { styleText } from 'node:util';
 import type { TableStyle } from './table.ts';
 
-/** Off a terminal nothing is cut: the text goes to a file or another program. */
+/** Off a terminal nothing is cut: the text goes to a file or another program. One that knows no width says 0. */
 export const styleOf = (stream: NodeJS.WriteStream): TableStyle => ({
-  width: stream.isTTY ? stream.columns : null,
+  width: stream.isTTY && stream.columns > 0 ? stream.columns : null,
   colour: hasColours(stream),
 });
 

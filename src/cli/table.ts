@@ -1,5 +1,6 @@
 import stringWidth from 'string-width';
 import type { ResultTable } from '../query/query.ts';
+import { type Paint, paints } from './style.ts';
 import { visible } from './visible.ts';
 
 export interface TableStyle {
@@ -23,7 +24,7 @@ const textWidthMin = 12;
 /** The table as lines, aligned by what a terminal shows, with `below` under it. Ends with a newline. */
 export function renderTable(table: ResultTable, style: TableStyle, below: Below = belowResult(table)): string {
   if (table.plan !== null) return `${table.plan.trimEnd()}\n`;
-  const [bold, faint] = style.colour ? [sgr(1), sgr(2)] : [asIs, asIs];
+  const { bold, faint } = paints(style.colour);
   const names = table.columns.map(({ name }) => visible(name));
   const rows = table.rows.map((row) => row.map((cell) => (cell === null ? null : visible(cell))));
   const natural = names.map((name, c) => rows.reduce((most, row) => Math.max(most, widthOf(row[c]!)), widthOf(name)));
@@ -46,13 +47,7 @@ export function renderTable(table: ResultTable, style: TableStyle, below: Below 
   ].join('\n');
 }
 
-type Paint = (text: string) => string;
-
 const asIs: Paint = (text) => text;
-const sgr =
-  (code: number): Paint =>
-  (text) =>
-    `\u001b[${code}m${text}\u001b[0m`;
 
 const widthOf = (cell: string | null): number => (cell === null ? 'NULL'.length : stringWidth(cell));
 

@@ -2,7 +2,14 @@ import { expect, test } from 'vitest';
 import { Interrupted } from '../../src/app/context.ts';
 import { type NextFacts, nextAction, shellWord } from '../../src/app/next-action.ts';
 import { type FailureLine, noBooks, type RunFacts, type Summary, summarize } from '../../src/app/summary.ts';
-import { DamageError, DiskFullError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/core/errors.ts';
+import {
+  DamageError,
+  DiskFullError,
+  exitCodes,
+  OddslakeError,
+  UpstreamError,
+  UsageError,
+} from '../../src/core/errors.ts';
 
 const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
   summarize({
@@ -43,7 +50,9 @@ test('what ended a run decides on what to do', () => {
   expect(after(upstream('credential'))).toBe(
     'Set a key that the service takes, then run it again: oddslake nightly --output lake',
   );
-  expect(after(upstream('unreachable'), { reached: false })).toMatch(/can be reached.*: oddslake nightly --output lake$/);
+  expect(after(upstream('unreachable'), { reached: false })).toMatch(
+    /can be reached.*: oddslake nightly --output lake$/,
+  );
   expect(after(new DamageError('x'))).toBe('Mend the archive: oddslake verify --repair --output lake');
   expect(after(new OddslakeError(exitCodes.busy, 'x'))).toMatch(/: oddslake publish --output lake$/);
   expect(after(new Interrupted('SIGTERM'))).toBe('Go on where this run stopped: oddslake nightly --output lake');
@@ -71,7 +80,9 @@ test('the rest of what is incomplete has its command, what is missing first', ()
   );
   expect(next([at(null, 'markets: answered 500')])).toMatch(/: oddslake markets --output lake$/);
   expect(next([at('A', 'order book: x')], { books: { ...noBooks, failed: 1 } })).toMatch(/: oddslake orderbook/);
-  expect(next([at(null, 'ticks fell by 90 %'), at('A', 'answered 500')], {}, { fell: true })).toMatch(/--symbol|--from/);
+  expect(next([at(null, 'ticks fell by 90 %'), at('A', 'answered 500')], {}, { fell: true })).toMatch(
+    /--symbol|--from/,
+  );
 });
 
 test('what is worth a look: many conflicts, then what was set aside, then what is overdue', () => {
@@ -86,8 +97,14 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
   });
   const aside = { ticks: { fetched: 3, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 3 } };
   const late = { ...facts, longOverdue: ['A B'] };
-  expect(nextAction(summaryOf({ ...night(400, 100), ...aside }), late)).toMatch(/conflicts: oddslake sql ".*" --output lake$/);
-  for (const [count, median] of [[300, 100], [99, 0], [400, null]] as const)
+  expect(nextAction(summaryOf({ ...night(400, 100), ...aside }), late)).toMatch(
+    /conflicts: oddslake sql ".*" --output lake$/,
+  );
+  for (const [count, median] of [
+    [300, 100],
+    [99, 0],
+    [400, null],
+  ] as const)
     expect(nextAction(summaryOf({ ...night(count, median), ...aside }), late)).toBe(
       'See what was set aside, and why: head lake/.oddslake/quarantine/generation-000001.ndjson',
     );

@@ -129,7 +129,11 @@ test('a state of an older oddslake has no medians of what it did not count, unti
   for (let n = 0; n < 3; n++) await nights.night(at(n));
   const db = openDatabase(join(nights.output, '.oddslake', 'state.sqlite'), 1000);
   for (const [table, column] of [
-    ['nights', 'late'], ['nights', 'conflicts'], ['nights', 'listed_at'], ['runs', 'late'], ['symbols', 'resolution_seen'],
+    ['nights', 'late'],
+    ['nights', 'conflicts'],
+    ['nights', 'listed_at'],
+    ['runs', 'late'],
+    ['symbols', 'resolution_seen'],
   ] as const)
     db.script(`alter table ${table} drop column ${column}`);
   db.run("update meta set value = '4' where key = 'schema_version'");

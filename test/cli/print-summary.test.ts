@@ -66,7 +66,15 @@ const nightFacts: NightFacts = {
 };
 const night = (facts: Partial<RunFacts> = {}): Summary => ({
   ...summarize({
-    ...{ version: '0', job: 'nightly', run_id: 'run', started_at: 0, finished_at: 245_000, requests: 20_412, retries: 12 },
+    ...{
+      version: '0',
+      job: 'nightly',
+      run_id: 'run',
+      started_at: 0,
+      finished_at: 245_000,
+      requests: 20_412,
+      retries: 12,
+    },
     ...{ throttled_ms: 12_000, pages: 0, recovered: 0, generation: 1234, watermark: 0, gaps: 0, warnings: [] },
     failures: [],
     ticks: { fetched: 60_614, accepted: 12_403, duplicates: 48_211, conflicts: 0, quarantined: 0 },
@@ -105,7 +113,8 @@ test('a night is told in aligned lines, beside the median, and of nothing that t
 });
 
 test('no line is longer than the terminal, but for a word that is', () => {
-  const reason = 'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (falls.markets_share_max is 0.5)';
+  const reason =
+    'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (falls.markets_share_max is 0.5)';
   const long = night({ failures: [{ symbol: null, from: null, to: null, reason }, window(1)], warnings: [reason] });
   const late = { ...long, night: { ...nightFacts, too_late: { count: 30, names: nightFacts.markets.gone.names } } };
   for (const width of [60, 80, 120]) {
@@ -124,7 +133,10 @@ test('colours say nothing that the words do not', () => {
 
 test('one night before is no median, and a night of which nothing is known beside it stands alone', () => {
   const told = (nights: number, median: number | null) =>
-    linesOf({ ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 5, median } } } }, null)[1];
+    linesOf(
+      { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 5, median } } } },
+      null,
+    )[1];
   expect(told(1, 1234)).toContain('5 new (the night before 1,234) · 12,403 of them in this run');
   expect(told(0, null)).toContain('  5 new · ');
 });

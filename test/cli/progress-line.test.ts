@@ -43,7 +43,14 @@ test('what the service holds back is said as long as it does', () => {
 test('work without ticks and requests says nothing of them, and bytes are told as sizes', () => {
   const publish = { label: 'publish', done: 1, total: 8, unit: 'parts', leftMs: null };
   expect(progressLine(publish, 79)).toBe('publish ███░░░░░░░░░░░░░░░░░░░░░░░░░░░  12 %  1/8 parts');
-  const bytes = { label: 'import', done: 1_200_000, total: 3_400_000_000, unit: 'bytes', note: '3/10 files', leftMs: 0 };
+  const bytes = {
+    label: 'import',
+    done: 1_200_000,
+    total: 3_400_000_000,
+    unit: 'bytes',
+    note: '3/10 files',
+    leftMs: 0,
+  };
   expect(progressLine(bytes, 100)).toContain('  1.2 MB of 3.4 GB  3/10 files');
 });
 

@@ -396,9 +396,7 @@ export const proofs: Proofs = {
     'rate.waited_ms': rateTold,
     'night.nights': besideMedian,
     'night.ticks.new': nightFact('what another job polled since the last night counts for the night'),
-    'night.ticks.late': nightFact(
-      'late ticks are those older than the end of what had been covered, counted by hand',
-    ),
+    'night.ticks.late': nightFact('late ticks are those older than the end of what had been covered, counted by hand'),
     'night.ticks.conflicts': besideMedian,
     'night.markets.new': marketsChanged,
     'night.markets.gone': marketsChanged,

@@ -9,9 +9,7 @@ import { access, dayMs, fixedDay, fixedNow, folder, job, jobArgs, run, sandbox, 
 
 const jobs = new Proxy({}, { get: () => () => Promise.reject(new Error('nothing is run here')) }) as Jobs;
 const names = createProgram('0', jobs, () => {}).commands.flatMap((command) =>
-  command.commands.length === 0
-    ? [[command.name()]]
-    : command.commands.map((each) => [command.name(), each.name()]),
+  command.commands.length === 0 ? [[command.name()]] : command.commands.map((each) => [command.name(), each.name()]),
 );
 const jobNames = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'import', 'publish'];
 
@@ -37,7 +35,9 @@ test('every command with a flag that it does not have prints one JSON object wit
     expect(said, name.join(' ')).toMatchObject({ error: expect.any(String), exit_code: 2 });
     expect('outcome' in said!).toBe(jobNames.includes(name[0]!));
     // Where a flag is missing, that is said first.
-    expect(stderr).toMatch(/^oddslake: unknown option '--jsno'\n\(Did you mean --json\?\)\n|^oddslake: (required|missing)/);
+    expect(stderr).toMatch(
+      /^oddslake: unknown option '--jsno'\n\(Did you mean --json\?\)\n|^oddslake: (required|missing)/,
+    );
   });
 }, 120_000);
 
@@ -93,7 +93,9 @@ describe('on an archive', () => {
       ['init', join(cwd, 'lake.yaml'), '--output', join(cwd, 'fresh'), '--json'],
       ['demo', '--json', '--output', join(cwd, 'demo')],
     ];
-    const done = new Set(calls.map((call) => names.find((name) => name.every((word, i) => call[i] === word))!.join(' ')));
+    const done = new Set(
+      calls.map((call) => names.find((name) => name.every((word, i) => call[i] === word))!.join(' ')),
+    );
     const standing = ['serve', 'sandbox', 'schedule'];
     expect([...done, ...standing].sort()).toEqual(names.map((name) => name.join(' ')).sort());
     // One after the other: they share an archive.
@@ -115,7 +117,10 @@ describe('on an archive', () => {
     const plan = await job('backfill', box.url, lake, '--from', '2025-05-01', '--to', '2025-05-02', '--dry-run');
     expect(parsed(plan.stdout)).toEqual([{ plan: expect.anything() }, expect.objectContaining({ job: 'backfill' })]);
     const mended = await job('verify', box.url, lake, '--repair');
-    expect(parsed(mended.stdout)).toEqual([{ repaired: expect.anything() }, expect.objectContaining({ job: 'repair' })]);
+    expect(parsed(mended.stdout)).toEqual([
+      { repaired: expect.anything() },
+      expect.objectContaining({ job: 'repair' }),
+    ]);
   });
 
   test('what runs until it is stopped says in one line where it is', async () => {
@@ -128,7 +133,13 @@ describe('on an archive', () => {
 
   test('an error upon the archive is one JSON object as well', async () => {
     const none = join(folder(), 'none');
-    for (const args of [['status'], ['sql', 'select 1'], ['keys', 'list'], ['export', '--out', 'x.csv'], ['schedule']]) {
+    for (const args of [
+      ['status'],
+      ['sql', 'select 1'],
+      ['keys', 'list'],
+      ['export', '--out', 'x.csv'],
+      ['schedule'],
+    ]) {
       const { code, stdout } = await run([...args, '--output', none, '--json']);
       expect(parsed(stdout), args.join(' ')).toEqual([{ error: expect.any(String), exit_code: code }]);
     }
