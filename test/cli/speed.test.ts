@@ -37,7 +37,7 @@ test('several steps within one moment are not lost', () => {
 /** Plays work of so many items that come as `msOf` says, and tells how far off the time left was, at each item. */
 function estimates(items: number, msOf: (item: number) => number): { at: number; ratio: number }[] {
   const ends: number[] = [];
-  for (let i = 0, ms = 0; i < items; i++) ends.push((ms += msOf(i)));
+  for (let i = 0; i < items; i++) ends.push((ends.at(-1) ?? 0) + msOf(i));
   const total = ends.at(-1)!;
   const speed = createSpeed(0, 60_000);
   return ends.flatMap((ms, i) => {

@@ -7,8 +7,8 @@ import { access, fixedDay, fixedNow, folder, job, jobArgs, sandboxProcess } from
 
 const main = new URL('../../bin/main.ts', import.meta.url).pathname;
 const hasTerminal = spawnSync('script', ['--version']).status === 0;
-const escape = '\u001b';
-const colour = /\u001b\[\d+m/;
+const esc = '\u001b';
+const colour = new RegExp(`${esc}\\[\\d+m`);
 
 function said(args: readonly string[], env: Record<string, string>, onTerminal: boolean): string {
   const words = [process.execPath, '--disable-warning=ExperimentalWarning', main, ...args];
@@ -39,12 +39,12 @@ test.skipIf(!hasTerminal)(
       expect(on({ NO_COLOR: '1' })).not.toMatch(colour);
       expect(on({ FORCE_COLOR: '0' })).not.toMatch(colour);
       // One that is dumb draws no bar either.
-      expect(on({ TERM: 'dumb' })).not.toContain(escape);
-      expect(off()).not.toContain(escape);
+      expect(on({ TERM: 'dumb' })).not.toContain(esc);
+      expect(off()).not.toContain(esc);
       expect(off({ FORCE_COLOR: '1' })).toMatch(colour);
     }
     for (const args of [jobArgs('markets', lake), [...symbols, '--json']])
-      expect(said([...args, '--quiet'], { ...access(box.url), FORCE_COLOR: '1' }, true)).not.toContain(escape);
+      expect(said([...args, '--quiet'], { ...access(box.url), FORCE_COLOR: '1' }, true)).not.toContain(esc);
   },
   120_000,
 );
