@@ -10,7 +10,7 @@ import { nothingLearned } from '../ingest/learned.ts';
 import { type MarketsPoll, pollMarkets } from '../ingest/markets.ts';
 import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
-import { coverageOf, coveredEnds } from '../state/coverage.ts';
+import { coverageOf, coveredEnds, isCoverJournaled } from '../state/coverage.ts';
 import { appendMarkets } from '../state/journal.ts';
 import { allLostTicks, lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
@@ -97,7 +97,9 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   const plans: SymbolPlan[] = [];
   const lostBySymbol = allLostTicks(db);
   const { thinsAfterDays } = context.settings.source;
-  run.night.coveredEnds ??= coveredEnds(db);
+  const ends = new Map<string, number>();
+  // What a broken run has journaled is new to the archive; without any, what is looked at below tells the ends.
+  run.night.coveredEnds = isCoverJournaled(db) ? coveredEnds(db) : ends;
   for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // What a run was told to be lost for good is nothing to ask for night after night.
@@ -105,6 +107,7 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
     const untold = lost.filter(({ toldAt }) => toldAt === null);
     const plan = withWholeLost(planPoll(facts, [...coverage, ...told], end, rules), untold);
     run.night.polled++;
+    if (coverage.length > 0) ends.set(facts.symbol, coverage.at(-1)!.to);
     if (thinsAfterDays !== null && isTooLate(plan.windows, coverage, nowMs, thinsAfterDays * dayMs))
       run.night.tooLate.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);

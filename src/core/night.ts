@@ -99,7 +99,7 @@ export function nightCoverage(polled: number, lacking: readonly Uncovered[], nig
 
 /**
  * Whether some day that a symbol is asked for now, and was not covered before, had ended so long ago at `fetchedAtMs`
- * that a service which thins its past after `thinsAfterMs` may have thinned it.
+ * that a service which thins its past after `thinsAfterMs` may have thinned it. `asked`: in order.
  */
 export function isTooLate(
   asked: readonly Window[],
@@ -107,6 +107,8 @@ export function isTooLate(
   fetchedAtMs: number,
   thinsAfterMs: number,
 ): boolean {
+  const first = asked[0];
+  if (first === undefined || first.from >= fetchedAtMs - thinsAfterMs) return false;
   const thinned = { from: Number.NEGATIVE_INFINITY, to: dayFloor(fetchedAtMs - thinsAfterMs) };
   const old = intersect(asked, [thinned]);
   return old.length > 0 && subtract(old, covered).length > 0;

@@ -47,6 +47,9 @@ export function allSegments(db: Database): Map<string, Covered[]> {
   return out;
 }
 
+/** Whether some answer is journaled that covers something. */
+export const isCoverJournaled = (db: Database): boolean => db.one('select 1 from journal_cover limit 1') !== undefined;
+
 /** The end of what is published as covered, by symbol. */
 export const coveredEnds = (db: Database): Map<string, number> =>
   new Map(
