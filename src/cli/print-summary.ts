@@ -14,7 +14,7 @@ const endings: Record<Summary['outcome'], readonly [ending: string, more: string
   usage: ['not started', ''],
   credential: ['stopped', ': the key was refused'],
   incomplete: ['done', ', but incomplete'],
-  busy: ['ended', ' and not published: another run is writing'],
+  busy: ['ended', ', but not published: another run is writing'],
   damaged: ['stopped', ': the archive is damaged'],
   unreachable: ['failed', ': the upstream could not be reached'],
   interrupted: ['stopped', '; what was accepted is kept'],

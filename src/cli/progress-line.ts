@@ -56,7 +56,8 @@ const barText = (share: number, columns: number): string => {
 };
 
 /** `1.2M`. */
-const short = (n: number): string => n.toLocaleString('en-US', { notation: 'compact', maximumFractionDigits: 1 });
+const short = (n: number): string =>
+  n < 1000 ? String(Math.round(n)) : n.toLocaleString('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
 /** `4.8`, `12`, `0.25`. */
 const rate = (perSecond: number): string => number(Number(perSecond.toPrecision(2)));

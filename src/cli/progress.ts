@@ -55,10 +55,17 @@ async function drawBar(options: ProgressOptions): Promise<Progress> {
     forceRedraw: true,
     gracefulExit: false,
   });
-  bar.start(total, 0);
+  let isDrawn = false;
+  const draw = (): void => {
+    if (!isDrawn) bar.start(total, 0);
+    isDrawn = true;
+  };
+  // Of work that asks nobody there may turn out to be none; a service may let wait.
+  if (options.asking !== undefined) draw();
   return {
     update(update) {
       meter.note(update);
+      draw();
       bar.update(update.done);
     },
     stop: () => bar.stop(),

@@ -82,10 +82,22 @@ describe('on a terminal', () => {
     expect(lines).toEqual([]);
   });
 
+  test('work that there turns out to be none of draws no bar, unless somebody is being asked', async () => {
+    const none = setup(true);
+    (await startProgress(none.options)).stop();
+    expect(none.text()).toBe('');
+    const asking = setup(true);
+    const how = () => ({ requests: 0, allowedPerSecond: 5, heldBackMs: 42_000 });
+    (await startProgress({ ...asking.options, asking: how })).stop();
+    expect(asking.text()).toContain('0/100 symbols  0 of 5 requests/s  held back 42s');
+  });
+
   test('the bar does not jump back over log lines when it ends', async () => {
     const { options, text } = setup(true);
     const progress = await startProgress(options);
+    progress.update({ done: 1 });
     progress.stop();
+    expect(text()).toContain('1/100');
     expect(text()).not.toContain('\u001b7');
     expect(text()).not.toContain('\u001b8');
   });
@@ -94,6 +106,7 @@ describe('on a terminal', () => {
     const { options } = setup(true);
     const before = process.listenerCount('SIGINT');
     const progress = await startProgress(options);
+    progress.update({ done: 1 });
     expect(process.listenerCount('SIGINT')).toBe(before);
     progress.stop();
   });
