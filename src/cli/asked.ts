@@ -24,7 +24,9 @@ export function askedEnds(flags: { readonly from?: string; readonly to?: string 
   const from = flags.from === undefined ? null : parseTime(flags.from, '--from');
   const to = flags.to === undefined ? null : parseTime(flags.to, '--to');
   if (from !== null && to !== null && from >= to)
-    throw new UsageError(`--from ${flags.from} must be before --to ${flags.to}; the end is excluded.`);
+    throw new UsageError(
+      `--from must be before --to: ${flags.from} is not before ${flags.to}, and the end is excluded.`,
+    );
   return { from, to };
 }
 
