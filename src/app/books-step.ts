@@ -46,7 +46,7 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
   const { context, archive } = run;
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
-  const display = await context.startDisplay('order books', symbols.length, 'symbols');
+  const display = await context.startDisplay('order books', symbols.length, 'symbols', () => upstream.counters());
   const sink = openBookSink(archive.state, clock, settings.publish.journalTicksMax, () => publishStep(run));
   try {
     const collected = await collectBooks(

@@ -7,8 +7,23 @@ import type { OpenWire } from '../upstream/wire.ts';
 
 /** A display of long work; see the CLI's progress. */
 export interface Display {
-  update(update: { readonly done: number; readonly total?: number; readonly ticks?: number }): void;
+  update(update: {
+    readonly done: number;
+    readonly total?: number;
+    readonly ticks?: number;
+    /** Another count, in words, e.g. `3/10 files`. */
+    readonly note?: string;
+  }): void;
   stop(): void;
+}
+
+/** How the service is being asked, at this moment: what a display shows beside what is done. */
+export interface Asking {
+  /** Requests started so far. */
+  readonly requests: number;
+  readonly allowedPerSecond: number;
+  /** Milliseconds for which the service holds all requests back from now on. */
+  readonly heldBackMs: number;
 }
 
 /** What every command gets from outside. */
@@ -34,7 +49,8 @@ export interface Context {
   readonly strict: boolean;
   /** Whether a missing archive may be started though nobody named the output. */
   readonly mayCreate: boolean;
-  startDisplay(label: string, total: number, unit: string): Promise<Display>;
+  /** @param asking of work that asks the service */
+  startDisplay(label: string, total: number, unit: string, asking?: () => Asking): Promise<Display>;
 }
 
 /** The reason of the context's signal. */

@@ -1,5 +1,6 @@
 import { takeScratch } from '../archive/copies/scratch.ts';
 import { UsageError } from '../core/errors.ts';
+import { grouped } from '../core/grouped.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { intersection, isEmpty, type Window } from '../core/window.ts';
 import type { Zone } from '../core/zone.ts';
@@ -92,8 +93,10 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
   const writer = openImportWriter(run, { preferred: flags.preferred, futureMs, scratch, journalTicksMax, threads });
   const lazy = lazyReader(scratch);
   const aside = new Map<string, Aside>();
-  const display = await context.startDisplay('import', files.length, 'files');
+  const total = files.reduce((sum, file) => sum + file.bytes, 0);
+  const display = await context.startDisplay('import', total, 'bytes');
   let done = 0;
+  let bytes = 0;
   const shared = {
     ...{ run, rules: rulesOf(context, flags), writer },
     onSetAside: (what: string, reason: string, path: string) => note(aside, `${what}\n${reason}`, path),
@@ -101,7 +104,8 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
       run.warnings.push(
         `${path} ends amid an answer, as one that was cut off does: its last ${bytes} bytes were left out.`,
       ),
-    onProgress: () => display.update({ done, ticks: writer.ticks }),
+    onProgress: () =>
+      display.update({ done: bytes, ticks: writer.ticks, note: `${grouped(done)}/${grouped(files.length)} files` }),
   };
   const reading: Reading = { ...shared, scratch, futureMs, reader: lazy.reader, replay: openReplay(shared) };
   try {
@@ -121,6 +125,7 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
         run.failures.push({ symbol: null, from: null, to: null, reason: `${file.path}: ${error.message}` });
       }
       done++;
+      bytes += file.bytes;
       reading.onProgress();
     }
     await reading.replay.finish();

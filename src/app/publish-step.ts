@@ -32,7 +32,7 @@ export async function publishStep(
       named: namedSymbols(context),
       rules: lingerRules(context),
       candles: context.settings.archive.candles,
-      ...{ intake: from.intake, workers },
+      ...{ intake: from.intake, workers, coveredEnds: run.night.coveredEnds },
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);

@@ -10,17 +10,21 @@ import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import { openIntent } from '../state/intent.ts';
 import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Upstream, UpstreamCounters } from '../upstream/upstream.ts';
 import { afterRun } from './after-run.ts';
 import { connect, connectOther } from './connect.ts';
 import type { Context } from './context.ts';
 import { type DriftLine, driftStep, type Shapes, startShapes } from './drift-step.ts';
 import type { LostOfRun } from './lost-asked.ts';
+import { withNextAction } from './next-facts.ts';
+import { type NightNotes, startNotes } from './night-notes.ts';
 import { endRaw, keepRaw } from './raw-step.ts';
 import {
   type BookCounts,
   type FailureLine,
+  type NightFacts,
   noBooks,
+  type RateUse,
   type Restored,
   type RunFacts,
   type Summary,
@@ -47,6 +51,12 @@ export interface Run {
   readonly lost: LostOfRun;
   /** Whether another service than the archive's upstream is asked: what that one knows of a symbol is its own affair. */
   readonly asksOther: boolean;
+  /** What its polls note for the summary of a night, and that summary once the night is over. */
+  readonly night: NightNotes;
+  nightFacts?: NightFacts;
+  /** Whether markets or ticks fell sharply against the last nights, and which symbols are overdue by more than a day. */
+  fell: boolean;
+  longOverdue: readonly string[];
   /** The lost windows that it made whole again; absent where it did not set out to. */
   restored?: Partial<Restored>;
   pages: number;
@@ -109,12 +119,14 @@ export async function runJob(
     thrown = error;
   }
   if (parts.run !== undefined) await endRaw(parts.run, parts.raw ?? null);
-  const ended = (run: Run | undefined): Summary =>
-    summarize({
+  const ended = (run: Run | undefined): Summary => {
+    const facts = {
       ...(run === undefined ? nothing : counted(run, parts.client)),
       ...{ version: context.version, job, strict: context.strict, thrown },
       ...{ started_at: startedAt, finished_at: context.clock.nowMs() },
-    });
+    };
+    return withNextAction(summarize(facts), context, run, thrown);
+  };
   let summary: Summary;
   try {
     if (parts.run !== undefined) parts.run.drifts.push(...driftStep(parts.run, parts.run.shapes));
@@ -154,7 +166,8 @@ const nothing: Counted = {
 function counted(run: Run, client: Upstream | undefined): Counted {
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined } = runCounts(run.archive.state.db, run.id);
   const { generation, watermark, reached: covered_to = watermark } = run.archive.manifest();
-  const { requests, retries, throttledMs } = client?.counters() ?? { requests: 0, retries: 0, throttledMs: 0 };
+  const asked = client?.counters();
+  const { requests, retries, throttledMs } = asked ?? { requests: 0, retries: 0, throttledMs: 0 };
   const { failures, symbols, pages, reached } = run;
   const setAside = quarantined === 0 ? [] : [`${quarantined} unusable ticks were set aside in .oddslake/quarantine.`];
   const warnings = [...run.warnings, ...setAside];
@@ -165,9 +178,15 @@ function counted(run: Run, client: Upstream | undefined): Counted {
     books: run.books,
     ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
     ...{ schema_drift: run.drifts, asksOther: run.asksOther, ...(run.restored && { restored: run.restored }) },
+    ...(asked !== undefined && asked.requests > 0 && { rate: rateUse(asked) }),
+    ...(run.nightFacts && { night: run.nightFacts }),
     files: [...run.files.values()],
   };
 }
+
+const rateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
+  ...{ allowed_per_second: allowedPerSecond, used: Math.round(usedShare * 1000) / 1000, waited_ms: waitedMs },
+});
 
 function startedRun(
   context: Context,
@@ -194,6 +213,7 @@ function startedRun(
     ...{ shapes, drifts: [] },
     lost: { asked: new Map(), tried: new Set(), answered: new Set() },
     asksOther,
+    ...{ night: startNotes(), fell: false, longOverdue: [] },
     pages: 0,
     reached: false,
   };

@@ -2,14 +2,15 @@ import type { Origin } from '../core/coverage.ts';
 import { UpstreamError, UsageError } from '../core/errors.ts';
 import { isDue } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { isoUtc } from '../core/time.ts';
+import { isTooLate } from '../core/night.ts';
+import { dayOf, isoUtc } from '../core/time.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import { type Collected, collect } from '../ingest/collect.ts';
 import { nothingLearned } from '../ingest/learned.ts';
 import { type MarketsPoll, pollMarkets } from '../ingest/markets.ts';
 import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../ingest/plan.ts';
 import { openSink } from '../ingest/sink.ts';
-import { coverageOf } from '../state/coverage.ts';
+import { coverageOf, coveredEnds, isCoverJournaled } from '../state/coverage.ts';
 import { appendMarkets } from '../state/journal.ts';
 import { allLostTicks, lostTicksOf, sureCoverageOf } from '../state/lost.ts';
 import type { State } from '../state/state.ts';
@@ -51,6 +52,7 @@ export async function marketsStep(run: Run): Promise<number | null> {
     run.reached = true;
     const { markets, rejected } = poll;
     keepPoll(archive.state, run.id, poll);
+    run.night.listedAt = poll.complete ? poll.observedAt : null;
     run.shapes.areListsWhole = poll.complete;
     run.warnings.push(...poll.shortfalls);
     for (const { view, reason } of poll.failed)
@@ -94,12 +96,20 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
   const lostBySymbol = allLostTicks(db);
+  const { thinsAfterDays } = context.settings.source;
+  const ends = new Map<string, number>();
+  // What a broken run has journaled is new to the archive; without any, what is looked at below tells the ends.
+  run.night.coveredEnds = isCoverJournaled(db) ? coveredEnds(db) : ends;
   for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // What a run was told to be lost for good is nothing to ask for night after night.
     const told = lost.filter(({ toldAt }) => toldAt !== null);
     const untold = lost.filter(({ toldAt }) => toldAt === null);
     const plan = withWholeLost(planPoll(facts, [...coverage, ...told], end, rules), untold);
+    run.night.polled++;
+    if (coverage.length > 0) ends.set(facts.symbol, coverage.at(-1)!.to);
+    if (thinsAfterDays !== null && isTooLate(plan.windows, coverage, nowMs, thinsAfterDays * dayMs))
+      run.night.tooLate.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
     // Its first poll had every answer, and died before it could note so.
     else if (plan.first) notePolledFrom(db, facts.symbol, firstFrom(facts, end, rules));
@@ -155,7 +165,7 @@ export async function collectPlans(
   const { db } = archive.state;
   const { settings, signal, clock } = context;
   const upstream = await run.upstream();
-  const display = await context.startDisplay('ticks', plans.length, 'symbols');
+  const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
   let ticks = 0;
   let done = 0;
   const sink = openSink(archive.state, clock, journalTicksMax, () => publishStep(run));
@@ -196,6 +206,7 @@ function account(run: Run, collected: Collected): void {
   const { context, archive } = run;
   run.symbols.done += collected.done.length;
   run.symbols.failed += collected.failed.length;
+  for (const window of [...collected.failures, ...collected.behind]) run.night.lacking.push(window);
   const { db } = archive.state;
   // One that was given up on holds up nothing, when it is tried again and fails.
   const givenUp = new Set(collected.failed.filter((symbol) => (oneSymbol(db, symbol)?.retiredAt ?? null) !== null));
@@ -231,6 +242,9 @@ export const count = (symbols: readonly string[], noun: string, namedMax = 3): s
 /** The end of a poll: now, or the end of a past UTC day. */
 export function endOfPoll({ clock }: Context, day: number | null): number {
   const nowMs = clock.nowMs();
-  if (day !== null && day > nowMs) throw new UsageError('--date is in the future: there is nothing to poll yet.');
+  if (day !== null && day > nowMs)
+    throw new UsageError(
+      `--date ${dayOf(day)} is in the future: there is nothing to poll yet. Today is ${dayOf(nowMs)} (UTC).`,
+    );
   return day === null ? nowMs : Math.min(day + dayMs, nowMs);
 }

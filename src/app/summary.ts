@@ -1,7 +1,11 @@
 import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
 import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
+import type { Compared, MarketChanges, Named } from '../core/night.ts';
 import { Interrupted } from './context.ts';
 import type { DriftLine } from './drift-step.ts';
+import { sentence } from './sentence.ts';
+
+export type { Compared, Named } from '../core/night.ts';
 
 /** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
 export interface FailureLine {
@@ -83,26 +87,23 @@ export interface RateUse {
 export interface NightFacts {
   /** Nights that the medians are of, at most the last seven. */
   readonly nights: number;
-  /** New ones; those older than what had been covered of their symbol; those that differ from a published price. */
+  /**
+   * Of this run and of the polls since the night before: new ones; those of them older than the end of what had been
+   * covered of their symbol; those that differ from a published price.
+   */
   readonly ticks: { readonly new: Compared; readonly late: Compared; readonly conflicts: Compared };
-  /** Against the lists of the night before; overdue: past their close, and not resolved. */
-  readonly markets: { readonly new: Named; readonly gone: Named; readonly resolved: Named; readonly overdue: Named };
-  /** Symbols that this night covers, and the minutes of their lives since the night before that nothing covers. */
+  /**
+   * Symbols of the market lists, against those of the night before. Each is new, resolved or gone (inactive or not listed
+   * any more) once at most; overdue: still listed, past their close, and not resolved.
+   */
+  readonly markets: MarketChanges;
+  /**
+   * Symbols of which all of this night is covered, and the minutes of symbols' lives since the night before that nothing
+   * covers, summed over symbols.
+   */
   readonly covered: { readonly symbols: number; readonly gap_minutes: number };
-  /** Symbols some of whose time was fetched so long after it that the upstream may have thinned it out. */
+  /** Symbols some of whose days were first fetched so long after they had ended that the upstream may have thinned them. */
   readonly too_late: Named;
-}
-
-/** A count and the median of the last nights; null where there was none. */
-export interface Compared {
-  readonly count: number;
-  readonly median: number | null;
-}
-
-/** A count, and the first 20 of them by name. */
-export interface Named {
-  readonly count: number;
-  readonly names: readonly string[];
 }
 
 /** Lost windows of ticks that were had again, by where from: answers kept under .oddslake/raw, or those asked for anew. */
@@ -223,17 +224,4 @@ export function exitCodeOfError(error: unknown, reached: boolean): ExitCode {
   if (!(error instanceof UpstreamError)) return exitCodes.unexpected;
   if (error.failure === 'credential') return exitCodes.credential;
   return error.failure === 'unreachable' && !reached ? exitCodes.unreachable : exitCodes.incomplete;
-}
-
-/** What happened, in one sentence for the person at the terminal. `asksOther`: it was not the archive's upstream that was asked. */
-export function sentence(error: unknown, asksOther = false): string {
-  const [asked, key, url] = asksOther
-    ? ['The other oddslake', 'ODDSLAKE_FROM_API_KEY', '--from-url']
-    : ['The upstream', 'ODDSLAKE_API_KEY', 'ODDSLAKE_BASE_URL'];
-  if (error instanceof UpstreamError && error.failure === 'credential')
-    return `${asked} refused the key (${error.reason}). Check ${key} or ${key}_FILE.`;
-  if (error instanceof UpstreamError && error.failure === 'unreachable')
-    return `${asked} could not be reached (${error.reason}). Check ${url} and the network.`;
-  if (error instanceof Error) return error.message;
-  return String(error);
 }

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander';
+import { sentence } from '../app/sentence.ts';
 import type { Archive } from '../archive/archive.ts';
 import { UsageError } from '../core/errors.ts';
 import type { SymbolFacts } from '../core/market.ts';
@@ -22,7 +23,10 @@ export function askedEnds(flags: { readonly from?: string; readonly to?: string 
 } {
   const from = flags.from === undefined ? null : parseTime(flags.from, '--from');
   const to = flags.to === undefined ? null : parseTime(flags.to, '--to');
-  if (from !== null && to !== null && from >= to) throw new UsageError('--from must be before --to.');
+  if (from !== null && to !== null && from >= to)
+    throw new UsageError(
+      `--from must be before --to: ${flags.from} is not before ${flags.to}, and the end is excluded.`,
+    );
   return { from, to };
 }
 
@@ -60,7 +64,7 @@ export async function readSymbols(path: string): Promise<string[]> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new UsageError(`--symbols-file ${path} cannot be read: ${(error as Error).message}`, { cause: error });
+    throw new UsageError(`--symbols-file: ${sentence(error)}`, { cause: error });
   }
   const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
   if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} names no symbol.`);

@@ -19,7 +19,9 @@ import type { BacktestResult } from '../research/result.ts';
 import type { SymbolRow } from '../research/run-series.ts';
 import { many, number } from './amounts.ts';
 import { sparkline } from './sparkline.ts';
-import { renderTable, type TableStyle, visible } from './table.ts';
+import { paints } from './style.ts';
+import { renderTable, type TableStyle } from './table.ts';
+import { visible } from './visible.ts';
 
 const curveWidth = 48;
 const symbolsShown = 5;
@@ -78,7 +80,7 @@ const isDollars = (name: BacktestResult['asked']['objective']): boolean =>
 
 const round = (contracts: number): number => Math.round(contracts * 100) / 100;
 
-const bold = (text: string, { colour }: TableStyle): string => (colour ? `\u001b[1m${text}\u001b[0m` : text);
+const bold = (text: string, { colour }: TableStyle): string => paints(colour).bold(text);
 
 /** A line that goes on below itself where the terminal is narrower, broken at blanks. */
 function indented(head: string, value: string, style: TableStyle, isStrong = false): string {

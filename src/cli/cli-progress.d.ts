@@ -1,10 +1,9 @@
 /** The part of cli-progress 3.12 that progress.ts uses; the package ships no types. */
 declare module 'cli-progress' {
   interface BarOptions {
-    readonly format: string;
+    /** Makes the line. */
+    readonly format: () => string;
     readonly stream: NodeJS.WritableStream;
-    /** Characters. */
-    readonly barsize: number;
     /** Redraws a second. */
     readonly fps: number;
     readonly forceRedraw: boolean;
@@ -13,9 +12,8 @@ declare module 'cli-progress' {
 
   class SingleBar {
     constructor(options: BarOptions);
-    start(total: number, startValue: number, payload: Readonly<Record<string, string>>): void;
-    setTotal(total: number): void;
-    update(value: number, payload: Readonly<Record<string, string>>): void;
+    start(total: number, startValue: number): void;
+    update(value: number): void;
     stop(): void;
   }
 

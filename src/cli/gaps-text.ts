@@ -1,7 +1,7 @@
 import { isoUtc } from '../core/time.ts';
 import type { GapList } from '../reading/gaps.ts';
 import { duration, many } from './amounts.ts';
-import { visible } from './table.ts';
+import { visible } from './visible.ts';
 
 /** A list of gaps for a person. */
 export function gapsText({ from, to, gaps }: GapList): string {

@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import type { Log } from '../core/log.ts';
 import { hiding } from '../settings/secrets.ts';
 import type { Settings } from '../settings/settings.ts';
+import { paints } from './style.ts';
 
 type Level = Settings['log']['level'];
 
@@ -10,15 +11,26 @@ export interface LogOptions {
   readonly level: Level;
   /** Where lines go; a terminal gets readable ones, anything else one JSON object a line. */
   readonly stream: Writable & { readonly isTTY?: boolean };
+  /** On a terminal: whether it has colours, and whether it can draw a line anew; both where it is not given. */
+  readonly colour?: boolean;
+  readonly draws?: boolean;
   /** Texts that never leave, wherever in a line they stand: the key. */
   readonly secrets?: readonly string[];
 }
 
 /** Opens the log; pino is loaded only here, as commands that log nothing should not wait for it. */
-export async function createLog({ level, stream, secrets = [] }: LogOptions): Promise<Log> {
+export async function createLog({
+  level,
+  stream,
+  colour = true,
+  draws = true,
+  secrets = [],
+}: LogOptions): Promise<Log> {
   const { pino, stdTimeFunctions } = await import('pino');
   const hide = hiding(secrets);
-  const shape = stream.isTTY === true ? readable : (line: string) => line;
+  // A progress bar may stand in this line; it is drawn again below.
+  const start = draws ? '\r\u001b[2K' : '';
+  const shape = stream.isTTY === true ? (line: string) => start + readable(line, colour) : (line: string) => line;
   const options = {
     level,
     base: null,
@@ -44,18 +56,17 @@ const secretPaths = ['', '*.', '*.*.'].flatMap((above) =>
   secretNames.map((name) => (name.startsWith('[') ? above.slice(0, -1) + name : above + name)),
 );
 
-const colours: Readonly<Record<string, string>> = { warn: '\u001b[33m', error: '\u001b[31m', fatal: '\u001b[31m' };
+const colours: Readonly<Record<string, 'yellow' | 'red'>> = { warn: 'yellow', error: 'red', fatal: 'red' };
 
 /** `12:00:00 warn  symbol retired  symbol=ABC runs=5`, and an error's stack below it. */
-function readable(line: string): string {
+function readable(line: string, colour: boolean): string {
   const { time, level, msg, err, ...facts } = JSON.parse(line) as Record<string, unknown>;
   const { stack, message } = (err ?? {}) as { stack?: string; message?: string };
   const details = Object.entries(facts).map(([name, value]) => oneLine(`${name}=${plain(value)}`));
-  const colour = colours[String(level)] ?? '\u001b[2m';
-  const head = `${String(time).slice(11, 19)} ${colour}${String(level).padEnd(5)}\u001b[0m ${oneLine(String(msg ?? ''))}`;
+  const paint = paints(colour)[colours[String(level)] ?? 'faint'];
+  const head = `${String(time).slice(11, 19)} ${paint(String(level).padEnd(5))} ${oneLine(String(msg ?? ''))}`;
   const below = err === undefined ? '' : `\n${printable(stack ?? message ?? plain(err))}`;
-  // A progress bar may stand in this line; it is drawn again below.
-  return `\r\u001b[2K${[head, details.join(' ')].filter((text) => text !== '').join('  ')}${below}\n`;
+  return `${[head, details.join(' ')].filter((text) => text !== '').join('  ')}${below}\n`;
 }
 
 const plain = (value: unknown): string =>

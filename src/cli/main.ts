@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { CommanderError } from 'commander';
 import type { Jobs } from '../app/job.ts';
-import { exitCodeOfError, sentence } from '../app/summary.ts';
+import { sentence } from '../app/sentence.ts';
+import { exitCodeOfError } from '../app/summary.ts';
 import { exitCodes, UsageError } from '../core/errors.ts';
 import { createProgram } from './program.ts';
 
@@ -14,6 +15,9 @@ export async function main(argv: readonly string[], jobs: Jobs): Promise<number>
   });
   // Whoever reads the log may go away, or its disk be full: it is lost then, and the work goes on.
   process.stderr.on('error', () => {});
+  // What nobody waits for ends the process all the same, and says so as everything else does.
+  const onUncaught = (error: unknown): void => process.exit(tellError(argv, error));
+  process.on('uncaughtException', onUncaught);
   let exitCode: number = exitCodes.done;
   const program = createProgram(version(), jobs, (code) => {
     exitCode = code;
@@ -25,21 +29,37 @@ export async function main(argv: readonly string[], jobs: Jobs): Promise<number>
     // Commander has said already what was wrong.
     if (error instanceof CommanderError) {
       if (error.exitCode === 0) return exitCodes.done;
-      await tellInJson(argv, jobs, error);
+      await tellInJson(argv, jobs, new UsageError(error.message.replace(/^error: /, '').replace('\n', ' ')));
       return exitCodes.usage;
     }
-    process.stderr.write(`oddslake: ${sentence(error)}\n`);
-    return exitCodeOfError(error, false);
+    return tellError(argv, error);
+  } finally {
+    process.off('uncaughtException', onUncaught);
   }
 }
 
 /** A job's last line of `--json` is a summary, whatever the exit code: bad usage included. */
-async function tellInJson(argv: readonly string[], jobs: Jobs, { message }: CommanderError): Promise<void> {
+async function tellInJson(argv: readonly string[], jobs: Jobs, error: UsageError): Promise<void> {
   const job = argv[2];
-  if (job === undefined || !Object.hasOwn(jobs, job) || !argv.includes('--json')) return;
+  if (job === undefined || !Object.hasOwn(jobs, job) || !argv.includes('--json')) return errorInJson(argv, error);
   const { notStarted } = await import('./run-job.ts');
-  const error = new UsageError(message.replace(/^error: /, ''));
   process.stdout.write(`${JSON.stringify(notStarted(job, version(), performance.timeOrigin, error))}\n`);
+}
+
+/** Says what ended a command, in one sentence; where it came about is for those who ask for it. Returns the exit code. */
+function tellError(argv: readonly string[], error: unknown): number {
+  const level = argv[argv.indexOf('--log-level') + 1] ?? '';
+  const wanted = argv.includes('--log-level') && ['debug', 'trace'].includes(level);
+  const stack = wanted && error instanceof Error ? `\n${error.stack}` : '';
+  process.stderr.write(`oddslake: ${sentence(error)}${stack}\n`);
+  errorInJson(argv, error);
+  return exitCodeOfError(error, false);
+}
+
+/** With `--json` any command that ends in an error has one JSON object as its last line. */
+function errorInJson(argv: readonly string[], error: unknown): void {
+  if (!argv.includes('--json')) return;
+  process.stdout.write(`${JSON.stringify({ error: sentence(error), exit_code: exitCodeOfError(error, false) })}\n`);
 }
 
 /** From package.json, which is one folder further up in the built package. */

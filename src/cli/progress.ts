@@ -1,5 +1,8 @@
+import type { Asking, Display } from '../app/context.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
+import { type ProgressFacts, progressLine } from './progress-line.ts';
+import { createSpeed, leftMs } from './speed.ts';
 
 export interface ProgressOptions {
   /** What is under way, e.g. `ticks`. */
@@ -8,78 +11,131 @@ export interface ProgressOptions {
   readonly total: number;
   /** What is counted, in the plural, e.g. `symbols`. */
   readonly unit: string;
+  /** How the service is being asked, for work that asks it. */
+  readonly asking?: (() => Asking) | undefined;
   readonly clock: Clock;
   /** Takes the sparse lines where there is no terminal. */
   readonly log: Log;
-  /** Where the bar is drawn when it is a terminal. */
-  readonly stream: NodeJS.WritableStream & { readonly isTTY?: boolean };
+  /** Where the bar is drawn. */
+  readonly stream: NodeJS.WritableStream & { readonly columns?: number };
+  /** Whether it is a terminal that can draw a line anew. */
+  readonly draws?: boolean;
   /** False for `--quiet` and `--no-progress`: nothing is shown. */
   readonly shown: boolean;
 }
 
-export interface ProgressUpdate {
-  /** Done so far, in the progress's unit. */
-  readonly done: number;
-  /** What there is to do, where that changed on the way. */
-  readonly total?: number;
-  /** Ticks so far, for work that has any. */
-  readonly ticks?: number;
-}
-
-export interface Progress {
-  update(update: ProgressUpdate): void;
-  /** Ends the display; must be called, also after a failure. Later updates show nothing. */
-  stop(): void;
-}
+/** Ended by `stop`, also after a failure. Later updates show nothing. */
+export type Progress = Display;
 
 /** Least time between two lines where there is no terminal, in milliseconds. */
 const lineEveryMs = 10_000;
 
+/** What is said of speeds is of about the last so many ms; of the time left, of a longer while. */
+const speedMemoryMs = 10_000;
+const leftMemoryMs = 60_000;
+
+const widthDefault = 80;
+
 /** Shows how far long work is: a bar on a terminal, at most one log line in 10 s elsewhere. */
 export async function startProgress(options: ProgressOptions): Promise<Progress> {
   if (!options.shown) return { update: () => {}, stop: () => {} };
-  return options.stream.isTTY === true ? await drawBar(options) : writeLines(options);
+  return options.draws === true ? await drawBar(options) : writeLines(options);
 }
 
-async function drawBar({ label, total, unit, stream, clock }: ProgressOptions): Promise<Progress> {
+async function drawBar(options: ProgressOptions): Promise<Progress> {
+  const { stream, total } = options;
   const { default: cliProgress } = await import('cli-progress');
-  const startedMs = clock.monotonicMs();
+  const meter = startMeter(options);
   const bar = new cliProgress.SingleBar({
-    format: `${label} [{bar}] {percentage} % | {value}/{total} ${unit}{ticks} | {left}`,
+    // One column is left free: some terminals go to the next line at the last.
+    format: () => progressLine(meter.facts(), (stream.columns || widthDefault) - 1),
     stream: withoutCursorMemory(stream),
-    barsize: 30,
     fps: 5,
     // A log line may have wiped the bar away; and the program has its own way to end on a signal.
     forceRedraw: true,
     gracefulExit: false,
   });
-  let goal = total;
-  bar.start(goal, 0, { ticks: '', left: '' });
+  let isDrawn = false;
+  const draw = (): void => {
+    if (!isDrawn) bar.start(total, 0);
+    isDrawn = true;
+  };
+  // Of work that asks nobody there may turn out to be none; a service may let wait.
+  if (options.asking !== undefined) draw();
   return {
-    update({ done, total = goal, ticks }) {
-      goal = total;
-      bar.setTotal(goal);
-      const left = timeLeft(done, goal, clock.monotonicMs() - startedMs);
-      bar.update(done, { ticks: ticks === undefined ? '' : `, ${count(ticks)} ticks`, left });
+    update(update) {
+      meter.note(update);
+      draw();
+      bar.update(update.done);
     },
     stop: () => bar.stop(),
   };
 }
 
-function writeLines({ label, total, unit, clock, log }: ProgressOptions): Progress {
+function writeLines(options: ProgressOptions): Progress {
+  const { label, clock, log } = options;
+  const meter = startMeter(options);
   let writtenMs = clock.monotonicMs();
-  let goal = total;
   let stopped = false;
   return {
-    update({ done, total = goal, ticks }) {
-      goal = total;
+    update(update) {
+      meter.note(update);
       const nowMs = clock.monotonicMs();
       if (stopped || nowMs - writtenMs < lineEveryMs) return;
       writtenMs = nowMs;
-      log.info({ done, total: goal, unit, ...(ticks === undefined ? {} : { ticks }) }, label);
+      log.info(lineOf(meter.facts()), label);
     },
     stop() {
       stopped = true;
+    },
+  };
+}
+
+/** The facts of a log line: those that a bar shows. */
+function lineOf({ done, total, unit, note, ticks, ticksPerSecond, asking, leftMs: left }: ProgressFacts): object {
+  return {
+    ...{ done, total, unit, ...(note === undefined ? {} : { note }) },
+    ...(ticks === undefined ? {} : { ticks, ticks_per_second: Math.round(ticksPerSecond!) }),
+    ...(asking === undefined
+      ? {}
+      : { requests_per_second: Number(asking.perSecond.toPrecision(2)), allowed_per_second: asking.allowed }),
+    ...(asking === undefined || asking.heldBackMs === 0 ? {} : { held_back_ms: asking.heldBackMs }),
+    ...(left === null ? {} : { seconds_left: Math.round(left / 1000) }),
+  };
+}
+
+/** Adds up what is told of the work, and says how it goes. */
+function startMeter({ label, total, unit, asking, clock }: ProgressOptions) {
+  const startMs = clock.monotonicMs();
+  const speeds = {
+    done: createSpeed(startMs, leftMemoryMs),
+    ticks: createSpeed(startMs, speedMemoryMs),
+    requests: createSpeed(startMs, speedMemoryMs),
+  };
+  const askedBefore = asking?.().requests ?? 0;
+  let now: Parameters<Display['update']>[0] & { readonly total: number } = { done: 0, total };
+  return {
+    note(update: Parameters<Display['update']>[0]): void {
+      now = { ...now, ...update };
+      const nowMs = clock.monotonicMs();
+      speeds.done.note(nowMs, now.done);
+      if (now.ticks !== undefined) speeds.ticks.note(nowMs, now.ticks);
+    },
+    facts(): ProgressFacts {
+      const nowMs = clock.monotonicMs();
+      const asked = asking?.();
+      if (asked !== undefined) speeds.requests.note(nowMs, asked.requests - askedBefore);
+      const left = leftMs(now, nowMs - startMs, speeds.done.perSecond(nowMs));
+      const heldBackMs = asked?.heldBackMs ?? 0;
+      return {
+        ...{ label, unit, done: now.done, total: now.total, note: now.note, ticks: now.ticks },
+        ticksPerSecond: now.ticks === undefined ? undefined : speeds.ticks.perSecond(nowMs),
+        asking:
+          asked === undefined
+            ? undefined
+            : { perSecond: speeds.requests.perSecond(nowMs), allowed: asked.allowedPerSecond, heldBackMs },
+        leftMs: left === null ? null : left + heldBackMs,
+      };
     },
   };
 }
@@ -91,13 +147,4 @@ function writeLines({ label, total, unit, clock, log }: ProgressOptions): Progre
 function withoutCursorMemory(stream: ProgressOptions['stream']): NodeJS.WritableStream {
   const write = (text: string) => text === '\u001b7' || text === '\u001b8' || stream.write(text);
   return Object.create(stream, { write: { value: write } });
-}
-
-const count = (n: number): string => n.toLocaleString('en-US', { notation: 'compact', maximumFractionDigits: 1 });
-
-/** `3m20s left`, from the speed so far; empty while there is none. */
-function timeLeft(done: number, total: number, elapsedMs: number): string {
-  if (done <= 0 || done >= total) return '';
-  const seconds = Math.ceil(((total - done) * elapsedMs) / done / 1000);
-  return seconds < 60 ? `${seconds}s left` : `${Math.floor(seconds / 60)}m${seconds % 60}s left`;
 }

@@ -5,6 +5,7 @@ import type { Archive } from '../archive/archive.ts';
 import type { Log } from '../core/log.ts';
 import { systemClock, systemRandom } from '../system.ts';
 import { threadsMax } from '../threads.ts';
+import { hasColours } from './style.ts';
 
 /** The flags that every command has. */
 export interface CommonFlags {
@@ -102,17 +103,20 @@ export async function withContext<T>(
     import('../archive/disk/disk.ts'),
   ]);
   const { set, output } = amend({ set: flags.set, ...(flags.output === undefined ? {} : { output: flags.output }) });
+  const environment = processEnvironment();
   const settings = await loadSettings({
-    env: processEnvironment(),
+    env: environment,
     cwd: process.cwd(),
     set,
     ...(flags.config === undefined ? {} : { config: flags.config }),
     ...(output === undefined ? {} : { output }),
     ...(flags.logLevel === undefined ? {} : { logLevel: flags.logLevel }),
   });
+  const draws = process.stderr.isTTY && environment.TERM !== 'dumb';
   const log: Log = await createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
+    ...{ colour: hasColours(process.stderr), draws },
     secrets: secretsOf(settings),
   });
   const unnamed = settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
@@ -131,10 +135,11 @@ export async function withContext<T>(
       disk: systemDisk,
       waitMs: flags.wait * 1000,
       strict: flags.strict === true,
-      async startDisplay(label, total, unit) {
+      async startDisplay(label, total, unit, asking) {
         const { startProgress } = await import('./progress.ts');
         const shown = flags.progress && flags.quiet !== true;
-        return startProgress({ label, total, unit, clock: systemClock, log, stream: process.stderr, shown });
+        const what = { label, total, unit, asking };
+        return startProgress({ ...what, clock: systemClock, log, stream: process.stderr, draws, shown });
       },
     });
   } finally {

@@ -1,7 +1,26 @@
+import { styleText } from 'node:util';
 import type { TableStyle } from './table.ts';
 
-/** Off a terminal nothing is cut or coloured: the text goes to a file or another program. NO_COLOR is Node's to know. */
+/** Off a terminal nothing is cut: the text goes to a file or another program. One that knows no width says 0. */
 export const styleOf = (stream: NodeJS.WriteStream): TableStyle => ({
-  width: stream.isTTY ? stream.columns : null,
-  colour: stream.isTTY && stream.hasColors(),
+  width: stream.isTTY && stream.columns > 0 ? stream.columns : null,
+  colour: hasColours(stream),
 });
+
+/** Whether a stream is to have colours, by Node's own rules: a terminal that knows them, NO_COLOR, FORCE_COLOR, TERM. */
+export const hasColours = (stream: NodeJS.WritableStream): boolean =>
+  styleText('bold', 'x', { stream, validateStream: true }) !== 'x';
+
+export type Paint = (text: string) => string;
+
+const sgr =
+  (code: number): Paint =>
+  (text) =>
+    `\u001b[${code}m${text}\u001b[0m`;
+const asIs: Paint = (text) => text;
+
+/** What texts are painted with; without colours they stay as they are. */
+export const paints = (colour: boolean) => {
+  const paint = (code: number): Paint => (colour ? sgr(code) : asIs);
+  return { bold: paint(1), faint: paint(2), red: paint(31), green: paint(32), yellow: paint(33) };
+};

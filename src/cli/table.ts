@@ -1,5 +1,7 @@
 import stringWidth from 'string-width';
 import type { ResultTable } from '../query/query.ts';
+import { type Paint, paints } from './style.ts';
+import { visible } from './visible.ts';
 
 export interface TableStyle {
   /** Columns of the terminal; null where there is none: then nothing is cut or left out. */
@@ -22,7 +24,7 @@ const textWidthMin = 12;
 /** The table as lines, aligned by what a terminal shows, with `below` under it. Ends with a newline. */
 export function renderTable(table: ResultTable, style: TableStyle, below: Below = belowResult(table)): string {
   if (table.plan !== null) return `${table.plan.trimEnd()}\n`;
-  const [bold, faint] = style.colour ? [sgr(1), sgr(2)] : [asIs, asIs];
+  const { bold, faint } = paints(style.colour);
   const names = table.columns.map(({ name }) => visible(name));
   const rows = table.rows.map((row) => row.map((cell) => (cell === null ? null : visible(cell))));
   const natural = names.map((name, c) => rows.reduce((most, row) => Math.max(most, widthOf(row[c]!)), widthOf(name)));
@@ -45,13 +47,7 @@ export function renderTable(table: ResultTable, style: TableStyle, below: Below 
   ].join('\n');
 }
 
-type Paint = (text: string) => string;
-
 const asIs: Paint = (text) => text;
-const sgr =
-  (code: number): Paint =>
-  (text) =>
-    `\u001b[${code}m${text}\u001b[0m`;
 
 const widthOf = (cell: string | null): number => (cell === null ? 'NULL'.length : stringWidth(cell));
 
@@ -88,15 +84,6 @@ function cut(text: string, width: number): string {
   }
   return `${out}…`;
 }
-
-const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-
-/** What came from outside may not move the cursor, turn the direction of writing or break the line. */
-export const visible = (text: string): string =>
-  text.replace(
-    /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu,
-    (c) => escapes[c] ?? `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
 
 function belowResult({ rows, complete }: ResultTable): Below {
   const counted = rows.length === 0 ? 'no rows' : rows.length === 1 ? '1 row' : `${rows.length} rows`;

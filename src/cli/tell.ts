@@ -2,6 +2,7 @@ import type { Summary } from '../app/summary.ts';
 import { summaryText } from './print-summary.ts';
 import type { CommonFlags } from './session.ts';
 import type { Shell } from './shell.ts';
+import { styleOf } from './style.ts';
 
 /** Prints a summary and sets the exit code by it. */
 export function tell(shell: Shell, flags: Pick<CommonFlags, 'json'>, summary: Summary, root: string): void {
@@ -15,5 +16,5 @@ export function print(flags: Pick<CommonFlags, 'json'>, summary: Summary, root: 
     if (summary.error !== null) process.stderr.write(`oddslake: ${summary.error}\n`);
     process.stdout.write(`${JSON.stringify(summary)}\n`);
   } else if (summary.run_id === null) process.stderr.write(`oddslake: ${summary.error}\n`);
-  else process.stdout.write(`${summaryText(summary, root)}\n`);
+  else process.stdout.write(`${summaryText(summary, root, styleOf(process.stdout))}\n`);
 }

@@ -26,6 +26,14 @@ export class OddslakeError extends Error {
   }
 }
 
+/** A disk that is full: nothing could be written there. */
+export class DiskFullError extends OddslakeError {
+  constructor(message: string, options?: ErrorOptions) {
+    super(exitCodes.unexpected, message, options);
+    this.name = 'DiskFullError';
+  }
+}
+
 /** Bad usage or bad settings: nothing was done. */
 export class UsageError extends OddslakeError {
   constructor(message: string, options?: ErrorOptions) {

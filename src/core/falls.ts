@@ -1,3 +1,5 @@
+import { medianOf } from './night.ts';
+
 /** What one night brought. */
 export interface Night {
   /** Up to where it polled, epoch milliseconds. */
@@ -72,13 +74,6 @@ export function fallsOf(past: readonly Night[], tonight: Night, rules: FallRules
 
 /** New ticks an hour. */
 const rateOf = ({ ticks, polledMs }: Night): number => ticks / (polledMs / hourMs);
-
-/** NaN where there are none. */
-function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}
 
 /** Rounded down, so that it is 100 % only where nothing is left. */
 const percent = (share: number): string => `${Math.floor(share * 100)} %`;

@@ -82,8 +82,7 @@ export async function collect(outer: CollectContext, plans: readonly SymbolPlan[
 
   let done = 0;
   await inParallel(context.concurrency, plans, async (plan) => {
-    await attempt(plan.symbol, () => cover(context, plan.symbol, plan.windows));
-    context.onSymbol(++done);
+    if (await attempt(plan.symbol, () => cover(context, plan.symbol, plan.windows))) context.onSymbol(++done);
   });
   while (waiting.length > 0 && stopped === null && !context.signal.aborted) {
     const batch = waiting;

@@ -56,8 +56,9 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   values.set('archive.output', resolve(base, values.get('archive.output') as string));
 
   const nested = nest(values);
-  const outputNamed = merged.get('archive.output')!.from !== defaults.from;
-  return freezeAll({ ...nested, archive: { ...nested.archive, outputNamed }, configFile });
+  const { from } = merged.get('archive.output')!;
+  const named = { outputNamed: from !== defaults.from, outputFlagged: from === '--output' };
+  return freezeAll({ ...nested, archive: { ...nested.archive, ...named }, configFile });
 }
 
 /** A value and the place that it came from. */

@@ -37,6 +37,7 @@ export const settingsSchema = section({
     linger_days: number(7, 0, 3650),
     retire_after_runs: whole(5, 1, 1000),
     first_lookback_days: number(7, 0, 3650),
+    thins_after_days: { anyOf: [{ type: 'number', minimum: 0, maximum: 3650 }, { type: 'null' }], default: 7 },
     life_margin_hours: number(24, 0, 8760),
   }),
   symbols: texts([]),

@@ -10,6 +10,8 @@ export interface Settings extends Omit<SettingValues, 'archive'> {
   readonly archive: SettingValues['archive'] & {
     /** Whether flag, environment or config named the output; a default archive that is missing is not created. */
     readonly outputNamed: boolean;
+    /** Whether the flag --output named it. */
+    readonly outputFlagged: boolean;
   };
   /** The config file that was named, absolute; null where none was. */
   readonly configFile: string | null;

@@ -47,6 +47,17 @@ export function allSegments(db: Database): Map<string, Covered[]> {
   return out;
 }
 
+/** Whether some answer is journaled that covers something. */
+export const isCoverJournaled = (db: Database): boolean => db.one('select 1 from journal_cover limit 1') !== undefined;
+
+/** The end of what is published as covered, by symbol. */
+export const coveredEnds = (db: Database): Map<string, number> =>
+  new Map(
+    db
+      .all<{ symbol: string; to: number }>('select symbol, max(t_to) as "to" from segments group by symbol')
+      .map(({ symbol, to }) => [symbol, to]),
+  );
+
 /** The published coverage that reaches into a window, by symbol; as it is, not cut. */
 export function segmentsIn(db: Database, { from, to }: Window): Map<string, Covered[]> {
   const rows = db.all<SegmentRow & Record<string, number>>(

@@ -1,6 +1,6 @@
 import { type StatsFs, statfsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { DiskFullError } from '../core/errors.ts';
 
 /** What SQLite takes at a time for the index of its log, in bytes: with less, a write fails that finds some room left. */
 const leastBytes = 32 * 1024;
@@ -20,9 +20,8 @@ export function isOnFullDisk(path: string): boolean {
   }
 }
 
-export const diskFull = (path: string, cause: unknown): OddslakeError =>
-  new OddslakeError(
-    exitCodes.unexpected,
+export const diskFull = (path: string, cause: unknown): DiskFullError =>
+  new DiskFullError(
     `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
     { cause },
   );

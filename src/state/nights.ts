@@ -3,6 +3,11 @@ import type { Database } from './database.ts';
 
 export interface KnownNight extends Night {
   readonly runId: string;
+  /** Counts as in `PolledCounts`; null of a night that an older oddslake remembered. */
+  readonly late: number | null;
+  readonly conflicts: number | null;
+  /** The moment of the market lists that it polled, epoch ms; null where one could not be had whole. */
+  readonly listedAt: number | null;
 }
 
 const nightsMax = 30;
@@ -10,14 +15,20 @@ const nightsMax = 30;
 /** The nights remembered, the latest first; at most 30. */
 export const lastNights = (db: Database): KnownNight[] =>
   db.all<KnownNight & Record<string, never>>(
-    `select run_id as "runId", polled_to as "polledTo", polled_ms as "polledMs", markets, ticks from nights
-     order by polled_to desc limit ?`,
+    `select run_id as "runId", polled_to as "polledTo", polled_ms as "polledMs", markets, ticks, late, conflicts,
+       listed_at as "listedAt"
+     from nights order by polled_to desc limit ?`,
     nightsMax,
   );
 
-export function rememberNight(db: Database, { runId, polledTo, polledMs, markets, ticks }: KnownNight): void {
+export function rememberNight(db: Database, night: KnownNight): void {
+  const { runId, polledTo, polledMs, markets, ticks, late, conflicts, listedAt } = night;
   db.transaction(() => {
-    db.run('insert or replace into nights values (?, ?, ?, ?, ?)', runId, polledTo, polledMs, markets, ticks);
+    db.run(
+      `insert or replace into nights (run_id, polled_to, polled_ms, markets, ticks, late, conflicts, listed_at)
+       values (?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[runId, polledTo, polledMs, markets, ticks, late, conflicts, listedAt],
+    );
     db.run(
       'delete from nights where run_id not in (select run_id from nights order by polled_to desc limit ?)',
       nightsMax,
@@ -25,14 +36,26 @@ export function rememberNight(db: Database, { runId, polledTo, polledMs, markets
   });
 }
 
+/** What polls brought. */
+export interface PolledCounts {
+  /** Published ticks that were new; */
+  readonly ticks: number;
+  /** those of them that were older than the end of what had been covered of their symbol; */
+  readonly late: number;
+  /** and ticks that differ from a published price. */
+  readonly conflicts: number;
+}
+
 /**
- * Published ticks that were new in a run and in polls begun after another one, whichever job polled them: a job that
- * polls every hour leaves the night little. What a backfill or an import brought is no poll's.
+ * What a run brought and polls begun after another one, whichever job polled: a job that polls every hour leaves the
+ * night little. What a backfill or an import brought is no poll's.
  */
-export const polledTicks = (db: Database, runId: string, after: string): number =>
+export function polledCounts(db: Database, runId: string, after: string): PolledCounts {
   // Names of runs sort by their time.
-  db.one<{ n: number | null }>(
-    `select sum(accepted + recovered) as n from runs
+  const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
+    `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
      where run_id = ?1 or (run_id > ?2 and job in ('nightly', 'ticks'))`,
     ...[runId, after],
-  )?.n ?? 0;
+  );
+  return { ticks: row?.ticks ?? 0, late: row?.late ?? 0, conflicts: row?.conflicts ?? 0 };
+}

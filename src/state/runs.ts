@@ -71,6 +71,11 @@ export function addTally(db: Database, runId: string, tally: Tally): void {
   );
 }
 
+/** Counts new ticks that were older than what had been covered of their symbol; in the publish's transaction. */
+export function addLate(db: Database, runId: string, ticks: number): void {
+  db.run('update runs set late = late + ? where run_id = ?', ticks, runId);
+}
+
 /** Counts ticks that a publish takes in without their having been journaled; in its transaction. */
 export function addFetched(db: Database, runId: string, ticks: number): void {
   db.run('update runs set fetched = fetched + ? where run_id = ?', ticks, runId);

@@ -4,7 +4,7 @@
  * `journal*` hold what is accepted and not yet published; `segments`, `contested` and the tick counts of `symbols`
  * mirror what is published. Both sides change only inside one transaction, so they never disagree.
  */
-export const schemaVersion = 4;
+export const schemaVersion = 5;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -120,5 +120,17 @@ create table shapes (
 ) without rowid;
 `;
 
+/** What version 5 added: what a night is compared with, and since when a market is known to be resolved. */
+const version5 = `
+-- New ticks older than what had been covered of their symbol, and conflicts: null of nights that nobody counted them of.
+-- listed_at: the moment of the market lists that the night polled; null where one could not be had whole.
+alter table nights add column late integer;
+alter table nights add column conflicts integer;
+alter table nights add column listed_at integer;
+alter table runs add column late integer not null default 0;
+-- When the lists first told that it is resolved.
+alter table symbols add column resolution_seen integer;
+`;
+
 /** The statements of each version, from 1: an older state is brought up by those it lacks. */
-export const schemaVersions: readonly string[] = [version1, version2, version3, version4];
+export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5];

@@ -1,4 +1,5 @@
 import type { MarketFacts, SymbolFacts } from '../core/market.ts';
+import type { ListedState } from '../core/night.ts';
 import type { Database } from './database.ts';
 
 interface SymbolRow {
@@ -96,6 +97,9 @@ export function ensureSeen(db: Database, symbol: string, atMs: number): void {
 /** A market that is told to be active, and of no resolution any more, was reopened: that it had one is past. */
 const reopened = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
 
+/** What was known of a symbol says that it is resolved: an outcome, or a moment that is no plan (see core/life.ts). */
+const resolved = '(outcome is not null or coalesce(resolved_at <= last_seen, 0))';
+
 /**
  * Takes in one poll of the market lists. Where the lists are `complete`, a listed symbol that none of them names
  * counts as inactive from now on; a list that was cut off is no reason to think a market gone.
@@ -108,8 +112,9 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
       const active = m.isActive === null ? null : Number(m.isActive);
       db.run(
         `insert into symbols (symbol, canonical_id, source, question, category, is_active, opens_at, closes_at, resolved_at,
-           outcome, first_seen, last_seen, last_active, inactive_since, listed)
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, iif(?6 is 0, null, ?11), iif(?6 is 0, ?11, null), 1)
+           outcome, first_seen, last_seen, last_active, inactive_since, listed, resolution_seen)
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, iif(?6 is 0, null, ?11), iif(?6 is 0, ?11, null), 1,
+           iif(?10 is not null or ?9 <= ?11, ?11, null))
          on conflict do update set
            canonical_id = excluded.canonical_id, source = coalesce(excluded.source, source),
            question = coalesce(excluded.question, question), category = coalesce(excluded.category, category),
@@ -120,7 +125,9 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
            first_seen = min(first_seen, excluded.first_seen), last_seen = iif(listed = 0, excluded.last_seen, max(last_seen, excluded.last_seen)),
            last_active = coalesce(max(last_active, excluded.last_active), excluded.last_active, last_active),
            inactive_since = iif(excluded.inactive_since is null, null, coalesce(inactive_since, excluded.inactive_since)),
-           listed = 1
+           listed = 1,
+           resolution_seen = case when ${reopened} then null when resolution_seen is not null then resolution_seen
+             when ${resolved} then null else excluded.resolution_seen end
          where excluded.last_seen >= last_seen or listed = 0`,
         ...[m.symbol, m.canonicalId, m.source, m.question, m.category, active, m.opensAt, m.closesAt, m.resolvedAt],
         ...[m.outcome, atMs],
@@ -169,6 +176,21 @@ export function noteOutcomes(
 export function notePolledFrom(db: Database, symbol: string, from: number): void {
   db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', from, symbol);
 }
+
+/**
+ * What the lists have told of the symbols that changed after a moment, and of those that are past their close at `nowMs`
+ * and neither resolved nor inactive; in order. Of an archive of years, few.
+ */
+export const listedStates = (db: Database, since: number, nowMs: number): ListedState[] =>
+  db
+    .all<Omit<ListedState, 'resolved'> & { readonly resolved: number }>(
+      `select symbol, first_seen as "firstSeen", inactive_since as "inactiveSince", closes_at as "closesAt",
+         ${resolved} as resolved, resolution_seen as "resolutionSeen"
+       from symbols where listed = 1 and (first_seen > ?1 or inactive_since > ?1 or resolution_seen > ?1
+         or (inactive_since is null and closes_at < ?2 and not ${resolved})) order by symbol`,
+      ...[since, nowMs],
+    )
+    .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
 
 /** What a publish changed in a symbol's published ticks. */
 export interface TickDelta {

@@ -24,6 +24,9 @@ export function openUpstream(options: UpstreamOptions, deps: UpstreamDeps): Upst
     ...key.tally,
     throttledMs: Math.round(key.limiter.throttledMs()),
     waitedMs: Math.round(key.limiter.waitedMs()),
+    allowedPerSecond: key.limiter.allowedPerSecond(),
+    usedShare: key.limiter.usedShare(),
+    heldBackMs: Math.round(key.limiter.heldBackMs()),
   });
   const key = openKey(options, origin, deps, () => deps.onCounters?.(counters()));
   const askedAt = (query: { readonly askedAt?: number }): number => query.askedAt ?? deps.clock.nowMs();

@@ -4,6 +4,7 @@ import type { PaceMemory } from '../core/pace.ts';
 import { type Learned, observe, rateInForce } from './adapt.ts';
 import { createOwnMemory } from './own-memory.ts';
 import { checkRate, createPacer, currentPace } from './pacer.ts';
+import { createUseMeter } from './use.ts';
 
 /** A pause of the key that is longer than the client is willing to wait. */
 export class PausedTooLong extends Error {
@@ -53,6 +54,12 @@ export interface Limiter {
   waitedMs(): number;
   /** Milliseconds of pauses, each moment counted once. */
   throttledMs(): number;
+  /** Requests a second that are allowed at this moment. */
+  allowedPerSecond(): number;
+  /** The share of what was allowed, 0 to 1, that was used while there was something to ask for. */
+  usedShare(): number;
+  /** Milliseconds for which the service holds all back from now on. */
+  heldBackMs(): number;
 }
 
 /** For so long after somebody with a lower rate last looked all keep to that rate. */
@@ -68,7 +75,7 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
   let statedRate = Number.POSITIVE_INFINITY;
   let learnedText: string | null = null;
   let learned: Learned | null = null;
-  const pacer = createPacer(() => rateInForce(learned, configured()), memory);
+  const pacer = createPacer(() => inForce(), memory);
   const slots = new PQueue({ concurrency: options.concurrency });
   // A line of one: whoever is in it waits for the pace, the others behind it keep their order.
   const line = new PQueue({ concurrency: 1 });
@@ -77,6 +84,11 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
   let underWay = 0;
   let waitedMs = 0;
   let throttledMs = 0;
+  let wanted = 0;
+  const use = createUseMeter();
+
+  const inForce = (): number => rateInForce(learned, configured());
+  const noteUse = (): void => use.note(clock.monotonicMs(), inForce(), wanted, resumeAt);
 
   const configured = (): number => Math.min(requestsPerSecond, lowest, statedRate);
 
@@ -103,6 +115,7 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
     if (until <= resumeAt) return;
     throttledMs += Math.max(0, until - Math.max(nowMs, resumeAt));
     resumeAt = until;
+    noteUse();
   }
 
   /** Starts a request, or says when to ask again. */
@@ -165,6 +178,8 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
 
   async function runInSlot<T>(task: (turn: Turn) => Promise<T>, signal: AbortSignal): Promise<T> {
     const request = startNow(signal) ?? (await line.add(() => takeTurn(signal), { signal }));
+    use.started();
+    noteUse();
     let isAnswered = false;
     underWay++;
     try {
@@ -184,7 +199,16 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
   }
 
   return {
-    run: (task, { priority, signal }) => slots.add(() => runInSlot(task, signal), { priority, signal }),
+    async run(task, { priority, signal }) {
+      wanted++;
+      noteUse();
+      try {
+        return await slots.add(() => runInSlot(task, signal), { priority, signal });
+      } finally {
+        wanted--;
+        noteUse();
+      }
+    },
     pause(ms) {
       memory.alone(() => {
         const now = clock.monotonicMs();
@@ -203,5 +227,11 @@ export function createLimiter(options: LimiterOptions, clock: Clock): Limiter {
     underWay: () => underWay,
     waitedMs: () => waitedMs,
     throttledMs: () => throttledMs,
+    allowedPerSecond: inForce,
+    usedShare() {
+      noteUse();
+      return use.share();
+    },
+    heldBackMs: () => Math.max(0, resumeAt - clock.monotonicMs()),
   };
 }

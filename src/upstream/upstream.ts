@@ -73,6 +73,12 @@ export interface UpstreamCounters {
   readonly throttledMs: number;
   /** Milliseconds requests waited for their turn under the configured rate. */
   readonly waitedMs: number;
+  /** Requests a second that are allowed at this moment. */
+  readonly allowedPerSecond: number;
+  /** Share, 0 to 1, of what was allowed while there was something to ask for. */
+  readonly usedShare: number;
+  /** Milliseconds for which the service holds all requests back from now on. */
+  readonly heldBackMs: number;
   readonly bytes: number;
 }
 

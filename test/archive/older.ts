@@ -27,6 +27,8 @@ export function turnedBack(root: string): string {
   const db = openDatabase(stateFile(join(root, '.oddslake')), 1000);
   const later = schemaVersions.slice(1).join('\n');
   for (const [, table] of later.matchAll(/create table (\w+)/g)) db.script(`drop table ${table}`);
+  for (const [, table, column] of later.matchAll(/alter table (runs|symbols) add column (\w+)/g))
+    db.script(`alter table ${table} drop column ${column}`);
   db.run('delete from meta where key in (?, ?)', manifestTextKey, rootTextsKey);
   setMeta(db, 'schema_version', '1');
   setMeta(db, manifestHashKey, sha256(Buffer.from(text)));

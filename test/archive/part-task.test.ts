@@ -56,7 +56,7 @@ const lossOf = (name: string, w: { from: number; to: number }, ticks: number): L
 
 const nothing = knownStandings({ contested: new Map(), stretches: new Map(), answers: new Map() });
 const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'lost'>): PartTask => ({
-  ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, ...rest },
+  ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, coveredEnds: new Map(), ...rest },
 });
 
 const inputs = fc.record({

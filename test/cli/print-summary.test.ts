@@ -1,5 +1,6 @@
+import { stripVTControlCharacters } from 'node:util';
 import { expect, test } from 'vitest';
-import type { FailureLine } from '../../src/app/summary.ts';
+import type { FailureLine, NightFacts, RunFacts, Summary } from '../../src/app/summary.ts';
 import { noBooks, summarize } from '../../src/app/summary.ts';
 import { summaryText } from '../../src/cli/print-summary.ts';
 
@@ -44,4 +45,103 @@ test('where nothing but a fall is to be told, no window is spoken of', () => {
 test('one window is told as one, and of ticks nothing is said where none were asked for', () => {
   expect(textOf([window(1)])).toContain('\n1 window could not be fetched');
   expect(textOf([window(1)])).not.toContain('  ticks');
+});
+
+const none = { count: 0, names: [] };
+const nightFacts: NightFacts = {
+  nights: 7,
+  ticks: {
+    new: { count: 12_403, median: 11_980 },
+    late: { count: 21, median: 18.5 },
+    conflicts: { count: 0, median: 0 },
+  },
+  markets: {
+    new: { count: 12, names: ['A'] },
+    gone: { count: 3, names: ['KXAPPROVE-26NOV2814-T47.5', 'KXBTC-26NOV2121-T41.5', 'KXRAIN-26NOV22-B1'] },
+    resolved: none,
+    overdue: { count: 1, names: ['KXOLD'] },
+  },
+  covered: { symbols: 19_980, gap_minutes: 1 },
+  too_late: none,
+};
+const night = (facts: Partial<RunFacts> = {}): Summary => ({
+  ...summarize({
+    ...{
+      version: '0',
+      job: 'nightly',
+      run_id: 'run',
+      started_at: 0,
+      finished_at: 245_000,
+      requests: 20_412,
+      retries: 12,
+    },
+    ...{ throttled_ms: 12_000, pages: 0, recovered: 0, generation: 1234, watermark: 0, gaps: 0, warnings: [] },
+    failures: [],
+    ticks: { fetched: 60_614, accepted: 12_403, duplicates: 48_211, conflicts: 0, quarantined: 0 },
+    symbols: { planned: 20_000, done: 19_980, failed: 20, retired: 0 },
+    books: noBooks,
+    ...{ files: [], strict: false, reached: true, thrown: undefined },
+    rate: { allowed_per_second: 5, used: 0.981, waited_ms: 4_080_000 },
+    night: nightFacts,
+    ...facts,
+  }),
+  next_action: 'Look at it: oddslake symbols KXOLD',
+});
+const linesOf = (summary: Summary, width: number | null, colour = false): string[] =>
+  summaryText(summary, '/lake', { width, colour }).split('\n');
+
+test('a night is told in aligned lines, beside the median, and of nothing that there is nothing of', () => {
+  expect(linesOf(night(), 80)).toEqual([
+    'nightly done after 4 min 5 s',
+    '  ticks      12,403 new (median of 7 nights 11,980) · 21 late (median 19)',
+    '             48,211 known',
+    '  symbols    19,980 of 20,000 done · 20 failed',
+    '  markets    12 new · 3 gone · 1 overdue',
+    '             gone: KXAPPROVE-26NOV2814-T47.5, KXBTC-26NOV2121-T41.5 and 1 more',
+    '             overdue: KXOLD',
+    '  requests   20,412 · 12 retries · 98 % of 5 a second used',
+    '             waited 1 h 8 min for their turn',
+    '             held back for 12.0 s by the service',
+    '  published  nothing new (generation 1,234)',
+    '  covered    every live symbol up to 1970-01-01 00:00:00 UTC',
+    '             19,980 symbols without a gap, 1 minute lacking of others',
+    '  archive    /lake',
+    '',
+    'next: Look at it:',
+    '  oddslake symbols KXOLD',
+  ]);
+});
+
+test('no line is longer than the terminal, but for a word that is', () => {
+  const reason =
+    'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (falls.markets_share_max is 0.5)';
+  const long = night({ failures: [{ symbol: null, from: null, to: null, reason }, window(1)], warnings: [reason] });
+  const late = { ...long, night: { ...nightFacts, too_late: { count: 30, names: nightFacts.markets.gone.names } } };
+  for (const width of [60, 80, 120]) {
+    const lines = linesOf(late, width);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(width);
+  }
+  expect(linesOf(late, null).length).toBeLessThan(linesOf(late, 60).length);
+});
+
+test('colours say nothing that the words do not', () => {
+  const coloured = linesOf(night({ warnings: ['It is late.'] }), 80, true);
+  expect(coloured.join('')).toContain('\u001b[33mdone\u001b[0m');
+  expect(coloured.map(stripVTControlCharacters)).toEqual(linesOf(night({ warnings: ['It is late.'] }), 80));
+  expect(linesOf(night(), 80).join('')).not.toContain('\u001b');
+});
+
+test('one night before is no median, and a night of which nothing is known beside it stands alone', () => {
+  const told = (nights: number, median: number | null) =>
+    linesOf(
+      { ...night(), night: { ...nightFacts, nights, ticks: { ...nightFacts.ticks, new: { count: 5, median } } } },
+      null,
+    )[1];
+  expect(told(1, 1234)).toContain('5 new (the night before 1,234) · 12,403 of them in this run');
+  expect(told(0, null)).toContain('  5 new · ');
+});
+
+test('what came from outside cannot move the cursor', () => {
+  const text = linesOf(night({ failures: [{ ...window(1), symbol: 'A\u001b[2J' }] }), null).join('\n');
+  expect(text).not.toContain('\u001b');
 });

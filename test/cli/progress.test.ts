@@ -22,6 +22,7 @@ function setup(isTTY: boolean, shown = true) {
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
     log,
     stream: Object.assign(stream, { isTTY, columns: 120 }),
+    draws: isTTY,
     shown,
   };
   return {
@@ -44,8 +45,8 @@ describe('away from a terminal', () => {
     }
     progress.stop();
     expect(lines).toEqual([
-      { done: 10, total: 100, unit: 'symbols', ticks: 100, message: 'ticks' },
-      { done: 20, total: 100, unit: 'symbols', ticks: 200, message: 'ticks' },
+      { done: 10, total: 100, unit: 'symbols', ticks: 100, ticks_per_second: 10, seconds_left: 90, message: 'ticks' },
+      { done: 20, total: 100, unit: 'symbols', ticks: 200, ticks_per_second: 10, seconds_left: 80, message: 'ticks' },
     ]);
     expect(text()).toBe('');
   });
@@ -76,15 +77,27 @@ describe('on a terminal', () => {
     pass(30_000);
     progress.update({ done: 25, ticks: 1_234_567 });
     progress.stop();
-    expect(text()).toContain('25 % | 25/100 symbols, 1.2M ticks | 1m30s left');
+    expect(text()).toContain('  25 %  25/100 symbols  1.2M ticks  41.2K ticks/s  1m30s left');
     expect(text().endsWith('\n')).toBe(true);
     expect(lines).toEqual([]);
+  });
+
+  test('work that there turns out to be none of draws no bar, unless somebody is being asked', async () => {
+    const none = setup(true);
+    (await startProgress(none.options)).stop();
+    expect(none.text()).toBe('');
+    const asking = setup(true);
+    const how = () => ({ requests: 0, allowedPerSecond: 5, heldBackMs: 42_000 });
+    (await startProgress({ ...asking.options, asking: how })).stop();
+    expect(asking.text()).toContain('0/100 symbols  0 of 5 requests/s  held back 42s');
   });
 
   test('the bar does not jump back over log lines when it ends', async () => {
     const { options, text } = setup(true);
     const progress = await startProgress(options);
+    progress.update({ done: 1 });
     progress.stop();
+    expect(text()).toContain('1/100');
     expect(text()).not.toContain('\u001b7');
     expect(text()).not.toContain('\u001b8');
   });
@@ -93,6 +106,7 @@ describe('on a terminal', () => {
     const { options } = setup(true);
     const before = process.listenerCount('SIGINT');
     const progress = await startProgress(options);
+    progress.update({ done: 1 });
     expect(process.listenerCount('SIGINT')).toBe(before);
     progress.stop();
   });

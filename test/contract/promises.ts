@@ -77,7 +77,10 @@ export const summaryFields = [
   ...['throttled_ms', 'pages', 'ticks.fetched', 'ticks.accepted', 'ticks.duplicates', 'ticks.conflicts'],
   ...['ticks.quarantined', 'recovered', 'symbols.planned', 'symbols.done', 'symbols.failed', 'symbols.retired'],
   ...['published.files', 'published.rows', 'published.bytes', 'published.dates', 'generation', 'watermark', 'gaps'],
-  ...['warnings', 'failures', 'schema_drift'],
+  ...['warnings', 'failures', 'schema_drift', 'rate.allowed_per_second', 'rate.used', 'rate.waited_ms'],
+  ...['night.nights', 'night.ticks.new', 'night.ticks.late', 'night.ticks.conflicts', 'night.markets.new'],
+  ...['night.markets.gone', 'night.markets.resolved', 'night.markets.overdue', 'night.covered.symbols'],
+  ...['night.covered.gap_minutes', 'night.too_late', 'next_action'],
 ] as const;
 
 const time = 'Timestamp<MILLISECOND, UTC>';

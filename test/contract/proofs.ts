@@ -59,6 +59,16 @@ const addsUp: Proof = [
   'faults/upstream-faults.test.ts',
   'leaves exactly the truth in the archive after two runs, and counts that add up',
 ];
+const nightFact = (title: string): Proof => ['app/night-facts.test.ts', title];
+const rateTold = nightFact('the rate is told of a run that asked the upstream');
+const besideMedian = nightFact('a night is told beside the median of those before it, by counts that add up');
+const marketsChanged = nightFact(
+  'markets are new, gone and resolved against the lists of the night before, whoever polled in between',
+);
+const uncovered = nightFact('what could not be fetched is minutes of gap, and its symbols are not covered');
+const tooLate = nightFact(
+  'symbols are asked for too late where the night comes after the service has thinned their days',
+);
 const daysJudged: Proof = [
   'archive/days.test.ts',
   'says of a day whether it is complete, and up to where every live symbol is covered',
@@ -168,7 +178,7 @@ export const proofs: Proofs = {
     '--config': quiet,
     '--output': ['settings/load.test.ts', 'is named by flag, environment or file'],
     '--set': setTwice,
-    '--json': summaryShape,
+    '--json': ['e2e/json.test.ts', 'every command that ends prints one JSON object, and is never coloured'],
     '--quiet': quiet,
     '--log-level': [cli, '--log-level is the least level of log lines'],
     '--no-progress': quiet,
@@ -285,6 +295,7 @@ export const proofs: Proofs = {
     'source.markets_limit': views,
     'source.linger_days': effect('linger_days is how long a symbol is polled after it turned inactive'),
     'source.retire_after_runs': effect('retire_after_runs failures in a row retire a symbol'),
+    'source.thins_after_days': tooLate,
     'source.first_lookback_days': effect(
       'first_lookback_days is where the first poll of a symbol starts, but not before it opens',
     ),
@@ -393,6 +404,24 @@ export const proofs: Proofs = {
   },
   everySummaryField: summaryShape,
   summary: {
+    'rate.allowed_per_second': rateTold,
+    'rate.used': rateTold,
+    'rate.waited_ms': rateTold,
+    'night.nights': besideMedian,
+    'night.ticks.new': nightFact('what another job polled since the last night counts for the night'),
+    'night.ticks.late': nightFact('late ticks are those older than the end of what had been covered, counted by hand'),
+    'night.ticks.conflicts': besideMedian,
+    'night.markets.new': marketsChanged,
+    'night.markets.gone': marketsChanged,
+    'night.markets.resolved': marketsChanged,
+    'night.markets.overdue': [
+      'core/night.test.ts',
+      'by hand: each is new, resolved or gone at most once, and overdue beside that',
+    ],
+    'night.covered.symbols': uncovered,
+    'night.covered.gap_minutes': uncovered,
+    'night.too_late': tooLate,
+    next_action: ['app/next-action.test.ts', 'what ended a run decides on what to do'],
     'ticks.fetched': addsUp,
     'ticks.accepted': addsUp,
     'ticks.duplicates': addsUp,

@@ -16,7 +16,7 @@ test('a night whose lists name far fewer markets ends with 4, says so to a perso
   const flags = ['--output', output, '--set', 'source.name=box', '--set', 'upstream.requests_per_second=2000'];
   const night = await run(['nightly', ...flags, '--date', '2025-06-13'], access(poorer.url));
   expect(night.code, night.stdout + night.stderr).toBe(4);
-  expect(night.stdout).toMatch(/^nightly done, but incomplete/);
+  expect(night.stdout).toMatch(/^nightly done after .*, but incomplete/);
   expect(night.stdout).toMatch(/\nincomplete: markets fell by \d\d %: the lists name \d+, and \d+ in the median of/);
   expect(night.stdout).toMatch(/ 2025-06-13 \(generation 4\)/);
   // The same night again is none.

@@ -103,5 +103,5 @@ test.each([
   const ended = await run(args);
   expect(ended.code).toBe(2);
   expect(ended.summary).toMatchObject({ job: args[0], outcome: 'usage', exit_code: 2, run_id: null });
-  expect(ended.stderr).toContain(ended.summary.error!);
+  expect(ended.stderr.replace('\n', ' ')).toContain(ended.summary.error!);
 });

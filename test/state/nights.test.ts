@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { lastNights, polledTicks, rememberNight } from '../../src/state/nights.ts';
-import { addRecovered, addTally, startRun } from '../../src/state/runs.ts';
+import { lastNights, polledCounts, rememberNight } from '../../src/state/nights.ts';
+import { addLate, addRecovered, addTally, startRun } from '../../src/state/runs.ts';
 import { dayMs, now, opened } from '../archive/scratch.ts';
 
 test('of the nights the latest thirty are remembered, the latest first', () => {
@@ -12,6 +12,9 @@ test('of the nights the latest thirty are remembered, the latest first', () => {
       polledMs: dayMs,
       markets: n % 2 === 0 ? n : null,
       ticks: 10 * n,
+      late: n % 3 === 0 ? null : n,
+      conflicts: n,
+      listedAt: n % 2 === 0 ? now + n : null,
     },
   });
   for (let n = 0; n < 33; n++) rememberNight(db, night(n));
@@ -20,17 +23,20 @@ test('of the nights the latest thirty are remembered, the latest first', () => {
   expect(lastNights(db)).toEqual([{ ...expected[0], ticks: 7 }, ...expected.slice(1)]);
 });
 
-test('the ticks of a night are its own and those of polls since the last one, not of backfills', () => {
+test('what a night brought is its own and that of polls since the last one, not of backfills', () => {
   const { db } = opened().state;
   const ran = (runId: string, job: string, accepted: number): void => {
     startRun(db, runId, job, 1, now);
     addTally(db, runId, { accepted, duplicates: 5, conflicts: 5 });
+    addLate(db, runId, 7);
   };
   ran('20260601T030000Z-zzz', 'nightly', 1);
   ran('20260601T120000Z-aaa', 'ticks', 20);
   ran('20260601T130000Z-aaa', 'backfill', 300);
   ran('20260602T030000Z-aaa', 'nightly', 4000);
   addRecovered(db, '20260602T030000Z-aaa', 50_000);
-  expect(polledTicks(db, '20260602T030000Z-aaa', '20260601T030000Z-zzz')).toBe(54_020);
-  expect(polledTicks(db, '20260602T030000Z-aaa', '20260602T030000Z-aaa')).toBe(54_000);
+  const both = { ticks: 54_020, late: 14, conflicts: 10 };
+  expect(polledCounts(db, '20260602T030000Z-aaa', '20260601T030000Z-zzz')).toEqual(both);
+  const own = { ticks: 54_000, late: 7, conflicts: 5 };
+  expect(polledCounts(db, '20260602T030000Z-aaa', '20260602T030000Z-aaa')).toEqual(own);
 });

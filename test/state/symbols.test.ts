@@ -6,6 +6,7 @@ import {
   allSymbols,
   ensureSymbols,
   givenUpSymbols,
+  listedStates,
   noteOutcomes,
   observeMarkets,
   oneSymbol,
@@ -51,6 +52,34 @@ describe('observed markets', () => {
     observeMarkets(db, [market('A'), market('B', { isActive: null })], now + 1, true);
     expect(oneSymbol(db, 'A')).toMatchObject({ isActive: true, resolvedAt: null, outcome: null, inactiveSince: null });
     expect(oneSymbol(db, 'B')).toMatchObject({ resolvedAt: now - 5, outcome: 1 });
+  });
+
+  test('tell when a resolution was first told, that of a plan once its moment is past, and of what changed since', () => {
+    const db = database();
+    const over = { isActive: false, resolvedAt: now - 5, outcome: 1 };
+    const plan = market('PLAN', { resolvedAt: now + 2, closesAt: now + 1 });
+    observeMarkets(db, [market('A', over), market('B'), market('GONE'), plan], now, true);
+    const seen = () => listedStates(db, now, now + 3).map(({ symbol, resolutionSeen }) => [symbol, resolutionSeen]);
+    expect(seen()).toEqual([['PLAN', null]]);
+    observeMarkets(db, [market('A', over), market('B', over), plan, market('NEW')], now + 1, true);
+    expect(listedStates(db, now, now + 3)).toEqual([
+      expect.objectContaining({ symbol: 'B', resolved: true, resolutionSeen: now + 1, firstSeen: now }),
+      expect.objectContaining({ symbol: 'GONE', resolved: false, inactiveSince: now + 1 }),
+      expect.objectContaining({ symbol: 'NEW', firstSeen: now + 1 }),
+      expect.objectContaining({ symbol: 'PLAN', resolved: false, closesAt: now + 1 }),
+    ]);
+    observeMarkets(db, [market('A'), market('B', over), plan, market('NEW')], now + 3, true);
+    expect(seen()).toEqual([
+      ...[
+        ['B', now + 1],
+        ['GONE', null],
+        ['NEW', null],
+        ['PLAN', now + 3],
+      ],
+    ]);
+    // Reopened, and resolved once more.
+    observeMarkets(db, [market('A', over)], now + 4, false);
+    expect(seen()[0]).toEqual(['A', now + 4]);
   });
 
   test('of several markets with one symbol leave it active where one of them is, in whatever order they come', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, lstatSync, readdirSync, readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { exitCodes, OddslakeError } from '../../core/errors.ts';
+import { DiskFullError, exitCodes, OddslakeError } from '../../core/errors.ts';
 import { type FileCalls, systemCalls } from './file-calls.ts';
 
 /** Everything the archive does to a file system. What it writes is durable when a call returns, unless said otherwise. */
@@ -183,8 +183,7 @@ function explain<T>(doing: string, path: string, work: () => T): T {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOSPC' || code === 'EDQUOT') {
-      throw new OddslakeError(
-        exitCodes.unexpected,
+      throw new DiskFullError(
         `The disk is full: could not ${doing} ${path}. Free some space and run again; nothing that was accepted is lost.`,
         { cause: error },
       );

@@ -17,6 +17,8 @@ export interface PartDone {
   readonly lacking: readonly LostWindow[];
   /** The coverage to publish of the symbols where it is another now. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
+  /** New ticks that were older than what had been covered of their symbol. */
+  readonly late: number;
   /** The ticks where they changed, and the candles. */
   readonly files: readonly EncodedFile[];
 }
@@ -39,6 +41,7 @@ export const startDone = () => ({
   restored: [] as LostWindow[],
   lacking: [] as LostWindow[],
   coverage: new Map<string, readonly PublishedCoverage[]>(),
+  late: 0,
 });
 
 /** Adds what came of a lot. */
@@ -59,6 +62,7 @@ export function addDone(done: Doing, lot: LotDone): void {
   }
   for (const delta of lot.deltas) done.deltas.push(delta);
   for (const [symbol, covered] of lot.covered) done.covered.set(symbol, covered);
+  done.late += lot.late;
   done.restored.push(...lot.restored);
   done.lacking.push(...lot.lacking);
   for (const [symbol, stretches] of lot.coverage) done.coverage.set(symbol, stretches);

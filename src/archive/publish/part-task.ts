@@ -33,6 +33,8 @@ export interface PartTask {
   readonly answers: ReadonlyMap<string, readonly Covered[]>;
   /** The windows of the day that are lost. */
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
+  /** Up to where its symbols had been covered; empty where late ticks are not to be counted. */
+  readonly coveredEnds: ReadonlyMap<string, number>;
   /** What candles are kept of. */
   readonly intervals: readonly CandleInterval[];
   readonly groupRows: number;
@@ -63,7 +65,8 @@ export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTi
       const changed = coverageChanged(published, judged.covered, [...merged.added.keys()], columns);
       // Of a part that is merged at once it is known by now whether its ticks are to be written.
       files.add(columns, new Map([...published, ...changed]), lots.length > 1 || merged.changed);
-      addDone(done, { merged, deltas: deltasOf(merged.added, columns), ...judged, coverage: changed });
+      const late = lateIn(task.coveredEnds, merged.added, lot.old, columns);
+      addDone(done, { merged, deltas: deltasOf(merged.added, columns), ...judged, coverage: changed, late });
     }
   } finally {
     spills.close();
@@ -128,6 +131,25 @@ function coverageChanged(
     );
   }
   return out;
+}
+
+/** New ticks before the end of what had been covered of their symbol: a merge takes no old one away. */
+function lateIn(
+  coveredEnds: ReadonlyMap<string, number>,
+  added: ReadonlyMap<string, number>,
+  old: PartColumns,
+  columns: PartColumns,
+): number {
+  if (coveredEnds.size === 0) return 0;
+  const [before, after] = [timesIn(old), timesIn(columns)];
+  let late = 0;
+  for (const [symbol, count] of added) {
+    const to = coveredEnds.get(symbol);
+    if (count === 0 || to === undefined) continue;
+    const past = { from: Number.NEGATIVE_INFINITY, to };
+    late += countIn(after(symbol), past) - countIn(before(symbol), past);
+  }
+  return late;
 }
 
 function deltasOf(added: ReadonlyMap<string, number>, columns: PartColumns): TickDelta[] {

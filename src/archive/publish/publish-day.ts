@@ -47,6 +47,8 @@ export interface DaysInput {
   /** The last record of the journal that counts. */
   readonly end: number;
   readonly intervals: readonly CandleInterval[];
+  /** See PublishOptions. */
+  readonly coveredEnds: ReadonlyMap<string, number> | undefined;
   readonly workers: PartWorkers;
   readonly signal: AbortSignal | undefined;
   /** Told of each part that is done. */
@@ -181,12 +183,28 @@ async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: D
   const task: PartTask = {
     ...{ day, part, old, chunks, coverage, answers: input.source.coverage(bin) },
     ...{ lost: of.lost, intervals: input.intervals, groupRows: archive.groupRows },
+    coveredEnds: endsOf(chunks, day, input.coveredEnds),
   };
   const standings: Standings = {
     live: dayStandings(db, day),
     values: () => standingsOf(db, day, new Set(chunks.map(({ symbol }) => symbol))),
   };
   return input.workers.work(task, standings);
+}
+
+/** Of the symbols that something comes for, those that had been covered into the day. */
+function endsOf(
+  chunks: readonly { readonly symbol: string }[],
+  day: number,
+  ends: ReadonlyMap<string, number> | undefined,
+): ReadonlyMap<string, number> {
+  const out = new Map<string, number>();
+  if (ends === undefined) return out;
+  for (const { symbol } of chunks) {
+    const end = ends.get(symbol);
+    if (end !== undefined && end > day) out.set(symbol, end);
+  }
+  return out;
 }
 
 function take(archive: Archive, of: Day, bin: Bin, done: LotDone, end: number): BinOutcome {

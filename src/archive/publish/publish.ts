@@ -21,7 +21,7 @@ import { type BookAnswer, consumeBooks } from '../../state/journal-books.ts';
 import { takeWriteLock } from '../../state/lock.ts';
 import { dropLost, lostWindows } from '../../state/lost.ts';
 import { noteRowGroups } from '../../state/row-groups.ts';
-import { addRecovered, addTally, isOver } from '../../state/runs.ts';
+import { addLate, addRecovered, addTally, isOver } from '../../state/runs.ts';
 import { noteStandings } from '../../state/standings.ts';
 import { addTickDeltas, allSymbols } from '../../state/symbols.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
@@ -46,6 +46,8 @@ export interface PublishOptions extends JudgedBy {
   readonly candles: readonly CandleInterval[];
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
+  /** Up to where each symbol had been covered before the run, where it is to be counted how many ticks come late. */
+  readonly coveredEnds?: ReadonlyMap<string, number> | undefined;
   /** What an import has read, besides what is journaled. */
   readonly intake?: Intake | undefined;
   /**
@@ -121,6 +123,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   let done = 0;
   const ofDays = await stageDays(archive, stage, {
     ...{ days: daysOf(bins, books.answers), source, end, intervals, signal: options.signal },
+    coveredEnds: options.coveredEnds,
     workers:
       (await options.workers?.(publishedIn(base, bins) + journaledTicks(db) + (intake?.ticks ?? 0))) ?? ownThread,
     onPart: () => options.onProgress?.(++done, bins.length),
@@ -259,6 +262,8 @@ function record(
       if (run_id !== options.runId && isOver(db, run_id)) addRecovered(db, options.runId, n);
     }
   }
+  const late = taken.reduce((sum, bin) => sum + bin.late, 0);
+  if (late > 0) addLate(db, options.runId, late);
   for (const [symbol, covered] of coverageTaken(taken)) addSegments(db, symbol, covered, options.rules.settleMs);
   for (const { restored } of taken) dropLost(db, restored);
   consume(db, bins, end, polls);

@@ -5,6 +5,7 @@ import { many, size } from '../amounts.ts';
 import { summaryText } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import { commandName, type Shell } from '../shell.ts';
+import { styleOf } from '../style.ts';
 import { tell } from '../tell.ts';
 
 /** `demo`: the main job against the sandbox. */
@@ -41,7 +42,7 @@ export function addDemo(shell: Shell): void {
           const summary = await nightly.run(context, { day: null });
           const root = context.settings.archive.output;
           if (flags.json === true) return tell(shell, flags, summary, root);
-          process.stdout.write(`${summaryText(summary, root)}\n`);
+          process.stdout.write(`${summaryText(summary, root, styleOf(process.stdout))}\n`);
           if (summary.exit_code === exitCodes.done) process.stdout.write(await whatIsThere(context));
           shell.exit(summary.exit_code);
         },

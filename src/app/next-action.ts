@@ -1,0 +1,111 @@
+import { DiskFullError, exitCodes } from '../core/errors.ts';
+import { dayOf, isoUtc } from '../core/time.ts';
+import { dayFloor, dayMs } from '../core/window.ts';
+import type { FailureLine, Summary } from './summary.ts';
+
+/** What of a run its summary does not say. */
+export interface NextFacts {
+  /** What ended it early, if anything did. */
+  readonly thrown: unknown;
+  /** Whether markets or ticks fell sharply against the last nights. */
+  readonly fell: boolean;
+  /** Symbols that are overdue by more than a day. */
+  readonly longOverdue: readonly string[];
+  /** Flags by which a command finds this archive from the working folder, with a blank before them; empty where it needs none. */
+  readonly flags: string;
+  /** Where the run put what it set aside. */
+  readonly quarantine: string;
+}
+
+/** Conflicts that are many: more than so many times the usual, and no fewer than so many. */
+const conflictsFactor = 3;
+const conflictsMin = 100;
+
+/**
+ * The one thing to do next after a run, as a sentence that ends with its command; null where nothing has to be done. What
+ * keeps the archive from being written comes before what it lacks, and that before what is worth a look.
+ */
+export function nextAction(summary: Summary, facts: NextFacts): string | null {
+  const { flags } = facts;
+  return brokenOff(summary, facts) ?? missing(summary, facts) ?? worthALook(summary, facts, flags);
+}
+
+function brokenOff(summary: Summary, { thrown, flags }: NextFacts): string | null {
+  const { exit_code: code } = summary;
+  const again = againCommand(summary, flags);
+  if (code === exitCodes.usage) return null;
+  if (thrown instanceof DiskFullError) return `Free some space on the disk, then run it again: ${again}`;
+  if (code === exitCodes.credential) return `Set a key that the service takes, then run it again: ${again}`;
+  if (code === exitCodes.damaged) return `Mend the archive: oddslake verify --repair${flags}`;
+  if (code === exitCodes.busy)
+    return `Once the other run is over, publish what this one collected: oddslake publish${flags}`;
+  if (code === exitCodes.unreachable) return `Once the service can be reached, run it again: ${again}`;
+  if (code === exitCodes.interrupted || code === exitCodes.terminated) return `Go on where this run stopped: ${again}`;
+  if (code === exitCodes.unexpected) return `Look at how it came about: ${again} --log-level debug`;
+  return null;
+}
+
+function missing(summary: Summary, { fell, flags }: NextFacts): string | null {
+  const { failures, job } = summary;
+  const windows = failures.filter(({ symbol, reason }) => symbol !== null && !reason.startsWith('order book: '));
+  const lost = windows.filter(({ reason }) => reason.startsWith('lost: '));
+  const asked = windows.filter(({ reason }) => !reason.startsWith('lost: '));
+  if (asked.length > 0) {
+    const next =
+      job === 'nightly' || job === 'ticks'
+        ? 'The next run asks again for what is missing, or now'
+        : 'Ask again for what is missing';
+    return `${next}: ${backfillCommand(summary, asked)}${flags}`;
+  }
+  if (lost.length > 0) return `See what stays lost: oddslake gaps${flags}`;
+  if (fell)
+    return `See whether the service lacks it too; what it has by then is asked for again by: oddslake backfill --force ${lastDays(summary)}${flags}`;
+  const lists = failures.some(({ reason }) => reason.startsWith('markets'));
+  if (lists) return `Ask for the market lists again: oddslake markets${flags}`;
+  if (failures.length > 0 && summary.books.failed > 0)
+    return `Ask for the order books again: oddslake orderbook${flags}`;
+  return null;
+}
+
+function worthALook({ night, ticks }: Summary, facts: NextFacts, flags: string): string | null {
+  const conflicts = night?.ticks.conflicts;
+  if (
+    conflicts !== undefined &&
+    conflicts.median !== null &&
+    conflicts.count >= conflictsMin &&
+    conflicts.count > conflictsFactor * conflicts.median
+  )
+    return `See which symbols have so many conflicts: oddslake sql "SELECT symbol, count(*) AS n FROM conflicts GROUP BY 1 ORDER BY 2 DESC LIMIT 20"${flags}`;
+  if (ticks.quarantined > 0) return `See what was set aside, and why: head ${shellWord(facts.quarantine)}`;
+  const [first] = facts.longOverdue;
+  if (first !== undefined)
+    return `See what is known of the market that is overdue the longest: oddslake symbols ${shellWord(first)}${flags}`;
+  return null;
+}
+
+/** The command of a run; what it was told beside the archive is not known here. */
+function againCommand({ job }: Summary, flags: string): string {
+  if (job === 'repair') return `oddslake verify --repair${flags}`;
+  // These two do nothing without being told what.
+  const more = job === 'backfill' || job === 'import' ? ' …' : '';
+  return `oddslake ${job}${flags}${more}`;
+}
+
+/** Asks for the windows, and hardly more: of one symbol by its name, of several by the span of all. */
+function backfillCommand({ failures_count: count, failures }: Summary, windows: readonly FailureLine[]): string {
+  const symbols = [...new Set(windows.map(({ symbol }) => symbol!))];
+  const from = Math.min(...windows.map((window) => window.from!));
+  const to = Math.max(...windows.map((window) => window.to!));
+  // Of more than are listed the others may lie elsewhere.
+  const only = symbols.length === 1 && count === failures.length ? ` --symbol ${shellWord(symbols[0]!)}` : '';
+  return `oddslake backfill --from ${isoUtc(from)} --to ${isoUtc(to)}${only}`;
+}
+
+const lastDays = ({ started_at: at }: Summary): string => {
+  const day = dayFloor(at);
+  return `--from ${dayOf(day - dayMs)} --to ${dayOf(day + dayMs)}`;
+};
+
+/** A word as a shell takes it. */
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

@@ -1,0 +1,28 @@
+import { join, relative } from 'node:path';
+import { quarantinePath } from '../archive/layout.ts';
+import type { Context } from './context.ts';
+import { type NextFacts, nextAction, shellWord } from './next-action.ts';
+import type { Run } from './run.ts';
+import type { Summary } from './summary.ts';
+
+/** The summary with what is to be done next. `run`: none where the archive could not be opened, or read any more. */
+export const withNextAction = (summary: Summary, context: Context, run: Run | undefined, thrown: unknown): Summary => ({
+  ...summary,
+  next_action: nextAction(summary, nextFacts(context, run, thrown)),
+});
+
+function nextFacts({ settings }: Context, run: Run | undefined, thrown: unknown): NextFacts {
+  const { output, outputFlagged } = settings.archive;
+  const config = settings.configFile === null ? '' : ` --config ${shellWord(near(settings.configFile))}`;
+  return {
+    ...{ thrown, fell: run?.fell ?? false, longOverdue: run?.longOverdue ?? [] },
+    quarantine: join(near(output), quarantinePath(run?.archive.state.generation() ?? 0)),
+    flags: outputFlagged ? `${config} --output ${shellWord(near(output))}` : config,
+  };
+}
+
+/** From the working folder, where it lies in it. */
+function near(path: string): string {
+  const from = relative('.', path);
+  return from === '' || from.startsWith('..') ? path : from;
+}

@@ -1,0 +1,117 @@
+import { expect, test } from 'vitest';
+import { Interrupted } from '../../src/app/context.ts';
+import { type NextFacts, nextAction, shellWord } from '../../src/app/next-action.ts';
+import { type FailureLine, noBooks, type RunFacts, type Summary, summarize } from '../../src/app/summary.ts';
+import {
+  DamageError,
+  DiskFullError,
+  exitCodes,
+  OddslakeError,
+  UpstreamError,
+  UsageError,
+} from '../../src/core/errors.ts';
+
+const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
+  summarize({
+    ...{ version: '0', job: 'nightly', run_id: 'run', started_at: Date.UTC(2026, 10, 22, 3), finished_at: 2 },
+    ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0 },
+    ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
+    symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+    books: noBooks,
+    ...{ warnings: [], failures: [], files: [], strict: false, reached: true, thrown: undefined },
+    ...facts,
+  });
+
+const facts: NextFacts = {
+  ...{ thrown: undefined, fell: false, longOverdue: [], flags: ' --output lake' },
+  quarantine: 'lake/.oddslake/quarantine/generation-000001.ndjson',
+};
+
+const after = (thrown: unknown, rest: Partial<RunFacts> = {}): string | null =>
+  nextAction(summaryOf({ thrown, ...rest }), { ...facts, thrown });
+
+const at = (symbol: string | null, reason: string): FailureLine => ({
+  ...{ symbol, reason },
+  from: symbol === null ? null : Date.UTC(2026, 10, 21),
+  to: symbol === null ? null : Date.UTC(2026, 10, 21, 1),
+});
+
+const upstream = (failure: 'credential' | 'unreachable'): UpstreamError =>
+  new UpstreamError('markets', { failure, reason: 'no' });
+
+test('nothing is to be done after a run without a flaw', () => {
+  expect(nextAction(summaryOf(), facts)).toBeNull();
+});
+
+test('what ended a run decides on what to do', () => {
+  expect(after(new DiskFullError('The disk is full.'))).toBe(
+    'Free some space on the disk, then run it again: oddslake nightly --output lake',
+  );
+  expect(after(upstream('credential'))).toBe(
+    'Set a key that the service takes, then run it again: oddslake nightly --output lake',
+  );
+  expect(after(upstream('unreachable'), { reached: false })).toMatch(
+    /can be reached.*: oddslake nightly --output lake$/,
+  );
+  expect(after(new DamageError('x'))).toBe('Mend the archive: oddslake verify --repair --output lake');
+  expect(after(new OddslakeError(exitCodes.busy, 'x'))).toMatch(/: oddslake publish --output lake$/);
+  expect(after(new Interrupted('SIGTERM'))).toBe('Go on where this run stopped: oddslake nightly --output lake');
+  expect(after(new TypeError('x'))).toMatch(/: oddslake nightly --output lake --log-level debug$/);
+  expect(after(new UsageError('x'))).toBeNull();
+});
+
+test('windows that are missing are asked for by a backfill of just those', () => {
+  const one = [at('A', 'answered 500')];
+  expect(nextAction(summaryOf({ failures: one }), facts)).toBe(
+    'The next run asks again for what is missing, or now: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --symbol A --output lake',
+  );
+  const two = [...one, at("B'S", 'answered 500')];
+  expect(nextAction(summaryOf({ failures: two, job: 'backfill' }), facts)).toBe(
+    'Ask again for what is missing: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --output lake',
+  );
+});
+
+test('the rest of what is incomplete has its command, what is missing first', () => {
+  const next = (failures: readonly FailureLine[], rest: Partial<RunFacts> = {}, more: Partial<NextFacts> = {}) =>
+    nextAction(summaryOf({ failures, ...rest }), { ...facts, ...more });
+  expect(next([at('A', 'lost: 3 of 7 ticks came back')])).toBe('See what stays lost: oddslake gaps --output lake');
+  expect(next([at(null, 'ticks fell by 90 %')], {}, { fell: true })).toMatch(
+    /: oddslake backfill --force --from 2026-11-21 --to 2026-11-23 --output lake$/,
+  );
+  expect(next([at(null, 'markets: answered 500')])).toMatch(/: oddslake markets --output lake$/);
+  expect(next([at('A', 'order book: x')], { books: { ...noBooks, failed: 1 } })).toMatch(/: oddslake orderbook/);
+  expect(next([at(null, 'ticks fell by 90 %'), at('A', 'answered 500')], {}, { fell: true })).toMatch(
+    /--symbol|--from/,
+  );
+});
+
+test('what is worth a look: many conflicts, then what was set aside, then what is overdue', () => {
+  const none = { count: 0, names: [] };
+  const night = (conflicts: number, median: number | null): Partial<RunFacts> => ({
+    night: {
+      nights: 7,
+      ticks: { new: { count: 1, median: 1 }, late: { count: 0, median: 0 }, conflicts: { count: conflicts, median } },
+      markets: { new: none, gone: none, resolved: none, overdue: none },
+      ...{ covered: { symbols: 1, gap_minutes: 0 }, too_late: none },
+    },
+  });
+  const aside = { ticks: { fetched: 3, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 3 } };
+  const late = { ...facts, longOverdue: ['A B'] };
+  expect(nextAction(summaryOf({ ...night(400, 100), ...aside }), late)).toMatch(
+    /conflicts: oddslake sql ".*" --output lake$/,
+  );
+  for (const [count, median] of [
+    [300, 100],
+    [99, 0],
+    [400, null],
+  ] as const)
+    expect(nextAction(summaryOf({ ...night(count, median), ...aside }), late)).toBe(
+      'See what was set aside, and why: head lake/.oddslake/quarantine/generation-000001.ndjson',
+    );
+  expect(nextAction(summaryOf(night(0, 0)), late)).toMatch(/: oddslake symbols 'A B' --output lake$/);
+});
+
+test('a word that a shell would take apart is quoted', () => {
+  expect(shellWord('KXBTC-26DEC0204-T28')).toBe('KXBTC-26DEC0204-T28');
+  expect(shellWord("it's $HOME")).toBe(`'it'\\''s $HOME'`);
+});

@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest';
+import { createSpeed, leftMs } from '../../src/cli/speed.ts';
+
+test('an even growth is told as it is, from the first step on', () => {
+  const speed = createSpeed(1000, 10_000);
+  expect(speed.perSecond(5000)).toBe(0);
+  for (let s = 1; s <= 100; s++) {
+    speed.note(1000 + s * 1000, s * 7);
+    expect(speed.perSecond(1000 + s * 1000)).toBeCloseTo(7, 9);
+  }
+});
+
+test('steps of any length count by how long they took', () => {
+  const [fine, coarse] = [createSpeed(0, 10_000), createSpeed(0, 10_000)];
+  for (let ms = 10; ms <= 60_000; ms += 10) fine.note(ms, ms / 10);
+  for (let ms = 7500; ms <= 60_000; ms += 7500) coarse.note(ms, ms / 10);
+  expect(fine.perSecond(60_000)).toBeCloseTo(100, 6);
+  expect(coarse.perSecond(60_000)).toBeCloseTo(100, 6);
+});
+
+test('a standstill lowers it while it goes on, and what is long ago hardly counts', () => {
+  const speed = createSpeed(0, 10_000);
+  for (let s = 1; s <= 60; s++) speed.note(s * 1000, s * 10);
+  expect(speed.perSecond(70_000)).toBeGreaterThan(3);
+  expect(speed.perSecond(70_000)).toBeLessThan(4);
+  for (let s = 61; s <= 120; s++) speed.note(s * 1000, 600 + (s - 60) * 100);
+  expect(speed.perSecond(120_000)).toBeGreaterThan(99);
+});
+
+test('several steps within one moment are not lost', () => {
+  const speed = createSpeed(0, 10_000);
+  for (const value of [1, 2, 3, 4]) speed.note(1000, value);
+  speed.note(2000, 4);
+  expect(speed.perSecond(2000)).toBeGreaterThan(1.5);
+});
+
+/** Plays work of so many items that come as `msOf` says, and tells how far off the time left was, at each item. */
+function estimates(items: number, msOf: (item: number) => number): { at: number; ratio: number }[] {
+  const ends: number[] = [];
+  for (let i = 0; i < items; i++) ends.push((ends.at(-1) ?? 0) + msOf(i));
+  const total = ends.at(-1)!;
+  const speed = createSpeed(0, 60_000);
+  return ends.flatMap((ms, i) => {
+    speed.note(ms, i + 1);
+    const left = leftMs({ done: i + 1, total: items }, ms, speed.perSecond(ms));
+    return left === null ? [] : [{ at: ms / total, ratio: left / (total - ms) }];
+  });
+}
+
+test('the time left is right where work is even', () => {
+  for (const { ratio } of estimates(600, () => 1000)) expect(ratio).toBeCloseTo(1, 6);
+});
+
+test('work in bursts does not lead the time left astray', () => {
+  const told = estimates(3000, (i) => (i % 30 === 0 ? 20_000 : 10)).filter(({ at }) => at > 0.1 && at < 0.9);
+  expect(told.length).toBeGreaterThan(1000);
+  for (const { ratio } of told) {
+    expect(ratio).toBeGreaterThan(0.6);
+    expect(ratio).toBeLessThan(1.6);
+  }
+});
+
+test('where the service slows down to a third, the time left follows within some minutes', () => {
+  const told = estimates(2000, (i) => (i < 1000 ? 200 : 600)).filter(({ at }) => at > 0.5 && at < 0.9);
+  for (const { ratio } of told) {
+    expect(ratio).toBeGreaterThan(0.5);
+    expect(ratio).toBeLessThan(1.5);
+  }
+});
+
+test('nothing is said of it at the very beginning and at the end', () => {
+  expect(leftMs({ done: 5, total: 10 }, 1000, 5)).toBeNull();
+  expect(leftMs({ done: 0, total: 10 }, 60_000, 0)).toBeNull();
+  expect(leftMs({ done: 10, total: 10 }, 60_000, 1)).toBeNull();
+  expect(leftMs({ done: 5, total: 10 }, 5000, 1)).toBe(5000);
+});

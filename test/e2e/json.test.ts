@@ -1,0 +1,158 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Jobs } from '../../src/app/job.ts';
+import { createProgram } from '../../src/cli/program.ts';
+import { access, dayMs, fixedDay, fixedNow, folder, job, jobArgs, run, sandbox, start, startStanding } from './lake.ts';
+
+// What --json prints: one JSON object as the last line, whatever the command and however it ends.
+
+const jobs = new Proxy({}, { get: () => () => Promise.reject(new Error('nothing is run here')) }) as Jobs;
+const names = createProgram('0', jobs, () => {}).commands.flatMap((command) =>
+  command.commands.length === 0 ? [[command.name()]] : command.commands.map((each) => [command.name(), each.name()]),
+);
+const jobNames = ['nightly', 'markets', 'ticks', 'orderbook', 'backfill', 'import', 'publish'];
+
+const linesOf = (text: string): string[] => text.trimEnd().split('\n');
+const parsed = (stdout: string): Record<string, unknown>[] => linesOf(stdout).map((line) => JSON.parse(line));
+
+/** Some at a time. */
+async function forAll<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  const left = [...items];
+  await Promise.all(
+    [1, 2, 3].map(async () => {
+      for (let item = left.shift(); item !== undefined; item = left.shift()) await work(item);
+    }),
+  );
+}
+
+test('every command with a flag that it does not have prints one JSON object with the error and exit code 2', async () => {
+  await forAll(names, async (name) => {
+    const { code, stdout, stderr } = await run([...name, '--json', '--jsno']);
+    expect(code, name.join(' ')).toBe(2);
+    const [said, ...more] = parsed(stdout);
+    expect(more, name.join(' ')).toEqual([]);
+    expect(said, name.join(' ')).toMatchObject({ error: expect.any(String), exit_code: 2 });
+    expect('outcome' in said!).toBe(jobNames.includes(name[0]!));
+    // Where a flag is missing, that is said first.
+    expect(stderr).toMatch(
+      /^oddslake: unknown option '--jsno'\n\(Did you mean --json\?\)\n|^oddslake: (required|missing)/,
+    );
+  });
+}, 120_000);
+
+test('an unknown command, too; and without --json nothing is printed but for people', async () => {
+  const unknown = await run(['nigthly', '--json']);
+  expect(parsed(unknown.stdout)).toEqual([
+    { error: "unknown command 'nigthly' (Did you mean nightly?)", exit_code: 2 },
+  ]);
+  const plain = await run(['status', '--output', join(folder(), 'none')]);
+  expect(plain).toMatchObject({ code: 2, stdout: '' });
+});
+
+describe('on an archive', () => {
+  test('every command that ends prints one JSON object, and is never coloured', async () => {
+    const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
+    const cwd = folder();
+    const lake = join(cwd, 'lake');
+    expect((await job('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
+    const rows = join(cwd, 'rows.csv');
+    writeFileSync(rows, `symbol,t,p\nX,${fixedNow - dayMs},0.5\n`);
+    const at = (name: string, ...rest: string[]): string[] => jobArgs(name, lake, ...rest);
+    const read = (...args: string[]): string[] => [...args, '--output', lake, '--json'];
+    const span = ['--from', '2025-06-14', '--to', '2025-06-15'];
+    const backtest = ['buy_and_hold', ...span];
+    const idOf = async (args: readonly string[]): Promise<string> => {
+      const { code, stdout, stderr } = await run(args);
+      expect(code, stderr).toBe(0);
+      return JSON.parse(stdout).id;
+    };
+    const key = await idOf(read('keys', 'create', '--name', 'a'));
+    const kept = await idOf(read('backtest', 'run', ...backtest, '--save'));
+    const calls: readonly (readonly string[])[] = [
+      at('nightly', '--date', fixedDay),
+      ...['markets', 'ticks', 'orderbook', 'publish'].map((name) => at(name)),
+      at('backfill', ...span),
+      at('import', rows),
+      read('status'),
+      read('gaps'),
+      read('symbols'),
+      read('changes', '--since', '0'),
+      read('verify'),
+      read('snapshot', join(cwd, 'copy')),
+      read('export', '--out', join(cwd, 'ticks.csv')),
+      read('sql', 'select 1 as one'),
+      read('upgrade'),
+      read('keys', 'create', '--name', 'b'),
+      read('keys', 'list'),
+      read('keys', 'revoke', key),
+      [...read('tokens', 'issue', '--user', 'a'), '--set', `service.tokens.secret=${'x'.repeat(40)}`],
+      read('backtest', 'run', ...backtest),
+      read('backtest', 'list'),
+      read('backtest', 'show', kept),
+      ['init', join(cwd, 'lake.yaml'), '--output', join(cwd, 'fresh'), '--json'],
+      ['demo', '--json', '--output', join(cwd, 'demo')],
+    ];
+    const done = new Set(
+      calls.map((call) => names.find((name) => name.every((word, i) => call[i] === word))!.join(' ')),
+    );
+    const standing = ['serve', 'sandbox', 'schedule'];
+    expect([...done, ...standing].sort()).toEqual(names.map((name) => name.join(' ')).sort());
+    // One after the other: they share an archive.
+    for (const call of calls) {
+      const { code, stdout, stderr } = await run(call, { ...access(box.url), FORCE_COLOR: '1' });
+      expect(code, `${call.join(' ')}\n${stderr}`).toBe(0);
+      // Rows stand in an array, one a line: there may be more of them than a line holds.
+      const documents = call[0] === 'sql' ? [JSON.parse(stdout)] : parsed(stdout);
+      expect(documents, call.join(' ')).toHaveLength(1);
+      expect(stdout).not.toContain('\u001b');
+      if (jobNames.includes(call[0]!)) expect(documents[0]).toMatchObject({ outcome: 'done', exit_code: 0 });
+    }
+  }, 180_000);
+
+  test('a plan, and what was mended, is a line of its own before the summary', async () => {
+    const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
+    const lake = join(folder(), 'lake');
+    await job('nightly', box.url, lake);
+    const plan = await job('backfill', box.url, lake, '--from', '2025-05-01', '--to', '2025-05-02', '--dry-run');
+    expect(parsed(plan.stdout)).toEqual([{ plan: expect.anything() }, expect.objectContaining({ job: 'backfill' })]);
+    const mended = await job('verify', box.url, lake, '--repair');
+    expect(parsed(mended.stdout)).toEqual([
+      { repaired: expect.anything() },
+      expect.objectContaining({ job: 'repair' }),
+    ]);
+  });
+
+  test('what runs until it is stopped says in one line where it is', async () => {
+    const lake = join(folder(), 'lake');
+    const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
+    await job('nightly', box.url, lake);
+    const served = await startStanding(['serve', '--output', lake, '--set', 'service.port=0', '--json']);
+    expect(parsed(served.first)).toEqual([{ url: expect.any(String), docs: expect.any(String), archive: lake }]);
+  });
+
+  test('an error upon the archive is one JSON object as well', async () => {
+    const none = join(folder(), 'none');
+    for (const args of [
+      ['status'],
+      ['sql', 'select 1'],
+      ['keys', 'list'],
+      ['export', '--out', 'x.csv'],
+      ['schedule'],
+    ]) {
+      const { code, stdout } = await run([...args, '--output', none, '--json']);
+      expect(parsed(stdout), args.join(' ')).toEqual([{ error: expect.any(String), exit_code: code }]);
+    }
+  });
+});
+
+test('what nobody foresaw is one sentence, and its place only for those who ask', async () => {
+  const there = folder();
+  writeFileSync(join(there, 'file'), '');
+  const args = ['nightly', '--output', join(there, 'file', 'lake')];
+  const brief = await start(args, access('http://127.0.0.1:9')).ended;
+  expect(brief.code).toBe(1);
+  expect(brief.stderr).toMatch(/^oddslake: Could not mkdir .*: a part of its path is a file.*\(ENOTDIR\)\n$/);
+  const full = await start([...args, '--log-level', 'debug'], access('http://127.0.0.1:9')).ended;
+  expect(full.stderr).toMatch(/ENOTDIR.*at /s);
+});
