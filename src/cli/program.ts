@@ -4,6 +4,7 @@ import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addChanges } from './commands/changes.ts';
 import { addDemo } from './commands/demo.ts';
+import { addDoctor } from './commands/doctor.ts';
 import { addExport } from './commands/export.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addImport } from './commands/import.ts';
@@ -45,7 +46,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   program.commandsGroup('Research:');
   addBacktest(shell);
   program.commandsGroup('Keep:');
-  for (const add of [addVerify, addSnapshot, addUpgrade]) add(shell);
+  for (const add of [addDoctor, addVerify, addSnapshot, addUpgrade]) add(shell);
   program.commandsGroup('Serve:');
   for (const add of [addServe, addKeys, addTokens]) add(shell);
   program.commandsGroup('Try:');
