@@ -89,6 +89,7 @@ export function manPage(root: Command, version: string, exits: Readonly<Record<n
   return [
     `.\\" Written by test/docs/man-page.test.ts from the program.\n`,
     `.TH ODDSLAKE 1 "" "oddslake ${version}" "User Commands"\n`,
+    '.nh\n.ad l\n',
     `.SH NAME\noddslake \\- keep prediction\\-market data for good, as day\\-partitioned Parquet\n`,
     `.SH SYNOPSIS\n.B oddslake\n.I command\n[\\fIargument\\fR ...] [\\fIoption\\fR ...]\n`,
     `.SH DESCRIPTION\n${escaped(root.description())}\n`,

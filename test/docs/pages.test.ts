@@ -1,0 +1,130 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { blocksOf, pages, textOf, typedIn } from './blocks.ts';
+import { inlineIn, misspelt } from './invocations.ts';
+import { project } from './kept-current.ts';
+import { linesNotRun, reasonOf } from './not-run.ts';
+import { readerOf, type World, world } from './worlds.ts';
+
+// README.md and every page of docs/ as their readers type them: each line of shell is run, in its order, over a real
+// archive and real services, but for those that test/docs/not-run.ts names with a reason.
+
+const shells = ['sh', 'bash'];
+const noCurl = spawnSync('curl', ['--version']).error !== undefined;
+
+const typedOn = (page: string) =>
+  blocksOf(textOf(page))
+    .filter(({ language }) => shells.includes(language))
+    .flatMap(typedIn);
+
+const isRun = (page: string, code: string): boolean =>
+  reasonOf(page, code) === undefined && !(noCurl && code.includes('curl'));
+
+const withLines = pages.filter((page) => typedOn(page).some(({ code }) => isRun(page, code)));
+
+describe('what a reader is told to type is typed:', () => {
+  let there: World;
+  beforeAll(async () => {
+    there = await world();
+  }, 60_000);
+  afterAll(() => there.end());
+
+  test.each(withLines)(
+    '%s',
+    async (page) => {
+      const reader = await readerOf(page, there);
+      for (const { code, line } of typedOn(page)) {
+        if (!isRun(page, code)) continue;
+        try {
+          await reader.type(code);
+        } catch (error) {
+          // Where somebody is to look.
+          throw new Error(`${page}:${line}: ${(error as Error).message}`, { cause: error });
+        }
+      }
+    },
+    180_000,
+  );
+});
+
+test('every command and flag of oddslake that a page names is there', () => {
+  const wrong = pages.flatMap((page) => {
+    const text = textOf(page);
+    const typed = typedOn(page).map(({ code }) => code);
+    return [...typed, ...inlineIn(text)].flatMap((code) =>
+      misspelt(code).map((what) => `${page}: ${code.trim()}: ${what}`),
+    );
+  });
+  expect(wrong).toEqual([]);
+});
+
+test('shell is called sh, so that none of it is passed over', () => {
+  const unnamed = pages.flatMap((page) =>
+    blocksOf(textOf(page))
+      .filter(({ language, code }) => !shells.includes(language) && /^\s*(\$ )?(\S*\/)?(oddslake|curl) /m.test(code))
+      .map(({ line, language }) => `${page}:${line} (${language})`),
+  );
+  expect(unnamed).toEqual([]);
+});
+
+test('no line is left out that is nowhere', () => {
+  const stray = linesNotRun.filter(
+    ({ page, begins }) => !pages.includes(page) || !typedOn(page).some(({ code }) => code.startsWith(begins)),
+  );
+  expect(stray).toEqual([]);
+});
+
+test.each(pages)('every link of %s leads somewhere', (page) => {
+  const text = textOf(page).replace(/^```[\s\S]*?^```/gm, '');
+  for (const [, target, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
+    const at = target === '' ? page : join(dirname(page), target!);
+    expect(existsSync(join(project, at)), `${page}: ${target}`).toBe(true);
+    if (anchor !== undefined && at.endsWith('.md'))
+      expect(anchorsOf(textOf(at)), `${page}: ${target}`).toContain(anchor);
+  }
+});
+
+/** As GitHub names headings. */
+const anchorsOf = (text: string): string[] =>
+  [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+describe('the reading of pages', () => {
+  const lines = (code: string) => typedIn({ language: 'sh', code, line: 10 });
+
+  test('takes what belongs together for one line', () => {
+    expect(lines("# a note\na \\\n  b\n\nc 'd\ne' f  # g\n")).toEqual([
+      { code: 'a \\\n  b\n', line: 11 },
+      { code: "c 'd\ne' f  # g\n", line: 14 },
+    ]);
+    expect(lines('for i in 1 2; do\n  echo $i\ndone\ncat > x <<E\na\nE\n').map(({ line }) => line)).toEqual([10, 13]);
+  });
+
+  test.each([
+    ['oddslake nightly --output lake', []],
+    ['bin/oddslake keys create --name x > y; oddslake tokens issue --user u', []],
+    ['docker run --rm oddslake nightly --output=/lake', []],
+    ['systemctl enable --now oddslake.timer', []],
+    ['kubectl create secret generic oddslake --from-file=key', []],
+    ['oddslake keys create|list|revoke', []],
+    ['oddslake COMMAND --help', []],
+    ['oddslake nightly --from x', ['nightly has no --from']],
+    ['oddslake nightlyy', ['there is no command nightlyy']],
+    ['A=1 oddslake status | oddslake keys make', ['there is no command keys make']],
+    ['docker run oddslake verify --mend', ['verify has no --mend']],
+  ])('knows the calls in: %s', (code, wrong) => {
+    expect(misspelt(code)).toEqual(wrong);
+  });
+
+  test('knows why a line is left out', () => {
+    expect(reasonOf('docs/X.md', 'FOO=1 systemctl daemon-reload')).toContain('systemd');
+    expect(reasonOf('docs/X.md', 'oddslake snapshot x && rsync -a x there:')).toContain('machine');
+    expect(reasonOf('docs/X.md', 'oddslake status --output lake')).toBeUndefined();
+  });
+});

@@ -1,0 +1,138 @@
+import { execFile } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { systemClock } from '../../src/system.ts';
+import { access, folder, run, startStanding, type Variables } from '../e2e/lake.ts';
+import { scratchRoot } from '../scratch-root.ts';
+import { filesOf, textOf } from './blocks.ts';
+import { place, type Typist, typist } from './typist.ts';
+
+// What a reader of the pages has: a market data service, a key of it, an archive named `lake`, and curl.
+
+export const secret = 'a secret of more than 32 characters, for tests';
+
+/** The symbol that pages ask for. */
+const symbol = 'KXBTC';
+const day0 = Date.UTC(2026, 10, 19);
+
+export interface World {
+  readonly box: Sandbox;
+  /** An archive that is copied for every page. */
+  readonly lake: string;
+  end(): Promise<void>;
+}
+
+const quickly: Variables = { ODDSLAKE_REQUESTS_PER_SECOND: '1000' };
+
+/** A simulated service and an archive of a night of it, with some ticks of the symbol that pages name. */
+export async function world(): Promise<World> {
+  const box = await startSandbox({ markets: 8, ticksPerDay: 40 }, { clock: systemClock });
+  const root = mkdtempSync(join(scratchRoot, 'oddslake-pages-'));
+  const lake = join(root, 'lake');
+  const env = { ...access(box.url), ...quickly };
+  const rows = Array.from({ length: 500 }, (_, i) => `${symbol},${day0 + i * 60_000},${(i % 100) / 100}`);
+  place(root, 'ticks.csv', `symbol,t,p\n${rows.join('\n')}\n`);
+  for (const args of [['nightly'], ['import', join(root, 'ticks.csv'), '--covers', '2026-11-19..2026-11-20']]) {
+    const { code, stderr } = await run([...args, '--output', lake, '--quiet'], env);
+    if (code !== 0) throw new Error(stderr);
+  }
+  return {
+    ...{ box, lake },
+    async end() {
+      await box.stop();
+      rmSync(root, { recursive: true, force: true });
+    },
+  };
+}
+
+/** What a page needs besides, and what is typed in place of what it says. */
+export interface Besides {
+  prepare?(cwd: string, world: World): Promise<void> | void;
+  readonly replace?: readonly (readonly [was: string, is: string])[];
+  /** Whether it makes `lake` itself. */
+  readonly startsWithout?: boolean;
+}
+
+const besides: Readonly<Record<string, Besides>> = {
+  // A key that ends lies ahead, whenever this is run.
+  'docs/CREDENTIALS.md': { replace: [['2027-01-01', '2099-12-31']] },
+  'README.md': {
+    startsWithout: true,
+    // What it does, once it is installed: the test of the Makefile is .ci/run.
+    replace: [['make run ', 'bin/oddslake demo --quiet ']],
+    async prepare(cwd, { box, lake }) {
+      const asked = `${box.url}/api/v1/ticks?symbol=${encodeURIComponent(await aSymbolOf(box))}`;
+      const answer = await fetch(asked, { headers: { authorization: 'Bearer sandbox-key' } });
+      place(cwd, 'saved-pages/one.json', await answer.text());
+      const as = (out: string, sql: string) =>
+        promisify(execFile)('sh', [
+          '-c',
+          `"$0" sql --output "$1" --format parquet "$2" > "$3"`,
+          join(cwd, 'bin/oddslake'),
+          lake,
+          sql,
+          join(cwd, out),
+        ]);
+      await as('ticks.parquet', `SELECT '${symbol}' AS symbol, TIMESTAMP '2026-07-11 12:00:00' AS t, 0.5::DOUBLE AS p`);
+      await as('markets.parquet', `SELECT '${symbol}' AS symbol, 1.0::DOUBLE AS resolved_yes, 'Will it?' AS question`);
+    },
+  },
+};
+
+async function aSymbolOf(box: Sandbox): Promise<string> {
+  const answer = await fetch(`${box.url}/api/v1/markets?limit=5`, { headers: { authorization: 'Bearer sandbox-key' } });
+  const { markets } = (await answer.json()) as { markets: { symbol?: string; venues?: { ticker: string }[] }[] };
+  return markets.flatMap(({ symbol: own, venues }) => own ?? venues?.map(({ ticker }) => ticker) ?? [])[0]!;
+}
+
+/** Somebody who has read nothing but this page, in a folder of their own. */
+export async function readerOf(page: string, there: World): Promise<Typist> {
+  const cwd = folder();
+  const { prepare, replace = [], startsWithout = false } = besides[page] ?? {};
+  const text = textOf(page);
+  mkdirSync(cwd, { recursive: true });
+  if (!startsWithout) cpSync(there.lake, join(cwd, 'lake'), { recursive: true });
+  place(cwd, 'key.txt', 'sandbox-key\n');
+  for (const { name, code } of filesOf(text)) place(cwd, name, code);
+  const port = await freePort();
+  const env: Record<string, string> = { ...quickly, ODDSLAKE_TOKEN_SECRET: secret };
+  if (!startsWithout) Object.assign(env, access(there.box.url), { ODDSLAKE_OUTPUT: join(cwd, 'lake') });
+  const reader = typist(cwd, env, [
+    ...replace,
+    ['https://example.org', there.box.url],
+    ['/etc/oddslake/key', join(cwd, 'key.txt')],
+    ['127.0.0.1:8080', `127.0.0.1:${port}`],
+    ['oddslake serve ', `oddslake serve --set service.port=${port} `],
+  ]);
+  await prepare?.(cwd, there);
+  // What other pages say how to have.
+  if (/\$(URL|KEY|TOKEN)\b/.test(text) && !/^\s*(\S*\/)?oddslake serve/m.test(text)) await serve(reader);
+  if (/\$TOKEN\b/.test(text)) reader.env.TOKEN = await tokenOf();
+  return reader;
+}
+
+async function serve({ cwd, env }: Typist): Promise<void> {
+  const lake = join(cwd, 'lake');
+  const args = ['serve', '--output', lake, '--set', 'service.port=0', '--json'];
+  const { first } = await startStanding(args, { ODDSLAKE_TOKEN_SECRET: secret });
+  env.URL = (JSON.parse(first) as { url: string }).url;
+  env.KEY = (await run(['keys', 'create', '--name', 'reader', '--output', lake])).stdout.trim();
+}
+
+async function tokenOf(): Promise<string> {
+  const args = ['tokens', 'issue', '--user', 'local', '--scope', 'research'];
+  return (await run(args, { ODDSLAKE_TOKEN_SECRET: secret })).stdout.trim();
+}
+
+function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve) =>
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    }),
+  );
+}
