@@ -61,31 +61,27 @@ const besides: Readonly<Record<string, Besides>> = {
   'docs/CREDENTIALS.md': { replace: [['2027-01-01', '2099-12-31']] },
   'README.md': {
     startsWithout: true,
-    // What it does, once it is installed: the test of the Makefile is .ci/run.
+    // What it does, once all is installed: .ci/run types it in a clean clone.
     replace: [['make run ', 'bin/oddslake demo --quiet ']],
-    async prepare(cwd, { box, lake }) {
-      const asked = `${box.url}/api/v1/ticks?symbol=${encodeURIComponent(await aSymbolOf(box))}`;
-      const answer = await fetch(asked, { headers: { authorization: 'Bearer sandbox-key' } });
-      place(cwd, 'saved-pages/one.json', await answer.text());
-      const as = (out: string, sql: string) =>
-        promisify(execFile)('sh', [
-          '-c',
-          `"$0" sql --output "$1" --format parquet "$2" > "$3"`,
-          join(cwd, 'bin/oddslake'),
-          lake,
-          sql,
-          join(cwd, out),
-        ]);
-      await as('ticks.parquet', `SELECT '${symbol}' AS symbol, TIMESTAMP '2026-07-11 12:00:00' AS t, 0.5::DOUBLE AS p`);
-      await as('markets.parquet', `SELECT '${symbol}' AS symbol, 1.0::DOUBLE AS resolved_yes, 'Will it?' AS question`);
-    },
   },
+  'docs/COLLECTING.md': { prepare: recordings },
 };
 
-async function aSymbolOf(box: Sandbox): Promise<string> {
-  const answer = await fetch(`${box.url}/api/v1/markets?limit=5`, { headers: { authorization: 'Bearer sandbox-key' } });
-  const { markets } = (await answer.json()) as { markets: { symbol?: string; venues?: { ticker: string }[] }[] };
-  return markets.flatMap(({ symbol: own, venues }) => own ?? venues?.map(({ ticker }) => ticker) ?? [])[0]!;
+/** Files as somebody may have them from elsewhere. */
+async function recordings(cwd: string, { box, lake }: World): Promise<void> {
+  const headers = { authorization: 'Bearer sandbox-key' };
+  const listed = await fetch(`${box.url}/api/v1/markets?limit=5`, { headers });
+  const { markets } = (await listed.json()) as { markets: { symbol?: string; venues?: { ticker: string }[] }[] };
+  const [name] = markets.flatMap(({ symbol: own, venues }) => own ?? venues?.map(({ ticker }) => ticker) ?? []);
+  const answer = await fetch(`${box.url}/api/v1/ticks?symbol=${encodeURIComponent(name!)}`, { headers });
+  place(cwd, 'saved-pages/one.json', await answer.text());
+  const parquet: Readonly<Record<string, string>> = {
+    ticks: `SELECT '${symbol}' AS symbol, TIMESTAMP '2026-07-11 12:00:00' AS t, 0.5::DOUBLE AS p`,
+    markets: `SELECT '${symbol}' AS symbol, 1.0::DOUBLE AS resolved_yes, 'Will it?' AS question`,
+  };
+  const code = '"$0" sql --output "$1" --format parquet "$2" > "$3"';
+  for (const [file, sql] of Object.entries(parquet))
+    await promisify(execFile)('sh', ['-c', code, join(cwd, 'bin/oddslake'), lake, sql, join(cwd, `${file}.parquet`)]);
 }
 
 /** Somebody who has read nothing but this page, in a folder of their own. */
