@@ -62,8 +62,7 @@ const examples = `
   ODDSLAKE_BASE_URL=https://example.org ODDSLAKE_API_KEY_FILE=key.txt \\
     oddslake nightly --output lake               the nightly job
   oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08 --dry-run
-  oddslake sql --output lake "SELECT date, count(*) FROM ticks GROUP BY 1 ORDER BY 1"
-`;
+  oddslake sql --output lake "SELECT date, count(*) FROM ticks GROUP BY 1 ORDER BY 1"`;
 
 const notes = `
 Times are UTC. Exit codes: 0 done, 1 unexpected, 2 usage or settings, 3 key refused, 4 incomplete, 5 another run is writing,

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, globSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { blocksOf, pages, textOf, typedIn } from './blocks.ts';
@@ -76,7 +76,7 @@ test('no line is left out that is nowhere', () => {
   expect(stray).toEqual([]);
 });
 
-test.each(pages)('every link of %s leads somewhere', (page) => {
+test.each(['ARCHITECTURE.md', 'CHANGELOG.md', ...pages])('every link of %s leads somewhere', (page) => {
   const text = textOf(page).replace(/^```[\s\S]*?^```/gm, '');
   for (const [, target, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
     const at = target === '' ? page : join(dirname(page), target!);
@@ -127,4 +127,15 @@ describe('the reading of pages', () => {
     expect(reasonOf('docs/X.md', 'oddslake snapshot x && rsync -a x there:')).toContain('machine');
     expect(reasonOf('docs/X.md', 'oddslake status --output lake')).toBeUndefined();
   });
+});
+
+/** Sources that a page names, by the end of their path: it says where they are by what is said around it. */
+const sourcesIn = (text: string): string[] =>
+  [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/`([\w/-]+\.ts)`/g)].map(([, path]) => path!);
+
+test.each(['ARCHITECTURE.md', ...pages])('every source that %s names is there', (page) => {
+  const all = globSync('{src,test,jobs,bin,bench}/**/*.ts', { cwd: project }).concat(
+    globSync('*.ts', { cwd: project }),
+  );
+  expect(sourcesIn(textOf(page)).filter((path) => !all.some((each) => `/${each}`.endsWith(`/${path}`)))).toEqual([]);
 });
