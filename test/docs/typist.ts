@@ -26,7 +26,9 @@ export function typist(
   replace: readonly (readonly [string, string])[],
 ): Typist {
   // Pages speak of bin/oddslake in a checkout, and of oddslake where it is installed.
-  if (!existsSync(join(cwd, 'bin'))) symlinkSync(join(project, 'bin'), join(cwd, 'bin'));
+  for (const name of ['bin', 'config', 'deploy', 'docs', 'man'])
+    if (existsSync(join(project, name)) && !existsSync(join(cwd, name)))
+      symlinkSync(join(project, name), join(cwd, name));
   const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
   const cache = join(tmpdir(), 'oddslake-e2e-compile-cache');
   const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8', NODE_COMPILE_CACHE: cache, ...given };

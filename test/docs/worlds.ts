@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -8,6 +8,7 @@ import { systemClock } from '../../src/system.ts';
 import { access, folder, run, startStanding, type Variables } from '../e2e/lake.ts';
 import { scratchRoot } from '../scratch-root.ts';
 import { filesOf, textOf } from './blocks.ts';
+import { project } from './kept-current.ts';
 import { place, type Typist, typist } from './typist.ts';
 
 // What a reader of the pages has: a market data service, a key of it, an archive named `lake`, and curl.
@@ -59,13 +60,19 @@ export interface Besides {
 const besides: Readonly<Record<string, Besides>> = {
   // A key that ends lies ahead, whenever this is run.
   'docs/CREDENTIALS.md': { replace: [['2027-01-01', '2099-12-31']] },
-  'README.md': {
-    startsWithout: true,
-    // What it does, once all is installed: .ci/run types it in a clean clone.
-    replace: [['make run ', 'bin/oddslake demo --quiet ']],
-  },
+  'README.md': { startsWithout: true },
   'docs/COLLECTING.md': { prepare: recordings },
+  // What it has its reader fill, which takes a minute.
+  'docs/for-data-scientists.md': {
+    prepare: (cwd, { lake }) => cpSync(lake, join(cwd, 'output/study'), { recursive: true }),
+  },
 };
+
+/** Where a machine keeps what, and where a reader does who has no machine. */
+const machine = [
+  ['/etc/oddslake', 'etc'],
+  ['/var/lib/oddslake', ''],
+] as const;
 
 /** Files as somebody may have them from elsewhere. */
 async function recordings(cwd: string, { box, lake }: World): Promise<void> {
@@ -91,15 +98,22 @@ export async function readerOf(page: string, there: World): Promise<Typist> {
   const text = textOf(page);
   mkdirSync(cwd, { recursive: true });
   if (!startsWithout) cpSync(there.lake, join(cwd, 'lake'), { recursive: true });
-  place(cwd, 'key.txt', 'sandbox-key\n');
+  for (const name of ['key.txt', 'etc/key', 'etc/api-key']) place(cwd, name, 'sandbox-key\n');
+  const config = join(project, 'deploy/oddslake.yaml');
+  if (existsSync(config)) {
+    const own = machine.reduce((all, [was, is]) => all.replaceAll(was, join(cwd, is)), readFileSync(config, 'utf8'));
+    place(cwd, 'etc/oddslake.yaml', own.replaceAll('https://example.org', there.box.url));
+  }
   for (const { name, code } of filesOf(text)) place(cwd, name, code);
   const port = await freePort();
   const env: Record<string, string> = { ...quickly, ODDSLAKE_TOKEN_SECRET: secret };
   if (!startsWithout) Object.assign(env, access(there.box.url), { ODDSLAKE_OUTPUT: join(cwd, 'lake') });
   const reader = typist(cwd, env, [
     ...replace,
+    // What it does, once all is installed: .ci/run types it in a clean clone.
+    ['make run ', 'bin/oddslake demo --quiet '],
     ['https://example.org', there.box.url],
-    ['/etc/oddslake/key', join(cwd, 'key.txt')],
+    ...machine.map(([was, is]) => [was, join(cwd, is)] as const),
     ['127.0.0.1:8080', `127.0.0.1:${port}`],
     ['oddslake serve ', `oddslake serve --set service.port=${port} `],
   ]);

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, globSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -130,6 +131,39 @@ test('a clock that is off by more than poll.future_skew_seconds is a problem, on
   expect([slightly.code, slightly.finding('clock')?.level]).toEqual([0, 'warning']);
   expect(slightly.finding('clock')?.found).toContain("behind the service's");
 });
+
+const noOpenssl = spawnSync('openssl', ['version']).error !== undefined;
+
+test.skipIf(noOpenssl)(
+  'a certificate that nobody vouches for is what a run ends with 7 for, and nothing is sent',
+  async () => {
+    const { output } = await polled();
+    const at = folder();
+    const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'key', '-out', 'cert', '-days', '3'];
+    expect(spawnSync('openssl', [...made, '-subj', '/CN=localhost'], { cwd: at }).status).toBe(0);
+    let requests = 0;
+    const keys = { key: readFileSync(join(at, 'key')), cert: readFileSync(join(at, 'cert')) };
+    const server = createTlsServer(keys, (_request, response) => {
+      requests++;
+      response.setHeader('content-type', 'application/json').end('{"markets": []}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const url = `https://localhost:${(server.address() as AddressInfo).port}`;
+    const { code, finding } = await doctor(output, access(url));
+    expect([code, requests]).toEqual([7, 0]);
+    expect(finding('reachable')?.found).toContain('its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)');
+    expect(finding('key')).toBeUndefined();
+    // Where its authority is known, it is only near its end.
+    const trusting = { ...access(url), NODE_EXTRA_CA_CERTS: join(at, 'cert'), PATH: process.env.PATH! };
+    const told = await run(['doctor', '--json', '--output', output, ...flags], trusting);
+    const { findings } = JSON.parse(told.stdout) as Diagnosis;
+    expect(findings.find(({ check }) => check === 'reachable')).toMatchObject({
+      level: 'warning',
+      found: expect.stringMatching(/with a certificate that ends in 2 days$/),
+    });
+  },
+);
 
 test('a rate above the one that the service states is a warning, and --strict makes 4 of that', async () => {
   const { output } = await polled();
