@@ -200,7 +200,8 @@ function judgeFiles({ files }: ArchiveFacts): Finding {
 
 function judgeLag({ reached, generation }: ManifestFacts, nowMs: number, lagMsMax: number): Finding {
   const { ok, warning } = of('archive', 'covered');
-  if (generation === 0 || reached === null) return ok('no live symbol yet');
+  if (generation === 0) return ok('nothing yet');
+  if (reached === null) return ok('no symbol lives');
   const lagMs = Math.max(0, nowMs - reached);
   const found = `every live symbol up to ${isoUtc(reached)}, ${duration(lagMs)} ago`;
   return lagMs <= lagMsMax
