@@ -6,6 +6,7 @@ import { blocksOf, pages, textOf, typedIn } from './blocks.ts';
 import { inlineIn, misspelt } from './invocations.ts';
 import { project } from './kept-current.ts';
 import { linesNotRun, reasonOf } from './not-run.ts';
+import { program } from './program.ts';
 import { readerOf, type World, world } from './worlds.ts';
 
 // README.md and every page of docs/ as their readers type them: each line of shell is run, in its order, over a real
@@ -60,6 +61,18 @@ test('every command and flag of oddslake that a page names is there', () => {
     );
   });
   expect(wrong).toEqual([]);
+});
+
+test('the table of commands in README has every one of them, with flags that it has', () => {
+  const rows = [...textOf('README.md').matchAll(/^\| (`[a-z].*?) \| /gm)].map(([, cell]) => cell!);
+  const told = rows.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code!.replaceAll('\\|', ' ')));
+  expect(told.flatMap((code) => misspelt(`oddslake ${code}`))).toEqual([]);
+  const named = new Set(told.map((code) => code.split(' ')[0]));
+  expect(
+    program()
+      .commands.map((command) => command.name())
+      .filter((name) => !named.has(name)),
+  ).toEqual([]);
 });
 
 test('shell is called sh, so that none of it is passed over', () => {
