@@ -37,10 +37,20 @@ done
 expect "$(oddslake demo --no-progress 2>/dev/null)" 'nightly done'
 lake=output/demo
 expect "$(oddslake sql --output $lake --format csv 'SELECT count(*) > 1000 AS many FROM ticks')" true
-# Lists, which Arrow and parquet-wasm write; and threads, in which an import, verify and a backtest work.
+# Lists, which Arrow and parquet-wasm write; and threads, in which a backtest plays and large imports are read.
 expect "$(oddslake sql --output $lake --format csv 'SELECT len(views) > 0 AS named FROM markets LIMIT 1')" true
 expect "$(oddslake verify --output $lake)" 'all as published'
 expect "$(oddslake import --output again --set source.name='oddslake sandbox' $lake/.oddslake/raw 2>/dev/null)" 'import done'
+mkdir pages
+node -e '
+  const [pages, each, from] = [130, 5000, 1750000000000];
+  for (let page = 0; page < pages; page++) {
+    const at = from + page * each * 1000;
+    const ticks = Array.from({ length: each }, (_, i) => ({ t: at + i * 1000 + (i % 7), p: (i % 1000) / 1000 }));
+    const answer = { symbol: "S", from: at, to: at + each * 1000, count: each, ticks, generated_at: from + 1e10 };
+    require("fs").writeFileSync("pages/" + page + ".json", JSON.stringify(answer));
+  }'
+expect "$(oddslake import --output threaded --set source.name=x pages 2>/dev/null)" '650,000 new'
 expect "$(oddslake backtest run buy_and_hold --output $lake 2>/dev/null)" total_pnl
 quietly oddslake export --output $lake --dataset markets --out markets.parquet
 expect "$(oddslake doctor --output $lake --offline --set upstream.base_url=http://localhost --set upstream.api_key=x --set source.name='oddslake sandbox')" 'in order'
