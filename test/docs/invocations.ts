@@ -41,12 +41,13 @@ function callsIn(code: string): string[][] {
   const calls: string[][] = [];
   for (const part of code.replaceAll('\\\n', ' ').split(/\n|&&|\|\||[;|&]|\$\(|`/)) {
     const words = wordsOf(part.replace(/(^|\s)#.*/, ''));
-    const at = words.findIndex((word) => /^(\S*\/)?oddslake$/.test(word));
-    if (at < 0) continue;
-    const behind = words.slice(at + 1);
-    const isCommand = words.slice(0, at).every((word) => /^\w+=|^(exec|sudo|time|nice|export|env)$/.test(word));
-    const isKnownCommand = commands.has(behind[0] ?? '') || groups.has(behind[0] ?? '');
-    if (isCommand || isKnownCommand) calls.push(behind);
+    for (const [at, word] of words.entries()) {
+      if (!/^(\S*\/)?oddslake$/.test(word)) continue;
+      const behind = words.slice(at + 1);
+      const isCommand = words.slice(0, at).every((before) => /^\w+=|^(exec|sudo|time|nice|export|env)$/.test(before));
+      const isKnownCommand = commands.has(behind[0] ?? '') || groups.has(behind[0] ?? '');
+      if (isCommand || isKnownCommand) calls.push(behind);
+    }
   }
   return calls;
 }

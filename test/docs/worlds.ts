@@ -72,6 +72,7 @@ const besides: Readonly<Record<string, Besides>> = {
 const machine = [
   ['/etc/oddslake', 'etc'],
   ['/var/lib/oddslake', ''],
+  ['/var/lib/prometheus/node-exporter', ''],
 ] as const;
 
 /** Files as somebody may have them from elsewhere. */
@@ -112,6 +113,8 @@ export async function readerOf(page: string, there: World): Promise<Typist> {
     ...replace,
     // What it does, once all is installed: .ci/run types it in a clean clone.
     ['make run ', 'bin/oddslake demo --quiet '],
+    // Here everybody is the user that the archive belongs to.
+    ['sudo -u oddslake ', ''],
     ['https://example.org', there.box.url],
     ...machine.map(([was, is]) => [was, join(cwd, is)] as const),
     ['127.0.0.1:8080', `127.0.0.1:${port}`],
