@@ -109,6 +109,9 @@ export async function readerOf(page: string, there: World): Promise<Typist> {
   const port = await freePort();
   const env: Record<string, string> = { ...quickly, ODDSLAKE_TOKEN_SECRET: secret };
   if (!startsWithout) Object.assign(env, access(there.box.url), { ODDSLAKE_OUTPUT: join(cwd, 'lake') });
+  // Another oddslake, with what this one may have lost.
+  const other = text.includes('https://other.example') ? await served(there.lake) : {};
+  if (other.KEY !== undefined) env.ODDSLAKE_FROM_API_KEY = other.KEY;
   const reader = typist(cwd, env, [
     ...replace,
     // What it does, once all is installed: .ci/run types it in a clean clone.
@@ -116,23 +119,25 @@ export async function readerOf(page: string, there: World): Promise<Typist> {
     // Here everybody is the user that the archive belongs to.
     ['sudo -u oddslake ', ''],
     ['https://example.org', there.box.url],
+    ['https://other.example', other.URL ?? ''],
     ...machine.map(([was, is]) => [was, join(cwd, is)] as const),
     ['127.0.0.1:8080', `127.0.0.1:${port}`],
     ['oddslake serve ', `oddslake serve --set service.port=${port} `],
   ]);
   await prepare?.(cwd, there);
   // What other pages say how to have.
-  if (/\$(URL|KEY|TOKEN)\b/.test(text) && !/^\s*(\S*\/)?oddslake serve/m.test(text)) await serve(reader);
+  if (/\$(URL|KEY|TOKEN)\b/.test(text) && !/^\s*(\S*\/)?oddslake serve/m.test(text))
+    Object.assign(reader.env, await served(join(cwd, 'lake')));
   if (/\$TOKEN\b/.test(text)) reader.env.TOKEN = await tokenOf();
   return reader;
 }
 
-async function serve({ cwd, env }: Typist): Promise<void> {
-  const lake = join(cwd, 'lake');
-  const args = ['serve', '--output', lake, '--set', 'service.port=0', '--json'];
+/** The archive at a root over HTTP: where, and a key for it. */
+async function served(root: string): Promise<{ URL?: string; KEY?: string }> {
+  const args = ['serve', '--output', root, '--set', 'service.port=0', '--json'];
   const { first } = await startStanding(args, { ODDSLAKE_TOKEN_SECRET: secret });
-  env.URL = (JSON.parse(first) as { url: string }).url;
-  env.KEY = (await run(['keys', 'create', '--name', 'reader', '--output', lake])).stdout.trim();
+  const KEY = (await run(['keys', 'create', '--name', 'reader', '--output', root])).stdout.trim();
+  return { URL: (JSON.parse(first) as { url: string }).url, KEY };
 }
 
 async function tokenOf(): Promise<string> {

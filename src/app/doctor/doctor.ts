@@ -112,12 +112,11 @@ function secretFiles({ settings }: Context, chosen: readonly Chosen[]): string[]
 export const hiddenValue = '(hidden)';
 
 async function scheduled({ settings, clock }: Context): Promise<ScheduledFacts[]> {
-  const { jitterSeconds: _jitter, catchUpHours: _hours, ...jobs } = settings.schedule;
   const { parseCron } = await import('../../settings/cron.ts');
-  return Object.entries(jobs).map(([job, cron]) => ({
-    job,
-    next: cron === null ? null : parseCron(cron).next(clock.nowMs()),
-  }));
+  // The texts of this section are cron expressions; the rest of it says how they are kept.
+  return Object.entries(settings.schedule).flatMap(([job, cron]) =>
+    typeof cron === 'string' ? [{ job, next: parseCron(cron).next(clock.nowMs()) }] : [],
+  );
 }
 
 async function probeService({ settings }: Context): Promise<ServiceFacts> {

@@ -14,7 +14,7 @@ export interface Chosen {
 
 export interface ScheduledFacts {
   readonly job: string;
-  /** When it is to start next, epoch ms; null where it is not scheduled. */
+  /** When it is to start next, epoch ms; null where that is never. */
   readonly next: number | null;
 }
 
