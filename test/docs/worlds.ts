@@ -73,6 +73,7 @@ const machine = [
   ['/etc/oddslake', 'etc'],
   ['/var/lib/oddslake', ''],
   ['/var/lib/prometheus/node-exporter', ''],
+  ['/srv/other-lake', 'lake'],
 ] as const;
 
 /** Files as somebody may have them from elsewhere. */

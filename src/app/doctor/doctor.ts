@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { layoutOf } from '../../archive/layout.ts';
 import { type ExitCode, exitCodes, OddslakeError } from '../../core/errors.ts';
 import type { Environment } from '../../settings/environment.ts';
+import { leaves } from '../../settings/layer.ts';
 import { readLocation } from '../../workspace/location.ts';
 import type { Context } from '../context.ts';
 import { judgeArchive } from './archive.ts';
@@ -111,11 +112,14 @@ function secretFiles({ settings }: Context, chosen: readonly Chosen[]): string[]
 /** What stands for a secret's value. */
 export const hiddenValue = '(hidden)';
 
+/** The rest of that section says how the jobs are kept. */
+const isCron = (name: string): boolean =>
+  leaves.get(`schedule.${name}`)?.anyOf?.some(({ description }) => description === 'a cron expression') === true;
+
 async function scheduled({ settings, clock }: Context): Promise<ScheduledFacts[]> {
   const { parseCron } = await import('../../settings/cron.ts');
-  // The texts of this section are cron expressions; the rest of it says how they are kept.
   return Object.entries(settings.schedule).flatMap(([job, cron]) =>
-    typeof cron === 'string' ? [{ job, next: parseCron(cron).next(clock.nowMs()) }] : [],
+    isCron(job) && typeof cron === 'string' ? [{ job, next: parseCron(cron).next(clock.nowMs()) }] : [],
   );
 }
 
