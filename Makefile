@@ -3,7 +3,7 @@
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test torture mutants bench lint typecheck format setup clean
+.PHONY: help run test package torture mutants bench lint typecheck format setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -13,6 +13,9 @@ run: setup ## a simulated service, one nightly run against it into output/demo, 
 
 test: setup ## every test; TEST_ARGS='test/core' for some of them
 	@vitest run $(TEST_ARGS)
+
+package: setup ## whether the package that npm makes works from elsewhere; asks the registry
+	@test/package.sh
 
 torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one
 	@MINUTES=$(MINUTES) SEED=$(SEED) SEEDS=$(SEEDS) vitest run --config vitest.torture.config.ts $(TEST_ARGS)

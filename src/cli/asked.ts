@@ -9,7 +9,8 @@ import { oneSymbol } from '../state/symbols.ts';
 import { repeatable } from './session.ts';
 
 /** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */
-export const symbolOption = (): Option => repeatable('--symbol <symbol>', 'only this symbol; may be repeated');
+export const symbolOption = (): Option =>
+  repeatable('--symbol <symbol>', 'only this symbol; may be repeated').default([], 'all of them');
 
 export const fromOption = (byDefault = ''): Option =>
   new Option('--from <time>', `start, included: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);

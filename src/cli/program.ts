@@ -4,6 +4,7 @@ import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addChanges } from './commands/changes.ts';
 import { addDemo } from './commands/demo.ts';
+import { addDoctor } from './commands/doctor.ts';
 import { addExport } from './commands/export.ts';
 import { addGaps } from './commands/gaps.ts';
 import { addImport } from './commands/import.ts';
@@ -25,7 +26,7 @@ import { addTicks } from './commands/ticks.ts';
 import { addTokens } from './commands/tokens.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
-import { speakOfUsage } from './help.ts';
+import { speakOfUsage, withExamples, withNotes } from './help.ts';
 import type { Shell } from './shell.ts';
 
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
@@ -35,8 +36,9 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
     .version(version, '--version', 'show the version')
     .helpOption('--help', 'show help; also after a command')
     .helpCommand('help [command]', 'show help for a command')
-    .exitOverride()
-    .addHelpText('after', examples);
+    .exitOverride();
+  withExamples(program, examples);
+  withNotes(program, notes);
   const shell: Shell = { program, version, jobs, exit };
   program.commandsGroup('Collect:');
   for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(shell);
@@ -46,7 +48,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
   program.commandsGroup('Research:');
   addBacktest(shell);
   program.commandsGroup('Keep:');
-  for (const add of [addVerify, addSnapshot, addUpgrade]) add(shell);
+  for (const add of [addDoctor, addVerify, addSnapshot, addUpgrade]) add(shell);
   program.commandsGroup('Serve:');
   for (const add of [addServe, addKeys, addTokens]) add(shell);
   program.commandsGroup('Try:');
@@ -57,12 +59,12 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
 }
 
 const examples = `
-Examples:
   oddslake demo                                  try it: a simulated service and one nightly run
   ODDSLAKE_BASE_URL=https://example.org ODDSLAKE_API_KEY_FILE=key.txt \\
     oddslake nightly --output lake               the nightly job
   oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08 --dry-run
-  oddslake sql --output lake "SELECT date, count(*) FROM ticks GROUP BY 1 ORDER BY 1"
+  oddslake sql --output lake "SELECT date, count(*) FROM ticks GROUP BY 1 ORDER BY 1"`;
 
-Times are UTC. Exit codes: 0 done, 1 unexpected, 2 usage or settings, 3 key refused, 4 incomplete,
-5 another run is writing, 6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal.`;
+const notes = `
+Times are UTC. Exit codes: 0 done, 1 unexpected, 2 usage or settings, 3 key refused, 4 incomplete, 5 another run is writing,
+6 archive damaged, 7 upstream unreachable, 130 and 143 stopped by a signal. oddslake COMMAND --help says more of each.`;

@@ -5,7 +5,8 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** The one place that reads the process's environment; everything else is handed it as a value. */
 export const processEnvironment = (): Environment => process.env;
 
-const settingOf: Readonly<Record<string, string>> = {
+/** The variables and the setting that each of them is. */
+export const settingOf: Readonly<Record<string, string>> = {
   ODDSLAKE_BASE_URL: 'upstream.base_url',
   ODDSLAKE_API_KEY: 'upstream.api_key',
   ODDSLAKE_API_KEY_FILE: 'upstream.api_key_file',

@@ -92,7 +92,8 @@ function unknownKey(path: string, from: string): UsageError {
   return new UsageError(`${from}: unknown setting ${clip(path)}: ${advice}`);
 }
 
-function shown(path: string, value: unknown): string {
+/** A value for messages; `(hidden)` for a secret. */
+export function shown(path: string, value: unknown): string {
   if (isSecret(path)) return '(hidden)';
   // JSON has no NaN and no Infinity.
   return typeof value === 'number' ? String(value) : clip(JSON.stringify(value) ?? String(value));

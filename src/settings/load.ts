@@ -2,7 +2,7 @@ import { dirname, resolve } from 'node:path';
 import { UsageError } from '../core/errors.ts';
 import { type Environment, environmentLayers } from './environment.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
-import { badValue, defaults, type Layer, layerFromText, leaves } from './layer.ts';
+import { badValue, defaults, type Layer, layerFromText, leaves, shown } from './layer.ts';
 import { cronText } from './schema.ts';
 import { serviceUrl } from './service-url.ts';
 import { freezeAll, nest, type Settings } from './settings.ts';
@@ -32,10 +32,7 @@ export interface SettingSources {
 export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const configFile = configNamed(sources);
   const base = configFile === null ? sources.cwd : dirname(configFile);
-  const levels = [[defaults], configFile === null ? [] : [await readConfigFile(configFile)]];
-  levels.push(environmentLayers(sources.env), flagLayers(sources), [...(sources.layers ?? [])]);
-
-  const merged = merge(levels);
+  const merged = await mergeAll(sources, configFile);
   checkDependent(merged);
   await checkCrons(merged);
   const values = new Map([...merged].map(([path, { value }]) => [path, value]));
@@ -59,6 +56,26 @@ export async function loadSettings(sources: SettingSources): Promise<Settings> {
   const { from } = merged.get('archive.output')!;
   const named = { outputNamed: from !== defaults.from, outputFlagged: from === '--output' };
   return freezeAll({ ...nested, archive: { ...nested.archive, ...named }, configFile });
+}
+
+/**
+ * The settings that somebody set to other than the default: path, value as JSON (`(hidden)` for a secret) and the place that
+ * it came from. Throws as `loadSettings` does.
+ */
+export async function chosenSettings(
+  sources: SettingSources,
+): Promise<{ path: string; value: string; from: string }[]> {
+  const merged = await mergeAll(sources, configNamed(sources));
+  return [...merged].flatMap(([path, { value, from }]) => {
+    const isDefault = JSON.stringify(value) === JSON.stringify(leaves.get(path)!.default);
+    return isDefault ? [] : [{ path, value: shown(path, value), from }];
+  });
+}
+
+async function mergeAll(sources: SettingSources, configFile: string | null): Promise<Merged> {
+  const levels = [[defaults], configFile === null ? [] : [await readConfigFile(configFile)]];
+  levels.push(environmentLayers(sources.env), flagLayers(sources), [...(sources.layers ?? [])]);
+  return merge(levels);
 }
 
 /** A value and the place that it came from. */

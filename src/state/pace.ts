@@ -48,6 +48,20 @@ export function openSharedPace(state: State, folder: string, busyMsMax = busyMsU
   return memoryOf(db, path);
 }
 
+/**
+ * The pace in `folder` as its processes keep it, for one that only asks along: null where there is none yet, or it cannot
+ * be used as it is.
+ */
+export function joinPace(folder: string, busyMsMax = busyMsUsual): SharedPace | null {
+  const path = paceFile(folder);
+  if (!existsSync(path)) return null;
+  try {
+    return memoryOf(open(path, busyMsMax), path);
+  } catch {
+    return null;
+  }
+}
+
 function removeFiles(path: string, suffixes: readonly string[]): void {
   for (const suffix of suffixes) rmSync(path + suffix, { force: true });
 }

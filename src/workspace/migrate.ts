@@ -7,7 +7,9 @@ import { WorkspaceUnavailable } from './unavailable.ts';
 // biome-ignore lint/suspicious/noExplicitAny: what Kysely itself hands to a migration
 type AnyDatabase = Kysely<any>;
 
-const tables = { migrationTableName: 'oddslake_migrations', migrationLockTableName: 'oddslake_migrations_lock' };
+export const migrationTable = 'oddslake_migrations';
+
+const tables = { migrationTableName: migrationTable, migrationLockTableName: 'oddslake_migrations_lock' };
 
 /**
  * Brings the schema up to `migrations`; a process that does so at the same moment is waited for.
@@ -18,7 +20,7 @@ export async function migrate(
   kind: 'sqlite' | 'postgres',
   migrations: Readonly<Record<string, Migration>>,
 ): Promise<void> {
-  const done = await doneIn(db);
+  const done = await migrationsIn(db);
   const unknown = done.find((name) => !Object.hasOwn(migrations, name));
   if (unknown !== undefined) {
     throw new UsageError(
@@ -52,7 +54,8 @@ async function run(db: AnyDatabase, migrations: Readonly<Record<string, Migratio
   );
 }
 
-async function doneIn(db: AnyDatabase): Promise<string[]> {
+/** Names of the migrations that were made in a database. */
+export async function migrationsIn(db: AnyDatabase): Promise<string[]> {
   const known = await db.introspection.getTables({ withInternalKyselyTables: true });
   if (!known.some(({ name }) => name === tables.migrationTableName)) return [];
   const { rows } = await sql<{ name: string }>`select name from ${sql.table(tables.migrationTableName)}`.execute(db);

@@ -42,7 +42,12 @@ test('the common flags are on every command, and in the help of those that they 
       'keys revoke': reads,
       'tokens issue': ['--output', ...reads],
     },
-    ...{ upgrade: ['--strict'], schedule: ['--no-progress'], sandbox: ['--config', '--output', '--set', ...reads] },
+    ...{
+      doctor: ['--no-progress', '--wait'],
+      upgrade: ['--strict'],
+      schedule: ['--no-progress'],
+      sandbox: ['--config', '--output', '--set', ...reads],
+    },
     // It writes the config, in words of its own.
     init: ['--config', '--quiet', '--log-level', '--no-progress', '--wait', '--strict'],
   };

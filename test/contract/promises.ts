@@ -15,6 +15,7 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   gaps: ['--from', '--to', '--symbol'],
   symbols: [],
   changes: ['--since'],
+  doctor: ['--offline'],
   verify: ['--repair', '--from-url'],
   snapshot: [],
   export: ['--out', '--dataset', '--symbol', '--from', '--to', '--format'],

@@ -79,6 +79,10 @@ const fields: Proof = [
 ];
 const attempts: Proof = [settings, 'retry_attempts_max bounds the attempts at one request'];
 const delays: Proof = ['settings/load.test.ts', 'the least delay may not exceed the greatest'];
+const doctored: Proof = [
+  'e2e/doctor.test.ts',
+  'of an archive that is as it should be nothing is a problem, and nothing of it is changed',
+];
 const setTwice: Proof = [
   'settings/load.test.ts',
   'of one key set twice the last wins, and a flag of its own beats --set',
@@ -168,6 +172,7 @@ export const proofs: Proofs = {
     ],
     export: exported('Parquet has the very types of the archive'),
     sql: sqlAnswers,
+    doctor: doctored,
     upgrade: [
       'e2e/upgrade.test.ts',
       'an older archive is read by every command, collected into only after oddslake upgrade',
@@ -223,6 +228,7 @@ export const proofs: Proofs = {
       'polled prices stand, unless imported ones are preferred; then they stand against later polls',
     ],
     'changes --since': changed,
+    'doctor --offline': doctored,
     'export --out': exported(
       'a file that is there is replaced whole, and stays where the export fails; nothing else is left',
     ),

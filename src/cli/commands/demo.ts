@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
 import { many, size } from '../amounts.ts';
+import { withExamples, withNotes } from '../help.ts';
 import { summaryText } from '../print-summary.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import { commandName, type Shell } from '../shell.ts';
@@ -13,6 +14,8 @@ export function addDemo(shell: Shell): void {
   const command = shell.program
     .command('demo')
     .description('sandbox + nightly into output/demo, and the lines that load the result');
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command).action(async (flags: CommonFlags) => {
     const [{ startSandbox }, { systemClock }] = await Promise.all([
       import('../../sandbox/sandbox.ts'),
@@ -80,3 +83,10 @@ ${context.settings.report.nightly ? `or look at how it stands, in a browser:  ${
     archive.close();
   }
 }
+
+const notes = `
+It needs no key and no network: the service is simulated on this machine.`;
+
+const examples = `
+  oddslake demo
+  oddslake demo --output elsewhere`;

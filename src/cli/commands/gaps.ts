@@ -1,4 +1,5 @@
 import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../asked.ts';
+import { withExamples, withNotes } from '../help.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
@@ -16,6 +17,8 @@ export function addGaps(shell: Shell): void {
     .addOption(fromOption(' (default: the first moment covered or with a tick)'))
     .addOption(toOption(' (default: the last one)'))
     .addOption(symbolOption());
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((flags: GapsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ listGaps }, { gapsText }] = await Promise.all([
@@ -28,3 +31,10 @@ export function addGaps(shell: Shell): void {
     }),
   );
 }
+
+const notes = `
+A window that coverage names and that holds no tick is quiet, and no gap. Those with the reason lost had ticks once.`;
+
+const examples = `
+  oddslake gaps --output lake
+  oddslake gaps --output lake --from 2026-11-01 --to 2026-11-08 --json | jq .windows`;

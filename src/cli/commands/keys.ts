@@ -68,7 +68,8 @@ export function addKeys(shell: Shell): void {
   const revoke = keys
     .command('revoke')
     .description('end keys for good; a service that is running refuses them within two seconds')
-    .argument('<id...>', 'as oddslake keys list shows them');
+    .argument('<id...>', 'as oddslake keys list shows them, or the keys themselves');
+  withExamples(revoke, revokeExamples);
   withCommonFlags(revoke, idleWhereRead).action((ids: readonly string[], flags: CommonFlags) =>
     withContext(flags, version, false, async (context) => {
       const { withWorkspace } = await import('../../app/workspace.ts');
@@ -88,3 +89,7 @@ const createExamples = `
   oddslake keys create --name research-laptop
   oddslake keys create --name ci --expires 2027-01-01 --requests-per-minute 60 > ci.key
   curl -H "Authorization: Bearer $(cat ci.key)" http://127.0.0.1:8080/api/v1/markets`;
+
+const revokeExamples = `
+  oddslake keys revoke 699eb61ef163
+  oddslake keys revoke "$(cat ci.key)"`;

@@ -1,4 +1,5 @@
 import { dayStart, parseDay } from '../../core/time.ts';
+import { withExamples, withNotes } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -14,9 +15,21 @@ export function addNightly(shell: Shell): void {
       '--date <day>',
       'up to the end of that UTC day, YYYY-MM-DD; may be repeated without changing a byte (default: up to now)',
     );
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags & { date?: string }) =>
     runAndTell(shell, 'nightly', flags, shell.jobs.nightly, () => ({
       day: flags.date === undefined ? null : dayStart(parseDay(flags.date, '--date')),
     })),
   );
 }
+
+const notes = `
+It is made for a scheduler: it asks for what is not there yet, so that a run that was broken off is simply run again, and
+two at a time do no harm. The first poll of a symbol looks back source.first_lookback_days. Exit code 4 says that something
+is missing; the next run asks for it again.`;
+
+const examples = `
+  oddslake nightly --output lake
+  oddslake nightly --config oddslake.yaml --json
+  oddslake nightly --output lake --date 2026-11-19`;

@@ -1,3 +1,4 @@
+import { withExamples, withNotes } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
@@ -5,7 +6,16 @@ import type { Shell } from '../shell.ts';
 /** `publish`: what is journaled, into the day partitions. */
 export function addPublish(shell: Shell): void {
   const command = shell.program.command('publish').description('merge what is journaled into the day partitions');
+  withNotes(command, notes);
+  withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags) =>
     runAndTell(shell, 'publish', flags, shell.jobs.publish, () => undefined),
   );
 }
+
+const notes = `
+Every job publishes what it collected at its end: this is for what a run left that was broken off, or that could not
+have the write lock within --wait.`;
+
+const examples = `
+  oddslake publish --output lake`;

@@ -1,5 +1,6 @@
 import { exitCodes } from '../../core/errors.ts';
 import { parseDuration } from '../../core/time.ts';
+import { withExamples } from '../help.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 
@@ -16,6 +17,7 @@ export function addStatus(shell: Shell): void {
       '--max-lag <duration>',
       'how far the watermark, but for what is lost, may lie behind now: 90s, 15m, 2h, 1d',
     );
+  withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) => {
     // Before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
@@ -34,3 +36,8 @@ export function addStatus(shell: Shell): void {
     });
   });
 }
+
+const examples = `
+  oddslake status --output lake
+  oddslake status --output lake --max-lag 26h || echo 'the lake is late' >&2
+  oddslake status --output lake --json | jq .lag_ms`;

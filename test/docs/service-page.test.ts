@@ -7,17 +7,17 @@ import { paths } from '../../src/contract/paths.ts';
 import { systemClock } from '../../src/system.ts';
 import { issueToken } from '../../src/workspace/tokens.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
+import { folder, hashes, until } from '../e2e/lake.ts';
+import { keyOf, serve } from '../e2e/served-archive.ts';
 import { secret } from '../service/forged-tokens.ts';
 import { poll } from '../service/historical-archive.ts';
-import { folder, hashes, until } from './lake.ts';
-import { keyOf, serve } from './served-archive.ts';
+import { blocksIn, textOf } from './blocks.ts';
+import { project } from './kept-current.ts';
 
-// docs/SERVICE.md as its reader types it: every command line and every piece of Python, over a real `oddslake serve`.
+// docs/SERVICE.md beyond its lines of shell, which test/docs/pages.test.ts types: what comes of them.
 
-const project = new URL('../..', import.meta.url).pathname;
-const text = readFileSync(join(project, 'docs/SERVICE.md'), 'utf8');
-const blocks = (language: string): string[] =>
-  [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, code]) => code!);
+const text = textOf('docs/SERVICE.md');
+const blocks = (language: string): string[] => blocksIn(text, language);
 
 const tokens = { issuer: 'oddslake', audience: 'oddslake', jwksUrl: null, jwksFile: null };
 

@@ -4,8 +4,8 @@ import { expect, test } from 'vitest';
 import { bounds, measureNames, strategyLimits } from '../../src/research/strategy.ts';
 import { serviceLimits } from '../../src/service/limits.ts';
 import { opened } from '../archive/scratch.ts';
-import { serving } from './serving.ts';
-import { alice, as, withTokens } from './users.ts';
+import { serving } from '../service/serving.ts';
+import { alice, as, withTokens } from '../service/users.ts';
 
 // docs/STRATEGIES.md, held to what the service does.
 

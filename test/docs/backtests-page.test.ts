@@ -1,5 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -7,15 +7,15 @@ import { executableTerms } from '../../src/cli/backtest-flags.ts';
 import { parametersText } from '../../src/report/backtest-figures.ts';
 import { executables } from '../../src/research/executables.ts';
 import { objectives } from '../../src/research/objectives.ts';
-import { backtestLake } from './backtest-lake.ts';
-import { folder, run, startStanding } from './lake.ts';
+import { backtestLake } from '../e2e/backtest-lake.ts';
+import { folder, run, startStanding } from '../e2e/lake.ts';
+import { blocksIn, textOf } from './blocks.ts';
+import { project } from './kept-current.ts';
 
-// docs/BACKTESTS.md as its reader types it: every command line, over a real archive and a real `oddslake serve`.
+// docs/BACKTESTS.md beyond its lines of shell, which test/docs/pages.test.ts types: what comes of them.
 
-const project = new URL('../..', import.meta.url).pathname;
-const text = readFileSync(join(project, 'docs/BACKTESTS.md'), 'utf8');
-const blocks = (language: string): string[] =>
-  [...text.matchAll(new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``, 'g'))].map(([, code]) => code!);
+const text = textOf('docs/BACKTESTS.md');
+const blocks = (language: string): string[] => blocksIn(text, language);
 const noCurl = spawnSync('curl', ['--version']).status !== 0;
 const secret = 'a secret of more than 32 characters, for tests';
 

@@ -1,0 +1,228 @@
+import { duration, many, number, size } from '../../core/amounts.ts';
+import { type ExitCode, exitCodes } from '../../core/errors.ts';
+import { isoUtc } from '../../core/time.ts';
+import { type Finding, of } from './finding.ts';
+
+export interface ArchiveFacts {
+  readonly root: string;
+  /** What the folder is; `named`: somebody named the output, so that a run may start an archive there. */
+  readonly kind: 'archive' | 'none' | 'other files';
+  readonly named: boolean;
+  /** The upstream that the settings name; null where they name none. */
+  readonly upstream: string | null;
+  /** What manifest.json says; null before the first publish. */
+  readonly manifest: ManifestFacts | Fault | null;
+  /** Null where it is lost. */
+  readonly state: StateFacts | Fault | null;
+  readonly formatNow: number;
+  readonly schemaNow: number;
+  /** Whether another process has the write lock at this moment. */
+  readonly isBeingWritten: boolean;
+  /** Published files that are not as the manifest has them, of those looked at. */
+  readonly files: { readonly listed: number; readonly hashed: number; readonly wrong: readonly string[] };
+  /** Files in the folders that hold what was set aside. */
+  readonly damagedFiles: number;
+  readonly quarantine: { readonly files: number; readonly bytes: number };
+}
+
+/** What could not be read, with the sentence and the exit code that a run would end with. */
+export interface Fault {
+  readonly fault: string;
+  readonly exitCode: ExitCode;
+}
+
+export interface ManifestFacts {
+  readonly format: number;
+  readonly generation: number;
+  readonly upstream: string;
+  readonly ticks: number;
+  readonly bytes: number;
+  /** How far all is covered but for what is lost, epoch ms; null where no symbol lives. */
+  readonly reached: number | null;
+  readonly lostWindows: number;
+  readonly sha256: string;
+}
+
+export interface StateFacts {
+  readonly schema: number;
+  readonly generation: number;
+  readonly upstream: string;
+  /** sha256 of the manifest that the last publish wrote; null before the first. */
+  readonly manifestSha256: string | null;
+  /** A publish past its commit point that is not ended. */
+  readonly openIntent: boolean;
+  readonly journaledTicks: number;
+  readonly lastRun: RunFacts | null;
+}
+
+export interface RunFacts {
+  readonly job: string;
+  readonly startedAt: number;
+  readonly finishedAt: number | null;
+  readonly exitCode: number | null;
+  /** Whether its process is gone. */
+  readonly isOver: boolean;
+}
+
+const isFault = (facts: object | null): facts is Fault => facts !== null && 'fault' in facts;
+
+export function judgeArchive(facts: ArchiveFacts, nowMs: number, lagMsMax: number): Finding[] {
+  if (facts.kind !== 'archive') return [judgeNone(facts)];
+  const { manifest, state } = facts;
+  const told = isFault(manifest) ? null : manifest;
+  const known = isFault(state) ? null : state;
+  return [
+    judgeManifest(facts),
+    judgeState(facts, told),
+    ...(known === null ? [] : [judgeJournal(facts, known), judgeRun(known, nowMs)]),
+    ...(told === null ? [] : [judgeFiles(facts), judgeLag(told, nowMs, lagMsMax)]),
+    judgeSetAside(facts, told),
+  ];
+}
+
+function judgeNone({ root, kind, named }: ArchiveFacts): Finding {
+  const { ok, problem } = of('archive', 'archive');
+  if (kind === 'other files')
+    return problem(exitCodes.usage, `${root} holds other files and is no archive`, 'Name an empty or new folder.');
+  return named
+    ? ok(`none yet at ${root}: the first run starts it`)
+    : problem(
+        exitCodes.usage,
+        `there is none at ${root}, the place where it is by default`,
+        'Name its folder with --output or ODDSLAKE_OUTPUT, or start one with oddslake init.',
+      );
+}
+
+function judgeManifest({ root, manifest, upstream, state, formatNow }: ArchiveFacts): Finding {
+  const { ok, problem } = of('archive', 'archive');
+  if (isFault(manifest)) return problem(manifest.exitCode, manifest.fault, 'To mend it: oddslake verify --repair');
+  const owner = manifest?.upstream ?? (isFault(state) ? undefined : state?.upstream);
+  // Before the first publish another address simply takes its place.
+  if (manifest !== null && upstream !== null && owner !== upstream)
+    return problem(
+      exitCodes.usage,
+      `${root} belongs to the upstream ${owner}, not to ${upstream}`,
+      'Use another output folder, or set source.name if both are the same service.',
+    );
+  if (manifest === null) return ok(`${root}, of ${owner ?? 'nobody yet'}, nothing published yet`);
+  const { format, generation, ticks, bytes } = manifest;
+  if (format < formatNow)
+    return problem(
+      exitCodes.usage,
+      `${root} has format ${format}, and this oddslake writes format ${formatNow}`,
+      'Once no older oddslake runs against it any more: oddslake upgrade',
+    );
+  return ok(`${root}, of ${owner}, generation ${generation}: ${many(ticks, 'tick')}, ${size(bytes)}`);
+}
+
+function judgeState({ state, schemaNow }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
+  const { ok, warning, problem } = of('archive', 'state');
+  if (state === null)
+    return warning(
+      'lost: the next command fills it again from what is published',
+      'Nothing has to be done; what was journaled and not published is asked for again.',
+    );
+  if (isFault(state)) return problem(state.exitCode, state.fault, 'docs/RELIABILITY.md says what is kept.');
+  const { schema, openIntent, generation, manifestSha256 } = state;
+  if (schema > schemaNow)
+    return problem(
+      exitCodes.usage,
+      `of schema ${schema}, and this oddslake knows ${schemaNow}`,
+      'A newer oddslake was here: use that one.',
+    );
+  // What manifest.json says is of the generation before, as long as a publish is being carried out.
+  if (openIntent) return ok(`of generation ${generation}, whose publish is being carried out`);
+  if (manifestSha256 !== null && manifest?.sha256 !== manifestSha256)
+    return problem(
+      exitCodes.damaged,
+      manifest === null
+        ? 'manifest.json is missing or damaged, though the state knows of a publish'
+        : 'manifest.json is not the one that the last publish wrote',
+      'Put that one back with oddslake verify --repair; where the whole tree was restored from a backup, move .oddslake away instead.',
+    );
+  return schema < schemaNow
+    ? ok(`of schema ${schema}: the next command brings it up to ${schemaNow}`)
+    : ok('knows what is published');
+}
+
+function judgeJournal({ isBeingWritten }: ArchiveFacts, { openIntent, journaledTicks }: StateFacts): Finding {
+  const { ok, warning } = of('archive', 'journal');
+  if (isBeingWritten) return ok(`${many(journaledTicks, 'tick')}; a run is publishing at this moment`);
+  if (openIntent)
+    return warning('a publish was broken off after its commit point', 'Nothing is lost: oddslake publish ends it.');
+  return journaledTicks === 0
+    ? ok('empty')
+    : warning(`${many(journaledTicks, 'tick')} not yet published`, 'The next run publishes them, or oddslake publish.');
+}
+
+const meanings: Readonly<Record<number, string>> = {
+  1: 'an unexpected failure, or a full disk',
+  2: 'bad usage or settings',
+  3: 'the key was refused',
+  4: 'incomplete',
+  5: 'another run was writing',
+  6: 'the archive was damaged',
+  7: 'the upstream could not be reached',
+  130: 'stopped by SIGINT',
+  143: 'stopped by SIGTERM',
+};
+
+function judgeRun({ lastRun }: StateFacts, nowMs: number): Finding {
+  const { ok, warning } = of('archive', 'last run');
+  if (lastRun === null) return ok('none yet');
+  const { job, startedAt, finishedAt, exitCode, isOver } = lastRun;
+  const begun = `${job}, ${duration(Math.max(0, nowMs - startedAt))} ago`;
+  if (finishedAt === null)
+    return isOver
+      ? warning(`${begun}, was broken off`, 'What it had accepted is kept: the next run goes on from there.')
+      : ok(`${begun}, is under way`);
+  if (exitCode === exitCodes.done) return ok(`${begun}, ended well after ${duration(finishedAt - startedAt)}`);
+  const meaning = meanings[exitCode ?? -1];
+  return warning(
+    `${begun}, ended with ${exitCode}${meaning === undefined ? '' : `: ${meaning}`}`,
+    exitCode === exitCodes.incomplete
+      ? 'The next run asks again for what is missing; oddslake gaps lists it.'
+      : 'Its last lines say why; run it again once that is mended.',
+  );
+}
+
+function judgeFiles({ files }: ArchiveFacts): Finding {
+  const { ok, problem } = of('archive', 'published');
+  const { listed, hashed, wrong } = files;
+  if (wrong.length === 0)
+    return ok(`${many(listed, 'file')} of the right size, ${number(hashed)} of them read: as published`);
+  return problem(
+    exitCodes.damaged,
+    `${wrong.slice(0, 3).join(', ')}${wrong.length > 3 ? ` and ${wrong.length - 3} more` : ''} not as published`,
+    'oddslake verify looks at every file; oddslake verify --repair mends them.',
+  );
+}
+
+function judgeLag({ reached, generation }: ManifestFacts, nowMs: number, lagMsMax: number): Finding {
+  const { ok, warning } = of('archive', 'covered');
+  if (generation === 0) return ok('nothing yet');
+  if (reached === null) return ok('no symbol lives');
+  const lagMs = Math.max(0, nowMs - reached);
+  const found = `every live symbol up to ${isoUtc(reached)}, ${duration(lagMs)} ago`;
+  return lagMs <= lagMsMax
+    ? ok(found)
+    : warning(found, 'Run oddslake nightly, and see that a scheduler does so every night.');
+}
+
+function judgeSetAside({ damagedFiles, quarantine }: ArchiveFacts, manifest: ManifestFacts | null): Finding {
+  const { ok, warning } = of('archive', 'set aside');
+  const lost = manifest?.lostWindows ?? 0;
+  const kept =
+    quarantine.files === 0 ? 'nothing' : `${size(quarantine.bytes)} of unusable input in .oddslake/quarantine`;
+  if (lost > 0)
+    return warning(
+      `${many(lost, 'window')} of ticks were had once and are lost`,
+      'oddslake gaps names them; oddslake verify --repair --from-url asks another oddslake for them.',
+    );
+  if (damagedFiles > 0)
+    return warning(
+      `${many(damagedFiles, 'file')} that a repair found damaged in .oddslake/damaged`,
+      'All that could be kept of them is published: remove them once you need them no more.',
+    );
+  return ok(kept);
+}

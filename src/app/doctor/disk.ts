@@ -1,0 +1,176 @@
+import { many, number, size } from '../../core/amounts.ts';
+import { exitCodes } from '../../core/errors.ts';
+import { dayOf } from '../../core/time.ts';
+import { dayMs } from '../../core/window.ts';
+import { type Finding, of } from './finding.ts';
+
+export interface DiskFacts {
+  /** The archive's root. */
+  readonly root: string;
+  /** What was looked at: the root, or where there is none the nearest folder above it. */
+  readonly folder: string;
+  /** As statfs tells it; null where it could not be asked. */
+  readonly fileSystem: FileSystem | null;
+  /** What a day adds; null where that is not known yet. */
+  readonly bytesADay: number | null;
+  /** What this user may not write, and would have to. */
+  readonly refused: readonly string[];
+  /** Files with a secret in them that others may read. */
+  readonly open: readonly { readonly path: string; readonly mode: number }[];
+}
+
+export interface FileSystem {
+  /** The magic number of its kind. */
+  readonly type: number;
+  readonly bytes: number;
+  /** For this user. */
+  readonly freeBytes: number;
+  /** 0 where it does not count them. */
+  readonly files: number;
+  readonly freeFiles: number;
+}
+
+/** Below this a publish, which writes its files beside those it replaces, is not to be begun. */
+const freeBytesMin = 100e6;
+const daysLeftMin = 30;
+const freeFilesMin = 1_000;
+const freeFilesFew = 50_000;
+
+export function judgeDisk(facts: DiskFacts): Finding[] {
+  const { fileSystem } = facts;
+  const places =
+    fileSystem === null ? [] : [judgeSpace(facts, fileSystem), judgeFiles(fileSystem), judgeKind(fileSystem)];
+  return [...places, judgeRights(facts), ...judgeSecrets(facts)];
+}
+
+function judgeSpace({ bytesADay, folder }: DiskFacts, { bytes, freeBytes }: FileSystem): Finding {
+  const { ok, warning, problem } = of('disk', 'space');
+  const room = `${size(freeBytes)} free of ${size(bytes)}`;
+  const free = `Free some space on the file system of ${folder}, or move the archive to a larger one.`;
+  const days = bytesADay === null || bytesADay === 0 ? null : Math.floor(freeBytes / bytesADay);
+  const growth = days === null ? room : `${room}, at ${size(bytesADay!)} a day enough for ${lasting(days)}`;
+  if (freeBytes < freeBytesMin || days === 0) return problem(exitCodes.unexpected, growth, free);
+  return days !== null && days < daysLeftMin ? warning(growth, free) : ok(growth);
+}
+
+const lasting = (days: number): string =>
+  days < 730 ? many(days, 'day') : days < 36_500 ? `${Math.floor(days / 365)} years` : 'more than 100 years';
+
+function judgeFiles({ files, freeFiles }: FileSystem): Finding {
+  const { ok, warning, problem } = of('disk', 'files');
+  if (files === 0) return ok('as many as there is room for');
+  const found = `${number(freeFiles)} more of ${number(files)}`;
+  const advice = 'Remove small files there, or move the archive: no file can be made once the inodes are used up.';
+  if (freeFiles < freeFilesMin) return problem(exitCodes.unexpected, found, advice);
+  return freeFiles < freeFilesFew ? warning(found, advice) : ok(found);
+}
+
+type Kind = 'local' | 'network' | 'memory' | 'layer' | 'other';
+
+/** By magic number: Linux's statfs(2), and the kernel's linux/magic.h. */
+const kinds: ReadonlyMap<number, readonly [name: string, kind: Kind]> = new Map([
+  [0xef53, ['ext4', 'local']],
+  [0x58465342, ['XFS', 'local']],
+  [0x9123683e, ['Btrfs', 'local']],
+  [0x2fc12fc1, ['ZFS', 'local']],
+  [0xf2f52010, ['F2FS', 'local']],
+  [0xca451a4e, ['bcachefs', 'local']],
+  [0x3153464a, ['JFS', 'local']],
+  [0x52654973, ['ReiserFS', 'local']],
+  [0x01021994, ['tmpfs', 'memory']],
+  [0x858458f6, ['ramfs', 'memory']],
+  [0x794c7630, ['overlay', 'layer']],
+  [0x61756673, ['aufs', 'layer']],
+  [0x6969, ['NFS', 'network']],
+  [0x517b, ['SMB', 'network']],
+  [0xff534d42, ['CIFS', 'network']],
+  [0xfe534d42, ['SMB', 'network']],
+  [0x00c36400, ['Ceph', 'network']],
+  [0x5346414f, ['AFS', 'network']],
+  [0x6b414653, ['AFS', 'network']],
+  [0x73757245, ['Coda', 'network']],
+  [0x0bd00bd0, ['Lustre', 'network']],
+  [0x47504653, ['GPFS', 'network']],
+  [0x01161970, ['GFS2', 'network']],
+  [0x7461636f, ['OCFS2', 'network']],
+  [0x01021997, ['9P', 'other']],
+  [0x65735546, ['FUSE', 'other']],
+  [0x786f4256, ['VirtualBox folder', 'other']],
+  [0x4d44, ['FAT', 'other']],
+  [0x2011bab0, ['exFAT', 'other']],
+  // macOS counts its kinds: 26 is APFS, 17 HFS+.
+  [26, ['APFS', 'local']],
+  [17, ['HFS+', 'local']],
+]);
+
+function judgeKind({ type }: FileSystem): Finding {
+  const { ok, warning, problem } = of('disk', 'file system');
+  // Some give it as a signed number.
+  const known = kinds.get(type >>> 0);
+  if (known === undefined)
+    return warning(
+      `of a kind that is not known here (0x${(type >>> 0).toString(16)})`,
+      'See that it is local, and keeps the locks of processes.',
+    );
+  const [name, kind] = known;
+  switch (kind) {
+    case 'network':
+      return problem(
+        exitCodes.usage,
+        `${name}, which is a network's`,
+        "Keep the working copy on a local disk: an archive's locks are the operating system's. oddslake snapshot makes copies for elsewhere.",
+      );
+    case 'memory':
+      return warning(
+        `${name}, which is memory`,
+        'The archive is gone with the next start of the machine: keep it on a disk.',
+      );
+    case 'layer':
+      return warning(
+        `${name}, a container's own layer`,
+        'The archive is gone with the container: mount a volume for it.',
+      );
+    case 'other':
+      return warning(
+        `${name}, which may not keep the locks of processes`,
+        'Keep the working copy on a local disk, ext4 or XFS for example.',
+      );
+    default:
+      return ok(`${name}, local`);
+  }
+}
+
+function judgeRights({ refused, root, folder }: DiskFacts): Finding {
+  const { ok, problem } = of('disk', 'permissions');
+  if (refused.length === 0)
+    return ok(folder === root ? 'this user may write the archive' : `this user may make ${root}`);
+  return problem(
+    exitCodes.unexpected,
+    `this user may not write ${refused.slice(0, 3).join(', ')}${refused.length > 3 ? ` and ${refused.length - 3} more` : ''}`,
+    'Run as the user that the archive belongs to, or give it to this one with chown -R.',
+  );
+}
+
+const judgeSecrets = ({ open }: DiskFacts): Finding[] =>
+  open.map(({ path, mode }) =>
+    of('disk', 'secrets').warning(
+      `${path} can be read by others (mode ${(mode & 0o777).toString(8)})`,
+      `chmod 600 ${path}`,
+    ),
+  );
+
+/** Days that a rate of growth is taken of, at most. */
+const daysOfGrowth = 7;
+
+/** What a day adds, by the last seven days before today that have files; null where there are fewer than two. */
+export function growthOf(
+  files: readonly { readonly date: string | null; readonly bytes: number }[],
+  nowMs: number,
+): number | null {
+  const byDay = new Map<string, number>();
+  for (const { date, bytes } of files) if (date !== null) byDay.set(date, (byDay.get(date) ?? 0) + bytes);
+  const today = dayOf(nowMs);
+  const first = dayOf(nowMs - daysOfGrowth * dayMs);
+  const days = [...byDay].filter(([date]) => first <= date && date < today);
+  return days.length < 2 ? null : days.reduce((sum, [, bytes]) => sum + bytes, 0) / days.length;
+}

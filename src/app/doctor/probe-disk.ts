@@ -1,0 +1,64 @@
+import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import type { Manifest } from '../../archive/manifest.ts';
+import { allFiles } from '../../archive/manifest.ts';
+import { type DiskFacts, type FileSystem, growthOf } from './disk.ts';
+
+/**
+ * Looks at the place of the archive at `root`.
+ * @param secrets files that hold a secret, if they are there
+ */
+export function probeDisk(
+  root: string,
+  manifest: Manifest | null,
+  secrets: readonly string[],
+  nowMs: number,
+): DiskFacts {
+  const folder = nearest(root);
+  return {
+    ...{ root, folder, fileSystem: fileSystemOf(folder) },
+    bytesADay: manifest === null ? null : growthOf(allFiles(manifest), nowMs),
+    refused: wanted(root, folder).filter((path) => existsSync(path) && !isAllowed(path)),
+    open: secrets.flatMap((path) => readableByOthers(path)),
+  };
+}
+
+/** The folder itself, or where there is none the next one above it. */
+function nearest(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : nearest(dirname(path));
+}
+
+function fileSystemOf(folder: string): FileSystem | null {
+  try {
+    const { type, bsize, blocks, bavail, files, ffree } = statfsSync(folder);
+    return { type, bytes: blocks * bsize, freeBytes: bavail * bsize, files, freeFiles: ffree };
+  } catch {
+    return null;
+  }
+}
+
+/** What a run writes: folders, and the files of the state. Files that are published it replaces by renaming. */
+function wanted(root: string, folder: string): string[] {
+  if (folder !== root) return [folder];
+  const hidden = join(root, '.oddslake');
+  const datasets = ['ticks', 'markets', 'symbols', 'coverage', 'conflicts', 'orderbooks', 'candles_1h', 'candles_1d'];
+  const own = ['state.sqlite', 'lock.sqlite', 'rate.sqlite', 'staging', 'raw', 'quarantine'];
+  return [root, hidden, ...datasets.map((name) => join(root, name)), ...own.map((name) => join(hidden, name))];
+}
+
+function isAllowed(path: string): boolean {
+  try {
+    const isFolder = statSync(path).isDirectory();
+    accessSync(path, isFolder ? constants.W_OK | constants.X_OK : constants.R_OK | constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Of group and everybody: what holds a key is for its owner alone. */
+function readableByOthers(path: string): { path: string; mode: number }[] {
+  // Pipes and devices, as a shell's <(…), are nobody else's to read.
+  const found = statSync(path, { throwIfNoEntry: false });
+  return found?.isFile() && (found.mode & 0o044) !== 0 ? [{ path, mode: found.mode }] : [];
+}

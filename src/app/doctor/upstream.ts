@@ -1,0 +1,181 @@
+import { duration } from '../../core/amounts.ts';
+import { exitCodes, type UpstreamFailure } from '../../core/errors.ts';
+import { type Finding, of } from './finding.ts';
+
+export interface UpstreamFacts {
+  readonly baseUrl: string | null;
+  readonly hasKey: boolean;
+  /** Variables that name a proxy, which requests do not go through. */
+  readonly proxies: readonly string[];
+  /** Null where it was not tried. */
+  readonly connection: Connected | Failed | null;
+  /** What came of the one request; null where none was made. */
+  readonly answer: Answered | null;
+  readonly rate: RateFacts;
+}
+
+export interface Connected {
+  readonly address: string;
+  /** For the name, the connection and its TLS. */
+  readonly ms: number;
+  /** Null without TLS. `distrusted`: why the certificate is not trusted. */
+  readonly tls: {
+    readonly protocol: string;
+    readonly daysLeft: number | null;
+    readonly distrusted: string | null;
+  } | null;
+}
+
+export interface Failed {
+  /** A clause, e.g. `connection refused`. */
+  readonly failure: string;
+}
+
+export interface Answered {
+  readonly status: number | null;
+  /** Why it is of no use; null where it is. */
+  readonly failure: { readonly kind: UpstreamFailure; readonly reason: string } | null;
+  readonly askedAt: number;
+  readonly receivedAt: number;
+  /** By the answer's head, epoch ms, in whole seconds; null where it does not say. */
+  readonly servedAt: number | null;
+  /** Requests a second that its headers allow; null where they say nothing. */
+  readonly statedPerSecond: number | null;
+}
+
+export interface RateFacts {
+  readonly configuredPerSecond: number;
+  /** What refusals have taught the processes of this archive; null where there were none. */
+  readonly learnedPerSecond: number | null;
+  /** Of the last run that asked. */
+  readonly lastRun: { readonly throttledMs: number; readonly ms: number } | null;
+}
+
+export function judgeUpstream(facts: UpstreamFacts, skewMsMax: number): Finding[] {
+  const { answer } = facts;
+  return [
+    ...judgeAddress(facts),
+    ...judgeReach(facts),
+    ...(answer === null ? [] : [judgeAnswer(facts, answer), ...judgeClock(answer, skewMsMax)]),
+    judgeRate(facts),
+  ];
+}
+
+function judgeAddress({ baseUrl, hasKey }: UpstreamFacts): Finding[] {
+  if (baseUrl === null)
+    return [
+      of('upstream', 'address').problem(
+        exitCodes.usage,
+        'nothing says where the market data service is',
+        'Set ODDSLAKE_BASE_URL, e.g. https://example.org, or name a config with --config.',
+      ),
+    ];
+  if (hasKey) return [];
+  return [
+    of('upstream', 'key').problem(
+      exitCodes.usage,
+      `there is none for ${baseUrl}`,
+      'Set ODDSLAKE_API_KEY, or ODDSLAKE_API_KEY_FILE to a file that holds it.',
+    ),
+  ];
+}
+
+const certificateDaysMin = 14;
+
+function judgeReach({ baseUrl, connection, proxies }: UpstreamFacts): Finding[] {
+  const { ok, warning, problem } = of('upstream', 'reachable');
+  if (connection === null) return [];
+  const around = proxies.length === 0 ? '' : ` Requests go straight there: ${proxies.join(', ')} is not followed.`;
+  const unreachable = (why: string, advice: string) => [
+    problem(exitCodes.unreachable, `${baseUrl}: ${why}`, `${advice}${around}`),
+  ];
+  if ('failure' in connection) return unreachable(connection.failure, 'Check ODDSLAKE_BASE_URL and the network.');
+  const { address, ms, tls } = connection;
+  const found = `${baseUrl} (${address}) in ${duration(ms)}${tls === null ? '' : `, ${tls.protocol}`}`;
+  if (tls === null) return [ok(found)];
+  if (tls.distrusted !== null)
+    return unreachable(
+      `its certificate is not trusted (${tls.distrusted})`,
+      'Check ODDSLAKE_BASE_URL; a certificate authority of your own goes into NODE_EXTRA_CA_CERTS.',
+    );
+  if (tls.daysLeft === null || tls.daysLeft >= certificateDaysMin) return [ok(found)];
+  return [
+    warning(
+      `${found}, with a certificate that ends in ${tls.daysLeft} days`,
+      'Tell those who run the service: without a new one no run will reach it.',
+    ),
+  ];
+}
+
+/** Whether the one request was answered as it should be: it is the key that most often is not right. */
+function judgeAnswer({ baseUrl }: UpstreamFacts, { status, failure }: Answered): Finding {
+  const { ok, warning, problem } = of('upstream', 'key');
+  if (failure === null) return ok(`accepted (a list of one market: ${status})`);
+  const { kind, reason } = failure;
+  if (kind === 'credential')
+    return problem(
+      exitCodes.credential,
+      `the service refused it (${reason})`,
+      'Check ODDSLAKE_API_KEY or ODDSLAKE_API_KEY_FILE; ask those who run the service whether it is still good.',
+    );
+  if (kind === 'unreachable') return problem(exitCodes.unreachable, `not tried: ${reason}`, 'Check the network.');
+  if (status === 429)
+    return warning(
+      `not told: the service is asked too often (${reason})`,
+      'Something else uses this key, or upstream.requests_per_second is too high.',
+    );
+  return problem(
+    exitCodes.incomplete,
+    `not told: ${reason}`,
+    kind === 'refused'
+      ? `See that ${baseUrl} is a market data service, and which part of its path belongs to the address.`
+      : 'The service has a fault now: try again later.',
+  );
+}
+
+/** Below this a whole second, and the way there and back, may be all of it. */
+const skewMsNoticed = 5_000;
+
+function judgeClock({ askedAt, receivedAt, servedAt }: Answered, skewMsMax: number): Finding[] {
+  if (servedAt === null) return [];
+  const { ok, warning, problem } = of('machine', 'clock');
+  // A Date header is cut to whole seconds.
+  const aheadMs = (askedAt + receivedAt) / 2 - (servedAt + 500);
+  const skewMs = Math.abs(aheadMs);
+  if (skewMs < Math.min(skewMsNoticed, skewMsMax)) return [ok("as the service's")];
+  const found = `${duration(skewMs)} ${aheadMs > 0 ? 'ahead of' : 'behind'} the service's`;
+  const advice = 'Set the clock, and keep it by NTP (systemd-timesyncd, chrony).';
+  if (skewMs <= skewMsMax) return [warning(found, advice)];
+  return [
+    problem(
+      exitCodes.unexpected,
+      `${found}, more than poll.future_skew_seconds (${skewMsMax / 1000} s)`,
+      `${advice} Ticks that seem to lie in the future are set aside.`,
+    ),
+  ];
+}
+
+/** Share of a run that it may stand still because the service asked for it. */
+const throttledShareMax = 0.1;
+
+function judgeRate({ rate, answer }: UpstreamFacts): Finding {
+  const { ok, warning } = of('upstream', 'rate');
+  const { configuredPerSecond: configured, learnedPerSecond: learned, lastRun } = rate;
+  const found = `${perSecond(configured)} configured`;
+  const lower = (allowed: number): string =>
+    `Set upstream.requests_per_second to ${shown(allowed)}, or ask for a higher rate under this key.`;
+  const stated = answer?.statedPerSecond ?? null;
+  if (stated !== null && stated < configured)
+    return warning(`${found}, and the service states ${perSecond(stated)}`, lower(stated));
+  if (learned !== null && learned < configured)
+    return warning(`${found}, and ${perSecond(learned)} is what the service lets through`, lower(learned));
+  if (lastRun !== null && lastRun.throttledMs > throttledShareMax * lastRun.ms)
+    return warning(
+      `${found}; the service held the last run back for ${duration(lastRun.throttledMs)} of ${duration(lastRun.ms)}`,
+      'Lower upstream.requests_per_second, or see who else uses this key.',
+    );
+  return ok(stated === null ? found : `${found}; the service allows ${perSecond(stated)}`);
+}
+
+const shown = (rate: number): string => String(Math.floor(rate * 1000) / 1000);
+const perSecond = (rate: number): string => `${shown(rate)} a second`;

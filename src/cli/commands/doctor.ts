@@ -1,0 +1,63 @@
+import type { Diagnosis } from '../../app/doctor/doctor.ts';
+import { OddslakeError } from '../../core/errors.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
+import type { Shell } from '../shell.ts';
+
+interface DoctorFlags extends CommonFlags {
+  readonly offline?: boolean;
+}
+
+/** `doctor`: whether a run would find everything that it needs. */
+export function addDoctor(shell: Shell): void {
+  const command = shell.program
+    .command('doctor')
+    .description('check machine, disk, settings, key, upstream and archive before a run does, and say what to do')
+    .option('--offline', 'ask nothing of the network');
+  withNotes(command, notes);
+  withExamples(command, examples);
+  withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
+    const diagnosis = await diagnosed(shell, flags);
+    if (flags.json === true) process.stdout.write(`${JSON.stringify(diagnosis)}\n`);
+    else {
+      const [{ doctorText }, { styleOf }] = await Promise.all([import('../doctor-text.ts'), import('../style.ts')]);
+      process.stdout.write(doctorText(diagnosis, styleOf(process.stdout)));
+    }
+    shell.exit(diagnosis.exit_code);
+  });
+}
+
+async function diagnosed(shell: Shell, flags: DoctorFlags): Promise<Diagnosis> {
+  const [{ diagnose, diagnoseWithout }, { chosenSettings }, { processEnvironment }, { systemClock }] =
+    await Promise.all([
+      import('../../app/doctor/doctor.ts'),
+      import('../../settings/load.ts'),
+      import('../../settings/environment.ts'),
+      import('../../system.ts'),
+    ]);
+  const env = processEnvironment();
+  let isRead = false;
+  try {
+    return await withContext(flags, shell.version, false, async (context) => {
+      isRead = true;
+      const chosen = await chosenSettings({ env, cwd: process.cwd(), ...flags });
+      return diagnose(context, { chosen, env, online: flags.offline !== true });
+    });
+  } catch (error) {
+    // Bad settings are a finding like any other.
+    if (isRead || !(error instanceof OddslakeError)) throw error;
+    return diagnoseWithout(error, shell.version, systemClock, flags.strict === true);
+  }
+}
+
+const notes = `
+Nothing is changed. One request goes to the upstream, for a list of one market, in its turn of the request rate that the
+archive's processes share. Every published file's size is looked at and a few are read; oddslake verify reads all of them.
+
+Exit code: 0 where nothing is worse than a warning (4 with --strict), else what the first of the problems would give a run:
+2 settings or no archive, 6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key refused, 4 the
+upstream has a fault.`;
+
+const examples = `
+  oddslake doctor --output lake
+  oddslake doctor --config oddslake.yaml --json`;

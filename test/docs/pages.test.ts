@@ -1,0 +1,165 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, globSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { blocksOf, pages, textOf, typedIn } from './blocks.ts';
+import { inlineIn, misspelt } from './invocations.ts';
+import { project } from './kept-current.ts';
+import { linesNotRun, reasonOf } from './not-run.ts';
+import { program } from './program.ts';
+import { readerOf, type World, world } from './worlds.ts';
+
+// README.md and every page of docs/ as their readers type them: each line of shell is run, in its order, over a real
+// archive and real services, but for those that test/docs/not-run.ts names with a reason.
+
+const shells = ['sh', 'bash'];
+/** What a machine that only collects may lack; a line that needs it is passed over, with a word. */
+const lacking = ['curl', 'python3'].filter((name) => spawnSync(name, ['--version']).status !== 0);
+if (lacking.length > 0) console.warn(`Lines with ${lacking.join(' or ')} are not typed: it is not here.`);
+
+const typedOn = (page: string) =>
+  blocksOf(textOf(page))
+    .filter(({ language }) => shells.includes(language))
+    .flatMap(typedIn);
+
+const isRun = (page: string, code: string): boolean =>
+  reasonOf(page, code.replaceAll('sudo -u oddslake ', '')) === undefined &&
+  !lacking.some((name) => code.includes(name));
+
+const withLines = pages.filter((page) => typedOn(page).some(({ code }) => isRun(page, code)));
+
+describe('what a reader is told to type is typed:', () => {
+  let there: World;
+  beforeAll(async () => {
+    there = await world();
+  }, 60_000);
+  afterAll(() => there.end());
+
+  test.each(withLines)(
+    '%s',
+    async (page) => {
+      const reader = await readerOf(page, there);
+      for (const { code, line } of typedOn(page)) {
+        if (!isRun(page, code)) continue;
+        try {
+          await reader.type(code);
+        } catch (error) {
+          // Where somebody is to look.
+          throw new Error(`${page}:${line}: ${(error as Error).message}`, { cause: error });
+        }
+      }
+    },
+    300_000,
+  );
+});
+
+test('every command and flag of oddslake that a page names is there', () => {
+  const wrong = pages.flatMap((page) => {
+    const text = textOf(page);
+    const typed = typedOn(page).map(({ code }) => code);
+    return [...typed, ...inlineIn(text)].flatMap((code) =>
+      misspelt(code).map((what) => `${page}: ${code.trim()}: ${what}`),
+    );
+  });
+  expect(wrong).toEqual([]);
+});
+
+test('the table of commands in README has every one of them, with flags that it has', () => {
+  const rows = [...textOf('README.md').matchAll(/^\| (`[a-z].*?) \| /gm)].map(([, cell]) => cell!);
+  const told = rows.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, code]) => code!.replaceAll('\\|', ' ')));
+  expect(told.flatMap((code) => misspelt(`oddslake ${code}`))).toEqual([]);
+  const named = new Set(told.map((code) => code.split(' ')[0]));
+  expect(
+    program()
+      .commands.map((command) => command.name())
+      .filter((name) => !named.has(name)),
+  ).toEqual([]);
+});
+
+test('shell is called sh, so that none of it is passed over', () => {
+  const unnamed = pages.flatMap((page) =>
+    blocksOf(textOf(page))
+      .filter(({ language, code }) => !shells.includes(language) && /^\s*(\$ )?(\S*\/)?(oddslake|curl) /m.test(code))
+      .map(({ line, language }) => `${page}:${line} (${language})`),
+  );
+  expect(unnamed).toEqual([]);
+});
+
+test('no line is left out that is nowhere', () => {
+  const stray = linesNotRun.filter(
+    ({ page, begins }) => pages.includes(page) && !typedOn(page).some(({ code }) => code.startsWith(begins)),
+  );
+  expect(stray).toEqual([]);
+});
+
+test.each(['ARCHITECTURE.md', 'CHANGELOG.md', ...pages])('every link of %s leads somewhere', (page) => {
+  const text = textOf(page).replace(/^```[\s\S]*?^```/gm, '');
+  for (const [, target, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
+    const at = target === '' ? page : join(dirname(page), target!);
+    expect(existsSync(join(project, at)), `${page}: ${target}`).toBe(true);
+    if (anchor !== undefined && at.endsWith('.md'))
+      expect(anchorsOf(textOf(at)), `${page}: ${target}`).toContain(anchor);
+  }
+});
+
+test('docs/README.md lists every page', () => {
+  const listed = [...textOf('docs/README.md').matchAll(/\]\(([^)#]+)\)/g)].map(([, target]) => join('docs', target!));
+  expect(pages.filter((page) => page !== 'README.md' && page !== 'docs/README.md' && !listed.includes(page))).toEqual(
+    [],
+  );
+});
+
+/** As GitHub names headings. */
+const anchorsOf = (text: string): string[] =>
+  [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
+    heading!
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+
+describe('the reading of pages', () => {
+  const lines = (code: string) => typedIn({ language: 'sh', code, line: 10 });
+
+  test('takes what belongs together for one line', () => {
+    expect(lines("# a note\na \\\n  b\n\nc 'd\ne' f  # g\n")).toEqual([
+      { code: 'a \\\n  b\n', line: 11 },
+      { code: "c 'd\ne' f  # g\n", line: 14 },
+    ]);
+    expect(lines('for i in 1 2; do\n  echo $i\ndone\ncat > x <<E\na\nE\n').map(({ line }) => line)).toEqual([10, 13]);
+  });
+
+  test.each([
+    ['oddslake nightly --output lake', []],
+    ['bin/oddslake keys create --name x > y; oddslake tokens issue --user u', []],
+    ['docker run --rm oddslake nightly --output=/lake', []],
+    ['systemctl enable --now oddslake.timer', []],
+    ['sudo -u oddslake oddslake nightly --form x', ['nightly has no --form']],
+    ['kubectl create secret generic oddslake --from-file=key', []],
+    ['oddslake keys create|list|revoke', []],
+    ['oddslake COMMAND --help', []],
+    ['oddslake nightly --from x', ['nightly has no --from']],
+    ['oddslake nightlyy', ['there is no command nightlyy']],
+    ['A=1 oddslake status | oddslake keys make', ['there is no command keys make']],
+    ['docker run oddslake verify --mend', ['verify has no --mend']],
+  ])('knows the calls in: %s', (code, wrong) => {
+    expect(misspelt(code)).toEqual(wrong);
+  });
+
+  test('knows why a line is left out', () => {
+    expect(reasonOf('docs/X.md', 'FOO=1 systemctl daemon-reload')).toContain('systemd');
+    expect(reasonOf('docs/X.md', 'oddslake snapshot x && rsync -a x there:')).toContain('machine');
+    expect(reasonOf('docs/X.md', 'oddslake status --output lake')).toBeUndefined();
+  });
+});
+
+/** Sources that a page names, by the end of their path: it says where they are by what is said around it. */
+const sourcesIn = (text: string): string[] =>
+  [...text.replace(/^```[\s\S]*?^```/gm, '').matchAll(/`([\w/-]+\.ts)`/g)].map(([, path]) => path!);
+
+test.each(['ARCHITECTURE.md', ...pages])('every source that %s names is there', (page) => {
+  const all = globSync('{src,test,jobs,bin,bench}/**/*.ts', { cwd: project }).concat(
+    globSync('*.ts', { cwd: project }),
+  );
+  expect(sourcesIn(textOf(page)).filter((path) => !all.some((each) => `/${each}`.endsWith(`/${path}`)))).toEqual([]);
+});

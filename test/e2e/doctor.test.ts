@@ -1,0 +1,325 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, globSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
+import type { Diagnosis } from '../../src/app/doctor/doctor.ts';
+import type { Finding } from '../../src/app/doctor/finding.ts';
+import { runHere } from './here.ts';
+import { access, folder, jobArgs, run, sandbox, type Variables } from './lake.ts';
+
+// Real faults: what doctor finds of them, and the exit code that it gives.
+
+const flags = ['--set', 'source.name=box'];
+
+interface Told {
+  readonly code: number | null;
+  readonly diagnosis: Diagnosis;
+  /** What was found of one check. */
+  finding(check: string): Finding | undefined;
+}
+
+async function doctor(output: string, env: Variables = {}, ...more: string[]): Promise<Told> {
+  const { code, stdout } = await runHere(['doctor', '--json', '--output', output, ...flags, ...more], env);
+  const diagnosis = JSON.parse(stdout) as Diagnosis;
+  return { code, diagnosis, finding: (check) => diagnosis.findings.find((finding) => finding.check === check) };
+}
+
+/** An archive that a night was polled into, and the sandbox that it is of. */
+async function polled() {
+  const output = join(folder(), 'lake');
+  const box = await sandbox({ markets: 4, ticksPerDay: 20 });
+  expect((await runHere(jobArgs('nightly', output), access(box.url))).code).toBe(0);
+  return { output, box, env: access(box.url) };
+}
+
+const bytesOf = (root: string): string[] =>
+  globSync('**/*', { cwd: root })
+    .concat(globSync('.oddslake/**/*', { cwd: root }))
+    .sort()
+    .filter((path) => statSync(join(root, path)).isFile())
+    .map(
+      (path) => `${path} ${statSync(join(root, path)).mtimeMs} ${readFileSync(join(root, path)).toString('base64')}`,
+    );
+
+test('of an archive that is as it should be nothing is a problem, and nothing of it is changed', async () => {
+  const { output, env } = await polled();
+  const before = bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'));
+  const { code, diagnosis, finding } = await doctor(output, env);
+  expect([code, diagnosis.problems, diagnosis.exit_code]).toEqual([0, 0, 0]);
+  expect(finding('key')).toMatchObject({ level: 'ok', found: 'accepted (a list of one market: 200)' });
+  expect(finding('clock')).toMatchObject({ level: 'ok' });
+  expect(finding('state')).toMatchObject({ level: 'ok', found: 'knows what is published' });
+  expect(finding('last run')).toMatchObject({ level: 'ok' });
+  expect(finding('published')?.found).toMatch(/^\d+ files of the right size, 8 of them read: as published$/);
+  expect(bytesOf(output).filter((file) => !file.startsWith('.oddslake/rate.sqlite'))).toEqual(before);
+  expect(diagnosis.settings).toContainEqual({ path: 'upstream.api_key', value: '(hidden)', from: 'ODDSLAKE_API_KEY' });
+  const held = bytesOf(output);
+  expect((await doctor(output, env, '--offline')).finding('key')).toBeUndefined();
+  expect(bytesOf(output)).toEqual(held);
+});
+
+test('asks once, for one market, and no second time where the service has a fault', async () => {
+  const { output, box, env } = await polled();
+  const asked = () => box.stats().requests;
+  const before = asked();
+  await doctor(output, env);
+  expect(asked()).toBe(before + 1);
+  box.set({ faultShare: 1, faults: ['500'] });
+  const { code, finding } = await doctor(output, env);
+  expect([code, finding('key')?.level, asked()]).toEqual([4, 'problem', before + 2]);
+});
+
+test('a key that is refused is what a run ends with 3 for', async () => {
+  const { output, env } = await polled();
+  const { code, finding } = await doctor(output, { ...env, ODDSLAKE_API_KEY: 'another-key' });
+  expect(code).toBe(3);
+  expect(finding('key')).toMatchObject({
+    level: 'problem',
+    exit_code: 3,
+    found: expect.stringContaining('answered 401'),
+  });
+  expect(finding('key')?.advice).toContain('ODDSLAKE_API_KEY');
+  expect(finding('reachable')).toMatchObject({ level: 'ok' });
+});
+
+test('a closed port and a name that is nobody’s are what a run ends with 7 for', async () => {
+  const { output, box } = await polled();
+  await box.stop();
+  const closed = await doctor(output, access(box.url));
+  expect([closed.code, closed.finding('reachable')?.found]).toEqual([7, `${box.url}: connection refused`]);
+  expect(closed.finding('key')).toBeUndefined();
+  const nobody = await doctor(output, { ...access('http://nobody.invalid'), HTTPS_PROXY: 'x' });
+  expect([nobody.code, nobody.finding('reachable')?.found]).toEqual([
+    7,
+    expect.stringContaining('host name not found'),
+  ]);
+});
+
+test('without address or key, and with settings that are none, a run ends with 2', async () => {
+  const { output, box } = await polled();
+  expect(await doctor(output)).toMatchObject({ code: 2 });
+  const keyless = await doctor(output, { ODDSLAKE_BASE_URL: box.url });
+  expect([keyless.code, keyless.finding('key')?.advice]).toEqual([2, expect.stringContaining('ODDSLAKE_API_KEY_FILE')]);
+  const bad = await doctor(output, {}, '--set', 'poll.page_limit=many');
+  expect([bad.code, bad.finding('settings')?.found]).toEqual([2, expect.stringContaining('poll.page_limit')]);
+  expect(bad.finding('node')).toMatchObject({ level: 'ok' });
+});
+
+/** A service whose clock is `aheadMs` ahead of ours, and which states a rate. */
+async function skewed(aheadMs: number): Promise<string> {
+  const server = createServer((_request, response) => {
+    response.sendDate = false;
+    response.setHeader('date', new Date(Date.now() + aheadMs).toUTCString());
+    response.setHeader('ratelimit-policy', '"key";q=2;w=1');
+    response.setHeader('content-type', 'application/json').end('{"markets": []}');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('a clock that is off by more than poll.future_skew_seconds is a problem, one that is off by less a warning', async () => {
+  const { output } = await polled();
+  const off = await doctor(output, access(await skewed(-3_600_000)));
+  expect([off.code, off.finding('clock')]).toMatchObject([1, { level: 'problem', group: 'machine' }]);
+  expect(off.finding('clock')?.found).toMatch(/^(1 h 0 min|59 min \d+ s|60 min 0 s) ahead of the service's/);
+  const slightly = await doctor(output, access(await skewed(60_000)));
+  expect([slightly.code, slightly.finding('clock')?.level]).toEqual([0, 'warning']);
+  expect(slightly.finding('clock')?.found).toContain("behind the service's");
+});
+
+const noOpenssl = spawnSync('openssl', ['version']).error !== undefined;
+
+test.skipIf(noOpenssl)(
+  'a certificate that nobody vouches for is what a run ends with 7 for, and nothing is sent',
+  async () => {
+    const { output } = await polled();
+    const at = folder();
+    const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'key', '-out', 'cert', '-days', '3'];
+    expect(spawnSync('openssl', [...made, '-subj', '/CN=localhost'], { cwd: at }).status).toBe(0);
+    let requests = 0;
+    const keys = { key: readFileSync(join(at, 'key')), cert: readFileSync(join(at, 'cert')) };
+    const server = createTlsServer(keys, (_request, response) => {
+      requests++;
+      response.setHeader('content-type', 'application/json').end('{"markets": []}');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const url = `https://localhost:${(server.address() as AddressInfo).port}`;
+    const { code, finding } = await doctor(output, access(url));
+    expect([code, requests]).toEqual([7, 0]);
+    expect(finding('reachable')?.found).toContain('its certificate is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT)');
+    expect(finding('key')).toBeUndefined();
+    // Where its authority is known, it is only near its end.
+    const trusting = { ...access(url), NODE_EXTRA_CA_CERTS: join(at, 'cert'), PATH: process.env.PATH! };
+    const told = await run(['doctor', '--json', '--output', output, ...flags], trusting);
+    const { findings } = JSON.parse(told.stdout) as Diagnosis;
+    expect(findings.find(({ check }) => check === 'reachable')).toMatchObject({
+      level: 'warning',
+      found: expect.stringMatching(/with a certificate that ends in 2 days$/),
+    });
+  },
+);
+
+test('a rate above the one that the service states is a warning, and --strict makes 4 of that', async () => {
+  const { output } = await polled();
+  const env = access(await skewed(0));
+  const { code, finding } = await doctor(output, env);
+  expect([code, finding('rate')?.level]).toEqual([0, 'warning']);
+  expect(finding('rate')?.advice).toMatch(/^Set upstream\.requests_per_second to 2,/);
+  expect((await doctor(output, env, '--strict')).code).toBe(4);
+});
+
+test('a key file that others may read is a warning, and so is a config with a key in it', async () => {
+  const { output, box } = await polled();
+  const key = join(output, '..', 'key');
+  const config = join(output, '..', 'own.yaml');
+  writeFileSync(key, 'sandbox-key\n', { mode: 0o644 });
+  const env = { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY_FILE: key };
+  expect((await doctor(output, env)).finding('secrets')).toMatchObject({
+    level: 'warning',
+    advice: `chmod 600 ${key}`,
+  });
+  chmodSync(key, 0o600);
+  expect((await doctor(output, env)).finding('secrets')).toBeUndefined();
+  writeFileSync(config, `upstream: {base_url: "${box.url}", api_key: sandbox-key}\n`, { mode: 0o640 });
+  const found = await doctor(output, {}, '--config', config);
+  expect(found.finding('secrets')).toMatchObject({ advice: `chmod 600 ${config}` });
+  expect(JSON.stringify(found.diagnosis)).not.toContain('sandbox-key');
+});
+
+test('damage is what a run ends with 6 for: files gone or changed, another manifest, a state that is none', async () => {
+  const { output, env } = await polled();
+  const path = globSync('symbols/*.parquet', { cwd: output })[0]!;
+  const intact = readFileSync(join(output, path));
+  const flipped = Buffer.from(intact);
+  flipped[100]! ^= 1;
+  for (const bytes of [flipped, Buffer.concat([intact, intact])]) {
+    writeFileSync(join(output, path), bytes);
+    const { code, finding } = await doctor(output, env);
+    expect([code, finding('published')?.found]).toEqual([6, `${path} not as published`]);
+  }
+  rmSync(join(output, path));
+  expect((await doctor(output, env)).code).toBe(6);
+  writeFileSync(join(output, path), intact);
+  expect((await doctor(output, env)).code).toBe(0);
+
+  const manifest = readFileSync(join(output, 'manifest.json'), 'utf8');
+  writeFileSync(join(output, 'manifest.json'), manifest.replace('"watermark"', '"water"'));
+  expect((await doctor(output, env)).finding('state')).toMatchObject({ exit_code: 6 });
+  writeFileSync(join(output, 'manifest.json'), manifest.slice(0, 100));
+  expect((await doctor(output, env)).finding('archive')).toMatchObject({ exit_code: 6 });
+  writeFileSync(join(output, 'manifest.json'), manifest);
+
+  const state = join(output, '.oddslake/state.sqlite');
+  const sound = readFileSync(state);
+  writeFileSync(state, 'no database at all, but more than nothing');
+  expect((await doctor(output, env)).finding('state')).toMatchObject({ level: 'problem', exit_code: 6 });
+  writeFileSync(state, sound);
+  rmSync(state);
+  const lost = await doctor(output, env);
+  expect([lost.code, lost.finding('state')?.level]).toEqual([0, 'warning']);
+});
+
+test('a run that failed, ticks that wait and a long silence are warnings', async () => {
+  const { output, env } = await polled();
+  const state = new DatabaseSync(join(output, '.oddslake/state.sqlite'));
+  state.exec("update runs set exit_code = 4; insert into journal_ticks values (1, 1, 'A', 0, 0, 12, x'', x'')");
+  state.close();
+  const { code, finding } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
+  expect(code).toBe(0);
+  expect(finding('last run')).toMatchObject({ level: 'warning', found: expect.stringContaining('ended with 4') });
+  expect(finding('journal')).toMatchObject({ level: 'warning', found: '12 ticks not yet published' });
+  expect(finding('covered')).toMatchObject({ level: 'warning' });
+  mkdirSync(join(output, '.oddslake/damaged'));
+  writeFileSync(join(output, '.oddslake/damaged/one'), '');
+  expect((await doctor(output, env)).finding('set aside')).toMatchObject({ level: 'warning' });
+});
+
+test('another upstream’s archive, a folder of other files and one that nobody named are what a run ends with 2 for', async () => {
+  const { output, env } = await polled();
+  const other = await doctor(output, env, '--set', 'source.name=another');
+  expect([other.code, other.finding('archive')?.found]).toEqual([
+    2,
+    `${output} belongs to the upstream box, not to another`,
+  ]);
+  const files = folder();
+  writeFileSync(join(files, 'holiday.jpg'), '');
+  expect((await doctor(files, env)).finding('archive')).toMatchObject({ exit_code: 2 });
+  const none = await doctor(join(files, 'none'), env);
+  expect([none.code, none.finding('archive')?.level]).toEqual([0, 'ok']);
+  expect(globSync('*', { cwd: files })).toEqual(['holiday.jpg']);
+  const unnamed = await run(['doctor', '--json'], env, files);
+  expect((JSON.parse(unnamed.stdout) as Diagnosis).findings).toContainEqual(
+    expect.objectContaining({ check: 'archive', exit_code: 2, advice: expect.stringContaining('oddslake init') }),
+  );
+});
+
+test('a database of the service that is not there is a problem of that service', async () => {
+  const { output, env } = await polled();
+  const away = { ...env, ODDSLAKE_DATABASE_URL: 'postgres://me:secret-word@127.0.0.1:1/keys' };
+  const { code, diagnosis, finding } = await doctor(output, away);
+  expect([code, finding('database')]).toMatchObject([1, { level: 'problem', group: 'service' }]);
+  expect(JSON.stringify(diagnosis)).not.toContain('secret-word');
+  expect((await runHere(['keys', 'create', '--name', 'one', '--output', output])).code).toBe(0);
+  expect((await doctor(output, env)).finding('database')).toMatchObject({
+    level: 'ok',
+    found: expect.not.stringMatching('not made'),
+  });
+});
+
+const isRoot = process.getuid?.() === 0;
+
+test.skipIf(!isRoot)('a full disk is what a run ends with 1 for', async () => {
+  const at = join(folder(), 'small');
+  mkdirSync(at);
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', at]).status !== 0)
+    return console.warn('A full disk is not tried: nothing may be mounted here.');
+  try {
+    const { code, finding } = await doctor(join(at, 'lake'), access('http://127.0.0.1:1'), '--offline');
+    expect([code, finding('space')]).toMatchObject([1, { level: 'problem' }]);
+    expect(finding('file system')).toMatchObject({ level: 'warning', found: 'tmpfs, which is memory' });
+  } finally {
+    spawnSync('umount', [at]);
+  }
+});
+
+test('a folder that this user may not write is what a run ends with 1 for', async () => {
+  const { output } = await polled();
+  const args = ['doctor', '--json', '--offline', '--output', output, ...flags];
+  chmodSync(output, 0o555);
+  onTestFinished(() => chmodSync(output, 0o755));
+  const told = isRoot ? asNobody(args, output) : (await run(args, access('http://x.invalid'))).stdout;
+  if (told === null)
+    return console.warn('A folder that may only be read is not tried: there is no way to be another user.');
+  const { findings } = JSON.parse(told) as Diagnosis;
+  expect(findings).toContainEqual(expect.objectContaining({ check: 'permissions', level: 'problem', exit_code: 1 }));
+});
+
+/** Root may write anywhere, so that somebody else has to look; null where the program cannot be read by others. */
+function asNobody(args: readonly string[], output: string): string | null {
+  for (const path of [join(output, '..'), ...globSync('**', { cwd: output }).map((name) => join(output, name))])
+    chmodSync(path, statSync(path).isDirectory() ? 0o555 : 0o444);
+  const main = new URL('../../bin/main.ts', import.meta.url).pathname;
+  const { stdout } = spawnSync(process.execPath, [main, ...args], {
+    ...{ uid: 65534, gid: 65534, encoding: 'utf8', cwd: '/' },
+    env: { PATH: process.env.PATH, ...access('http://x.invalid') },
+  });
+  return stdout === null || stdout === '' ? null : stdout;
+}
+
+let text = '';
+beforeAll(async () => {
+  text = (await runHere(['doctor', '--offline', '--output', '/nowhere/at/all', ...flags])).stdout;
+});
+
+test('a person reads it in lines with a mark, what was found and what to do, without colour off a terminal', () => {
+  expect(text).toMatch(/^ {2}✓ node {9}v\d+/m);
+  expect(text).toMatch(/^ {2}✗ address {6}nothing says where .*\n {17}→ Set ODDSLAKE_BASE_URL/m);
+  expect(text).toMatch(/\n\d problems?, \d warnings?, \d+ in order\. A run would end with exit code 2\.\n$/);
+  expect(text).not.toContain('\u001b');
+});

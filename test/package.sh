@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Whether the package that npm makes of this tree works by itself: packed, installed into a new place from nothing but the
+# tarball and the registry, and used from an empty folder. Needs Node 24 or newer with npm, and curl.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ ! -x .node/bin/node ] || PATH=$PWD/.node/bin:$PATH
+
+# A space in the path is one more thing that could break.
+work=$(mktemp -d)/"a new place"
+trap 'kill "${service:-}" 2>/dev/null || true; rm -rf "$(dirname "$work")"' EXIT
+mkdir -p "$work/reader"
+quietly() { "$@" >"$work/said" 2>&1 || { echo "package: $* failed" >&2; cat "$work/said" >&2; exit 1; }; }
+expect() { grep -q -- "$2" <<<"$1" || { echo "package: expected $2 in: $1" >&2; exit 1; }; }
+
+quietly npm pack --pack-destination "$work"
+tarball=$(echo "$work"/oddslake-*.tgz)
+files=$(tar -tzf "$tarball")
+if grep -E '^package/(test|bench|src|jobs|node_modules|output|\.)' <<<"$files"; then
+  echo 'package: these do not belong into it' >&2
+  exit 1
+fi
+bytes=$(wc -c <"$tarball")
+[ "$bytes" -lt 2000000 ] || { echo "package: $bytes bytes are too many" >&2; exit 1; }
+
+# As `npm install -g oddslake` does, in a place of its own; no install script is run.
+quietly npm install -g --prefix "$work/installed" --ignore-scripts --no-audit --no-fund "$tarball"
+PATH="$work/installed/bin:$(dirname "$(command -v node)"):/usr/bin:/bin"
+export HOME=$work/home
+cd "$work/reader"
+
+expect "$(oddslake --version)" '^[0-9]'
+for command in $(oddslake --help | sed -n 's/^  \([a-z]*\) .*/\1/p' | grep -Ev '^(oddslake|help)$' | sort -u); do
+  expect "$(oddslake "$command" --help)" "^Usage: oddslake $command"
+done
+[ -f "$work/installed/share/man/man1/oddslake.1" ] || { echo 'package: npm has not linked the man page' >&2; exit 1; }
+
+expect "$(oddslake demo --no-progress 2>/dev/null)" 'nightly done'
+lake=output/demo
+expect "$(oddslake sql --output $lake --format csv 'SELECT count(*) > 1000 AS many FROM ticks')" true
+# Lists, which Arrow and parquet-wasm write; and threads, in which a backtest plays and large imports are read.
+expect "$(oddslake sql --output $lake --format csv 'SELECT len(views) > 0 AS named FROM markets LIMIT 1')" true
+expect "$(oddslake verify --output $lake)" 'all as published'
+expect "$(oddslake import --output again --set source.name='oddslake sandbox' $lake/.oddslake/raw 2>/dev/null)" 'import done'
+mkdir pages
+node -e '
+  const [pages, each, from] = [130, 5000, 1750000000000];
+  for (let page = 0; page < pages; page++) {
+    const at = from + page * each * 1000;
+    const ticks = Array.from({ length: each }, (_, i) => ({ t: at + i * 1000 + (i % 7), p: (i % 1000) / 1000 }));
+    const answer = { symbol: "S", from: at, to: at + each * 1000, count: each, ticks, generated_at: from + 1e10 };
+    require("fs").writeFileSync("pages/" + page + ".json", JSON.stringify(answer));
+  }'
+expect "$(oddslake import --output threaded --set source.name=x pages 2>/dev/null)" '650,000 new'
+expect "$(oddslake backtest run buy_and_hold --output $lake 2>/dev/null)" total_pnl
+quietly oddslake export --output $lake --dataset markets --out markets.parquet
+expect "$(oddslake doctor --output $lake --offline --set upstream.base_url=http://localhost --set upstream.api_key=x --set source.name='oddslake sandbox')" 'in order'
+
+# The service, with the catalogue page and what it loads.
+oddslake serve --output $lake --set service.port=0 --json >"$work/serving" 2>/dev/null &
+service=$!
+for _ in $(seq 100); do [ -s "$work/serving" ] && break; sleep 0.1; done
+url=$(sed 's/.*"url":"\([^"]*\)".*/\1/' "$work/serving")
+page=$(curl -sf "$url/")
+expect "$page" '<html'
+for asset in $(grep -o '/assets/[^"]*' <<<"$page" | sort -u); do quietly curl -sf "$url$asset"; done
+expect "$(curl -sf "$url/docs/")" '<html'
+expect "$(curl -sf "$url/api/v1/openapi.json")" '3.1'
+kill "$service"
+wait "$service"
+
+echo "package: $((bytes / 1000)) kB, $(wc -l <<<"$files") files: installed elsewhere, and all works"
