@@ -62,20 +62,16 @@ export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runn
     {
       config: { access: 'user' },
       schema: {
-        summary: 'Cancels a backtest that is not finished, or removes a finished one',
+        summary: 'Removes a backtest; one that is not finished is broken off',
         tags: ['users'],
         params: ObjectPath,
-        response: { 200: KeptBacktest, 204: Type.Null({ description: 'It was finished, and is removed.' }) },
+        response: { 204: Type.Null({ description: 'It is removed.' }) },
       },
     },
     async (request, reply) => {
       const row = await ownBacktest(plain(request, reply)[0], request.params.id);
-      const now = clock.nowMs();
-      if (await jobs.cancel(row.id, now)) {
-        runner.breakOff(row.id);
-        return keptBacktest({ ...row, state: 'cancelled', finished_at: now });
-      }
       await jobs.remove(row.id);
+      runner.breakOff(row.id);
       return reply.code(204).send(null);
     },
   );
