@@ -1,7 +1,17 @@
+import { datasets } from '../../archive/parquet/datasets.ts';
 import type { Query } from '../../query/query.ts';
 import { moment } from '../../query/slice.ts';
 import { literal } from '../../query/views.ts';
-import type { Book, Level, MarketState } from '../../research/series.ts';
+import type { MarketState } from '../../research/series.ts';
+
+/** The columns of the markets dataset that are read for them. */
+const stateNames = ['symbol', 'canonical_id', 'first_seen', 'last_seen', 'category', 'confidence', 'closes_at'];
+export const stateColumns = datasets.markets.filter(({ name }) => stateNames.includes(name));
+
+/** Rows of the markets dataset up to a moment, as `readStates` wants them. */
+export const statesInOrder = (to: number): string =>
+  `SELECT ${stateNames.join(', ')} FROM markets
+    WHERE symbol IS NOT NULL AND first_seen < ${moment(to)} ORDER BY symbol, first_seen, canonical_id`;
 
 const among = (symbols: readonly string[]): string => `symbol IN (${symbols.map(literal).join(', ')})`;
 
@@ -53,28 +63,3 @@ function statesOf(learned: readonly Learned[]): MarketState[] {
   }
   return states;
 }
-
-/** Order books of symbols in a window of epoch milliseconds. */
-export async function readBooks(
-  query: Query,
-  symbols: readonly string[],
-  { from, to }: { readonly from: number; readonly to: number },
-  signal: AbortSignal,
-): Promise<Map<string, Book[]>> {
-  const sql = `SELECT symbol, epoch_ms(t)::DOUBLE, side, price, quantity FROM orderbooks
-    WHERE ${among(symbols)} AND t >= ${moment(from)} AND t < ${moment(to)} ORDER BY symbol, t, side, level`;
-  const out = new Map<string, (Book & { readonly bids: Level[]; readonly asks: Level[] })[]>();
-  for await (const chunk of query.chunks([sql], signal)) {
-    for (const row of chunk[0]!.keys()) {
-      const [symbol, t, side, price, quantity] = chunk.map((column) => column[row]) as BookRow;
-      const books = out.get(symbol) ?? [];
-      out.set(symbol, books);
-      if (books.at(-1)?.t !== t) books.push({ t, bids: [], asks: [] });
-      // An empty book is one row of nothing.
-      if (Number.isFinite(price)) books.at(-1)![side === 'bid' ? 'bids' : 'asks'].push([price, quantity]);
-    }
-  }
-  return out;
-}
-
-type BookRow = [symbol: string, t: number, side: string, price: number, quantity: number];

@@ -9,6 +9,7 @@ import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import { type Batch, planBatches } from './batches.ts';
 import { openGround } from './ground.ts';
+import { type Lacking, livesIn } from './lacking.ts';
 import { readMarkets } from './markets.ts';
 import type { BatchPlan } from './play-batch.ts';
 import { openPlayers, type Players } from './players.ts';
@@ -71,21 +72,21 @@ export async function runBacktest(
     const threadsUsed = Math.min(threads, Math.max(all.length, last.length));
     players = await openPlayers(ground, threadsUsed, signal, () => progress(++done, batches));
     await ground.requireIntact(signal);
+    const lacking = players.lacking(livesIn(universe.members, told), told);
+    // Where it is played that fails first, nobody asks for it any more.
+    lacking.catch(() => {});
+    if (looks.states && batches > gatherBeyond) await ground.gatherStates(span.to, signal);
 
     let [grid, chosen]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
     if (split !== null) {
       const plan = { strategies, spans: split, detailed: false };
-      const { run } = await players.play(all, planOn(span, span, plan));
-      grid = gridResult(asked, points, split, run);
+      grid = gridResult(asked, points, split, await players.play(all, planOn(span, span, plan)));
       chosen = strategies[grid.best ?? 0];
     }
     // What was held out is looked back on from as far as the grid was: its values are those that are told here.
     const plan = { strategies: [chosen!], spans: [told], detailed: true };
-    const { run, lacking } = await players.play(last, planOn(told, span, plan));
-    const coverage = {
-      ...{ asked_ms: lacking.asked, lacking_ms: lacking.lacking },
-      lacking_share: lacking.asked === 0 ? null : lacking.lacking / lacking.asked,
-    };
+    const run = await players.play(last, planOn(told, span, plan));
+    const coverage = coverageOf(await lacking);
     const framed = { asked, strategy: chosen!, strategy_version: found.version, grid, coverage, archive: ground.used };
     return resultOf(framed, told, run);
   } finally {
@@ -110,12 +111,19 @@ export async function runBacktest(
   }
 }
 
+const coverageOf = ({ asked, lacking }: Lacking): BacktestResult['coverage'] => ({
+  ...{ asked_ms: asked, lacking_ms: lacking, lacking_share: asked === 0 ? null : lacking / asked },
+});
+
 /**
  * The strategy at every point of a grid.
  * @throws UnfitBacktest
  */
 export const boundAt = (points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] =>
   points.map((point) => bound(asked, found, point));
+
+/** With more batches than these, what was known of markets is put in order once, rather than all of it read for each. */
+const gatherBeyond = 4;
 
 /** Points times samples of one run: each of them takes 16 bytes, several times. */
 const cellsMax = 2_000_000;
