@@ -1,4 +1,5 @@
 import { datasets } from '../../archive/parquet/datasets.ts';
+import { compareUtf8 } from '../../core/order.ts';
 import type { Query } from '../../query/query.ts';
 import { moment } from '../../query/slice.ts';
 import { literal } from '../../query/views.ts';
@@ -13,7 +14,11 @@ export const statesInOrder = (to: number): string =>
   `SELECT ${stateNames.join(', ')} FROM markets
     WHERE symbol IS NOT NULL AND first_seen < ${moment(to)} ORDER BY symbol, first_seen, canonical_id`;
 
-const among = (symbols: readonly string[]): string => `symbol IN (${symbols.map(literal).join(', ')})`;
+/** Where rows are in order by symbol, the range tells which of them need not be read. */
+function among(symbols: readonly string[]): string {
+  const names = symbols.toSorted(compareUtf8).map(literal);
+  return `symbol BETWEEN ${names[0]} AND ${names.at(-1)} AND symbol IN (${names.join(', ')})`;
+}
 
 /**
  * What was known of the markets of symbols, up to a moment. A row of the dataset begins with the poll that first showed its

@@ -4,6 +4,7 @@ import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import { bind, gridPoints, type Point } from '../../research/bind.ts';
 import { allLooks, type Looks } from '../../research/looks.ts';
+import type { Fault } from '../../research/reader.ts';
 import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
 import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
@@ -140,8 +141,14 @@ function bound(asked: BacktestAsked, { strategy }: Found, point: Point): Strateg
   const both = Object.keys(point).find((name) => Object.hasOwn(asked.parameters, name));
   if (both !== undefined) throw new UnfitBacktest([{ name: `parameters.${both}`, reason: 'is in the grid, too' }]);
   const read = bind(strategy, { ...asked.parameters, ...point });
-  if ('faults' in read) throw new UnfitBacktest(read.faults);
+  if ('faults' in read) throw new UnfitBacktest(read.faults.map((fault) => ofPoint(fault, point)));
   return read.strategy;
+}
+
+/** A parameter is named where its value was given. */
+function ofPoint({ name, reason }: Fault, point: Point): Fault {
+  const [, parameter = ''] = /^parameters\.(.*)$/s.exec(name) ?? [];
+  return { name: Object.hasOwn(point, parameter) ? `grid.${parameter}` : name, reason };
 }
 
 function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window] {

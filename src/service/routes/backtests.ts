@@ -1,19 +1,18 @@
 import { Type } from 'typebox';
 import { BacktestsAnswer, BacktestsQuery, KeptBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
-import { ObjectPath, pageMax } from '../../contract/strategies.ts';
+import { ObjectPath } from '../../contract/strategies.ts';
 import { ownerOf } from '../../workspace/owner.ts';
+import type { Page } from '../../workspace/page.ts';
 import type { BacktestRow } from '../../workspace/tables.ts';
 import { userOf } from '../access.ts';
 import type { App } from '../app.ts';
 import { keptBacktest, listedBacktest } from '../backtest-answer.ts';
 import type { BacktestDesk } from '../backtest-desk.ts';
 import type { ServiceContext } from '../context.ts';
-import { objectCursor, readObjectPlace } from '../cursor.ts';
 import { ProblemError } from '../problem.ts';
+import { pageOfList } from '../users-object.ts';
 import { plain } from './export.ts';
-
-const listedUsual = 20;
 
 /** `/api/v1/backtest`: the backtests that a user keeps. */
 export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runner }: BacktestDesk): void {
@@ -35,11 +34,9 @@ export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runn
       },
     },
     async (request, reply) => {
-      const { limit = listedUsual, cursor } = request.query;
-      const page = { limit: Math.min(limit, pageMax), before: readObjectPlace('backtests', cursor) };
-      const { rows, next } = await jobs.list(ownerOf(userOf(plain(request, reply)[0])), page);
-      const next_cursor = next === null ? null : objectCursor('backtests', next);
-      return { backtests: rows.map(listedBacktest), count: rows.length, next_cursor, generated_at: clock.nowMs() };
+      const load = (page: Page) => jobs.list(ownerOf(userOf(plain(request, reply)[0])), page);
+      const { objects, ...page } = await pageOfList('backtests', request.query, load, listedBacktest);
+      return { backtests: objects, ...page, generated_at: clock.nowMs() };
     },
   );
 
