@@ -20,9 +20,15 @@ export function isOnFullDisk(path: string): boolean {
   }
 }
 
-export const diskFull = (path: string, cause: unknown): OddslakeError =>
-  new OddslakeError(
-    exitCodes.unexpected,
-    `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
-    { cause },
-  );
+export class DiskFull extends OddslakeError {
+  constructor(path: string, cause: unknown) {
+    super(
+      exitCodes.unexpected,
+      `The disk is full: ${path} could not grow. Free some space and run again; what was accepted before is kept.`,
+      { cause },
+    );
+    this.name = 'DiskFull';
+  }
+}
+
+export const diskFull = (path: string, cause: unknown): DiskFull => new DiskFull(path, cause);
