@@ -1,6 +1,6 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { Random } from '../../core/clock.ts';
-import { dayFloor, dayMs, type Window } from '../../core/window.ts';
+import type { Window } from '../../core/window.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import { bind, gridPoints, type Point } from '../../research/bind.ts';
 import { allLooks, type Looks } from '../../research/looks.ts';
@@ -8,7 +8,7 @@ import type { Fault } from '../../research/reader.ts';
 import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
 import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
-import { type Batch, planBatches } from './batches.ts';
+import { type Batch, lookFromOf, planBatches } from './batches.ts';
 import { openGround } from './ground.ts';
 import { type Lacking, livesIn } from './lacking.ts';
 import { readMarkets } from './markets.ts';
@@ -16,6 +16,7 @@ import type { BatchPlan } from './play-batch.ts';
 import { openPlayers, type Players } from './players.ts';
 import { UnfitBacktest } from './unfit.ts';
 import { readUniverse, spanOf } from './universe.ts';
+import { TooManyAsked, weightOf } from './weight.ts';
 
 /** What goes on beside a run. */
 export interface Watching {
@@ -23,6 +24,8 @@ export interface Watching {
   readonly signal: AbortSignal;
   /** Threads that play, at least 1. */
   readonly threads: number;
+  /** Ticks that are played at most, weighed as `weightOf` does; any number where it is not given. */
+  readonly ticksMax?: number;
   /** Told now and then how many batches of how many are done. */
   progress(done: number, total: number): void;
 }
@@ -37,14 +40,14 @@ export interface Found {
 /**
  * Runs a backtest on one generation of the archive. A grid is run with all of its points on what they are chosen by and on
  * what is held out; then the best of them is told one by one, on what was held out.
- * @throws UnfitBacktest where what is asked cannot be run; UsageError for a symbol that nobody knows; DamageError for
+ * @throws UnfitBacktest where what is asked cannot be run; TooManyAsked; UsageError for a symbol that nobody knows; DamageError for
  *   damaged files; the signal's reason once it is aborted
  */
 export async function runBacktest(
   archive: Archive,
   asked: BacktestAsked,
   found: Found,
-  { random, signal, threads, progress }: Watching,
+  { random, signal, threads, progress, ticksMax = Number.POSITIVE_INFINITY }: Watching,
 ): Promise<BacktestResult> {
   const points = gridPoints(asked.grid);
   const strategies = boundAt(points, asked, found);
@@ -61,6 +64,9 @@ export async function runBacktest(
     const span = spanOf(universe.members, asked, ground.publishedAt);
     if (span === null)
       throw new UnfitBacktest([{ name: 'from', reason: 'leaves no tick of any symbol that is asked for' }]);
+    // Before all files are hashed: a large run would be told of it late.
+    const weight = weightOf(universe, span, strategies);
+    if (weight > ticksMax) throw new TooManyAsked(`${weight} ticks`);
     const split = Object.keys(asked.grid).length === 0 ? null : splitFor(span, asked);
     const told = split === null ? span : split[1];
     requireRoom(points.length, split ?? [told]);
@@ -157,10 +163,6 @@ function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window]
     throw new UnfitBacktest([{ name: 'held_out', reason: 'leaves nothing to choose by, or to judge on' }]);
   return split;
 }
-
-/** Whole days, and one more, so that a window has the tick before its start though symbols may be quiet for long. */
-export const lookFromOf = (from: number, { backMs }: Looks): number =>
-  backMs === 0 ? from : dayFloor(from - backMs - dayMs);
 
 /** What may be read of the archive. */
 const reach = ({ from, to, symbols }: BacktestAsked, looks: Looks) => ({
