@@ -4,12 +4,13 @@ import { UsageError } from '../core/errors.ts';
 import { type FindKept, findStrategy } from '../reading/backtests/find-strategy.ts';
 import { type Found, runBacktest } from '../reading/backtests/run-backtest.ts';
 import { UnfitBacktest } from '../reading/backtests/unfit.ts';
-import { placeOf, randomWord } from '../reading/export-jobs/export-folder.ts';
+import { claimOf, placeOf, randomWord } from '../reading/export-jobs/export-folder.ts';
 import type { BacktestAsked } from '../research/asked.ts';
 import type { BacktestResult } from '../research/result.ts';
 import { backtests, type ListedBacktest } from '../workspace/backtests.ts';
 import { keepBacktest } from '../workspace/keep-backtest.ts';
 import { ownerOf } from '../workspace/owner.ts';
+import { requireOwnPlace } from '../workspace/places.ts';
 import { strategies } from '../workspace/strategies.ts';
 import type { BacktestRow, OwnerColumns } from '../workspace/tables.ts';
 import type { Workspace } from '../workspace/workspace.ts';
@@ -47,7 +48,7 @@ export async function runLocally(
   { asked, whose, keep }: LocalRun,
   progress: (done: number, total: number) => void,
 ): Promise<LocalDone> {
-  const { clock, random, signal, threads } = context;
+  const { clock, random, settings, signal, threads } = context;
   const owner = ownerOf({ ...whose, kind: 'user', scopes: [] });
   // What is to be kept is found out to be so before the work.
   const found = await foundFor(context, archive, asked, owner, keep);
@@ -60,7 +61,8 @@ export async function runLocally(
     ...{ strategy_version: found.version, finished_at: clock.nowMs(), value: result.value },
     result: JSON.stringify(result),
   };
-  await withDatabase(context, archive, ({ db }) => keepBacktest(db, placeOf(archive, random), row));
+  const { keptMax } = settings.service.research;
+  await withDatabase(context, archive, ({ db }) => keepBacktest(db, placeOf(archive, random), row, keptMax));
   return { result, id };
 }
 
@@ -77,9 +79,10 @@ async function foundFor(
     return looked.found;
   };
   if (keep || (named.strategy === null && mayHoldObjects(context, archive)))
-    return withDatabase(context, archive, ({ db }) =>
-      find((name, version) => strategies(db).find(owner, name, version)),
-    );
+    return withDatabase(context, archive, async ({ db }) => {
+      if (keep) await requireOwnPlace(db, claimOf(archive, context.random), context.clock.nowMs());
+      return await find((name, version) => strategies(db).find(owner, name, version));
+    });
   return find(async () => null);
 }
 

@@ -25,14 +25,12 @@ export async function askedBy(given: string, flags: RunFlags): Promise<BacktestA
     ...(flags.heldOut === undefined ? {} : { held_out: flags.heldOut }),
   });
   if ('asked' in read) return read.asked;
-  throw unfit(read.faults, given, flags);
+  throw unfit(read.faults, given);
 }
 
 /** Faults of what was asked, in the words of who asked: flags, and fields of a file. */
-export const unfit = (faults: readonly Fault[], given: string, { grid }: Pick<RunFlags, 'grid'>): UsageError => {
-  const tried = new Set(grid.map(([name]) => name));
-  return new UsageError(`The backtest cannot be run. ${faults.map((fault) => told(fault, given, tried)).join('; ')}.`);
-};
+export const unfit = (faults: readonly Fault[], given: string): UsageError =>
+  new UsageError(`The backtest cannot be run. ${faults.map((fault) => told(fault, given)).join('; ')}.`);
 
 const flagOf: Readonly<Record<string, string>> = {
   ...{ objective: '--objective', symbols: '--symbol', from: '--from', to: '--to', held_out: '--held-out' },
@@ -40,7 +38,7 @@ const flagOf: Readonly<Record<string, string>> = {
   filter: '--category, --source',
 };
 
-function told({ name, reason }: Fault, given: string, tried: ReadonlySet<string>): string {
+function told({ name, reason }: Fault, given: string): string {
   const inFile = /^entry_executable\.strategy\.?(.*)$/s.exec(name);
   if (inFile !== null) return `${given}: ${inFile[1] === '' ? '' : `${inFile[1]} `}${reason}`;
   if (name.startsWith('entry_executable.')) return `${given} ${reason}`;
@@ -49,8 +47,7 @@ function told({ name, reason }: Fault, given: string, tried: ReadonlySet<string>
   );
   if (field === undefined) return `${name} ${reason}`;
   const within = name.slice(field.length).replace(/^\./, '');
-  const flag = field === 'parameters' && tried.has(within) ? '--grid' : flagOf[field];
-  return `${flag}${within === '' || within.startsWith('[') ? within : ` ${within}`}: ${reason}`;
+  return `${flagOf[field]}${within === '' || within.startsWith('[') ? within : ` ${within}`}: ${reason}`;
 }
 
 function byName<T>(flag: string, pairs: readonly Named<T>[]): Record<string, T> {

@@ -255,7 +255,10 @@ export const BacktestAnswer = Type.Object(
 
 const jobFields = {
   id: Type.String({ description: 'Names it.' }),
-  state: oneOf(jobStates, 'waiting and running go on by themselves; the others are final.'),
+  state: oneOf(
+    jobStates,
+    'waiting and running go on by themselves; the others are final. cancelled: by an older version, as what is removed is gone.',
+  ),
   asked: Asked,
   strategy_version: nullable(Type.Integer({ minimum: 1 }), 'Of a strategy of yours; else null.'),
   value: maybe("The objective's, once it is done; null where there was nothing to take it of."),
@@ -265,7 +268,7 @@ const jobFields = {
   }),
   created_at: Type.Integer({ description: 'When it was asked for, epoch milliseconds.' }),
   started_at: nullable(epochMs, 'When it was begun, the last time where it was begun again; else null.'),
-  finished_at: nullable(epochMs, 'When it was done, failed or cancelled; else null.'),
+  finished_at: nullable(epochMs, 'When it came to its end; else null.'),
   error: nullable(text, 'Why it failed; else null.'),
 };
 

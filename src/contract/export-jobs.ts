@@ -41,7 +41,10 @@ export const jobStates = ['waiting', 'running', 'done', 'failed', 'cancelled'] a
 export const ExportJob = Type.Object(
   {
     id: Type.String({ description: 'Names it.' }),
-    state: oneOf(jobStates, 'waiting and running go on by themselves; the others are final.'),
+    state: oneOf(
+      jobStates,
+      'waiting and running go on by themselves; the others are final. cancelled: by an older version, as what is removed is gone.',
+    ),
     dataset: oneOf(exportDatasets, 'As asked.'),
     symbols: Type.Array(Type.String(), { description: 'As asked, each once; none: all.' }),
     from: nullable(epochMs, 'As asked; null: open.'),
@@ -52,7 +55,7 @@ export const ExportJob = Type.Object(
       rows_total: nullable(Type.Integer({ minimum: 0 }), 'Rows to write; null until they are counted.'),
     }),
     created_at: Type.Integer({ description: 'When it was asked for, epoch milliseconds.' }),
-    finished_at: nullable(epochMs, 'When it was done, failed or cancelled; else null.'),
+    finished_at: nullable(epochMs, 'When it came to its end; else null.'),
     expires_at: nullable(epochMs, 'When it and its file are removed; null while it is not finished.'),
     file: nullable(
       Type.Object({

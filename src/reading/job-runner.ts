@@ -16,7 +16,7 @@ export interface JobKind<Job extends { readonly id: string }> {
   tidy(): Promise<void>;
   /** The next one, which is then this runner's. */
   take(runner: number): Promise<Job | null>;
-  /** False where the job is no longer this runner's: it was cancelled. */
+  /** False where the job is no longer this runner's: it was removed. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   /** Puts it back. */
   release(id: string, runner: number): Promise<void>;
@@ -28,9 +28,9 @@ export interface JobKind<Job extends { readonly id: string }> {
 
 /** Works off the jobs of an archive, one at a time: of several processes the one that has the lock does. */
 export interface JobRunner {
-  /** There is a new job, or one was cancelled. */
+  /** There is a new job, or one was removed. */
   wake(): void;
-  /** Breaks off a job that was cancelled, where it is this runner's. */
+  /** Breaks off a job that was removed, where it is this runner's. */
   breakOff(id: string): void;
   /** What is under way is put back for the next start. */
   stop(): Promise<void>;
@@ -54,7 +54,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
   const me = process.pid;
   const stopping = new AbortController();
   let woken = Promise.withResolvers<void>();
-  let current: { readonly id: string; readonly cancel: AbortController } | null = null;
+  let current: { readonly id: string; readonly removed: AbortController } | null = null;
 
   async function work(): Promise<void> {
     let lock: WriteLock | null = null;
@@ -95,17 +95,17 @@ export function startJobRunner<Job extends { readonly id: string }>(
   }
 
   async function run(job: Job): Promise<void> {
-    const cancel = new AbortController();
-    current = { id: job.id, cancel };
-    const teller = progressTeller(job, cancel);
+    const removed = new AbortController();
+    current = { id: job.id, removed };
+    const teller = progressTeller(job, removed);
     try {
-      const signal = AbortSignal.any([stopping.signal, cancel.signal]);
+      const signal = AbortSignal.any([stopping.signal, removed.signal]);
       const finish = await kind.make(job, { signal, progress: teller.tell });
       await teller.told();
       await written(() => finish(me), signal);
     } catch (error) {
       await teller.told();
-      if (cancel.signal.aborted) return;
+      if (removed.signal.aborted) return;
       if (stopping.signal.aborted) return await kind.release(job.id, me);
       // It has not failed: nothing could be read or written of it, and it is begun again.
       if (error instanceof WorkspaceUnavailable) throw error;
@@ -129,7 +129,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
     }
   }
 
-  function progressTeller(job: Job, cancel: AbortController) {
+  function progressTeller(job: Job, removed: AbortController) {
     let telling: Promise<void> = Promise.resolve();
     let isTelling = false;
     let next = clock.monotonicMs();
@@ -140,8 +140,8 @@ export function startJobRunner<Job extends { readonly id: string }>(
         next = clock.monotonicMs() + tellMs;
         telling = kind
           .progress(job.id, me, done, total)
-          // Another process may have cancelled it.
-          .then((isMine) => (isMine ? undefined : cancel.abort(new Error('cancelled'))))
+          // Another process may have removed it.
+          .then((isMine) => (isMine ? undefined : removed.abort(new Error('removed'))))
           .catch((error: unknown) => log.error({ err: error }, `progress of one of the ${kind.plural} is lost`))
           .finally(() => {
             isTelling = false;
@@ -155,7 +155,7 @@ export function startJobRunner<Job extends { readonly id: string }>(
   return {
     wake: () => woken.resolve(),
     breakOff(id) {
-      if (current?.id === id) current.cancel.abort(new Error('cancelled'));
+      if (current?.id === id) current.removed.abort(new Error('removed'));
     },
     async stop() {
       stopping.abort(new Error('the service stops'));

@@ -1,6 +1,7 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
 import { type Archive, openArchive } from '../archive/archive.ts';
 import { systemDisk } from '../archive/disk/disk.ts';
+import { DiskFullError } from '../core/errors.ts';
 
 // Work over an archive in a thread of its own, which opens the archive for itself. Both of its ends.
 
@@ -103,6 +104,7 @@ export async function workAsked<Asked, T>(
 export function isFullDisk(error: unknown): boolean {
   for (let at = error, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
     const { code } = at as NodeJS.ErrnoException;
+    if (at instanceof DiskFullError) return true;
     if (code === 'ENOSPC' || code === 'EDQUOT' || /No space left on device/i.test(at.message)) return true;
   }
   return false;

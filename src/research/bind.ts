@@ -12,7 +12,23 @@ export const pointsMax = 1000;
 export function bind(strategy: Strategy, values: Point): { strategy: Strategy } | { faults: readonly Fault[] } {
   const stray = Object.keys(values).filter((name) => !Object.hasOwn(strategy.parameters, name));
   if (stray.length > 0) return { faults: stray.map((name) => noParameter(strategy, `parameters.${name}`)) };
-  return readStrategy({ ...strategy, parameters: { ...strategy.parameters, ...values } });
+  const bound = { ...strategy, parameters: { ...strategy.parameters, ...values } };
+  const read = readStrategy(bound);
+  if ('strategy' in read) return read;
+  // A value that does not do for one place mostly does not for others.
+  const faults = new Map(read.faults.toReversed().map((fault) => [ofParameter(bound, fault).name, fault]));
+  return { faults: [...faults.values()].toReversed().map((fault) => ofParameter(bound, fault)) };
+}
+
+/** A fault where the strategy stands, as one of the parameter whose value it comes from: that is what was asked for. */
+function ofParameter(strategy: Strategy, { name, reason }: Fault): Fault {
+  let part: unknown = strategy;
+  for (const key of name.split(/[.[\]]+/).filter((each) => each !== ''))
+    part = (part as Record<string, unknown> | undefined)?.[key];
+  const parameter = (part as { readonly parameter?: string } | undefined)?.parameter;
+  if (parameter === undefined) return { name, reason };
+  const value = strategy.parameters[parameter];
+  return { name: `parameters.${parameter}`, reason: `is ${value}, which does not do for ${name}: it ${reason}` };
 }
 
 const noParameter = ({ parameters }: Strategy, name: string): Fault => {

@@ -13,7 +13,7 @@ export interface Series {
   /** States of its market, by `from`. */
   readonly states: readonly MarketState[];
   /** Its order books, by `t`. */
-  readonly books: readonly Book[];
+  readonly books: Books;
   readonly settlement: Settlement | null;
   readonly others: readonly Venue[];
 }
@@ -41,6 +41,9 @@ export interface Book {
   readonly bids: readonly Level[];
   readonly asks: readonly Level[];
 }
+
+/** Order books one after another; one that is made of what is kept elsewhere is made when it is asked for. */
+export type Books = Pick<readonly Book[], 'length' | 'at'>;
 
 export type Level = readonly [price: number, quantity: number];
 

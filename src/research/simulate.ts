@@ -194,11 +194,14 @@ const wantedOf = ({ size }: Rule, strategy: Strategy): Wanted =>
 function booksInForce({ t, books }: Series): ((i: number) => Book | 'used' | null) & { use(): void } {
   let known = 0;
   let used = 0;
+  let [latest, next] = [undefined as Book | undefined, books.at(0)];
   const of = (i: number): Book | 'used' | null => {
-    while (known < books.length && books[known]!.t <= t[i]!) known++;
-    const book = books[known - 1];
-    if (book === undefined || book.t < t[i]! - bookAgeMsMax) return null;
-    return used === known ? 'used' : book;
+    for (; next !== undefined && next.t <= t[i]!; next = books.at(known)) {
+      latest = next;
+      known++;
+    }
+    if (latest === undefined || latest.t < t[i]! - bookAgeMsMax) return null;
+    return used === known ? 'used' : latest;
   };
   const use = (): void => {
     used = known;

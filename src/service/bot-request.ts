@@ -34,7 +34,7 @@ export async function requireBot(
     errors.push({ name: 'filter', reason: 'does not go with symbols: only one of the two' });
   const unknown = [...new Set(symbols)].filter((symbol) => oneSymbol(archive.state.db, symbol) === undefined);
   for (const symbol of unknown)
-    errors.push({ name: `symbols.${symbols!.indexOf(symbol)}`, reason: 'is no symbol that this archive knows' });
+    errors.push({ name: `symbols[${symbols!.indexOf(symbol)}]`, reason: 'is no symbol that this archive knows' });
   if (strategy === null || errors.length > 0) throw unfitBody(errors);
   const { categories = [], sources = [] } = filter ?? {};
   return {

@@ -17,7 +17,7 @@ export function requireSensible({ archive }: ServiceContext, asked: Request): Re
   const timeless = shapes[dataset as DatasetName].span === null;
   const errors = [
     ...unknown.map((symbol) => ({
-      name: `symbols.${asked.symbols!.indexOf(symbol)}`,
+      name: `symbols[${asked.symbols!.indexOf(symbol)}]`,
       reason: 'is no symbol that this archive knows',
     })),
     ...(timeless && from !== undefined ? [{ name: 'from', reason: `${dataset} has no time` }] : []),

@@ -108,5 +108,7 @@ const parts: Readonly<Record<string, string>> = {
 
 function nameOf(instancePath: string, params: Record<string, unknown>): string {
   const inner = params.missingProperty ?? params.additionalProperty;
-  return [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])].join('.');
+  const parts = [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])];
+  // As everywhere where a field is named: rules[0].entry.
+  return parts.reduce((at, part) => (at === '' ? part : /^\d+$/.test(part) ? `${at}[${part}]` : `${at}.${part}`), '');
 }

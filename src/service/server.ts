@@ -9,6 +9,7 @@ import type { ServiceContext } from './context.ts';
 import { type ServiceLimits, serviceLimits } from './limits.ts';
 import { answerUnrouted, type Methods, noteMethods } from './methods.ts';
 import { describeRoutes } from './openapi.ts';
+import { takePlace } from './own-place.ts';
 import { requireOwnState } from './own-state.ts';
 import { sendProblem } from './problem.ts';
 import { parseQueryString, type Query, requireReadable } from './query-string.ts';
@@ -36,6 +37,7 @@ import { answerClientError, boundConnections } from './sockets.ts';
 /** The service with every route, not listening yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {
   const app = createApp(context, limits);
+  const own = await takePlace(app, context);
   // Before every route, as they are told of each.
   const methods = noteMethods(app as unknown as FastifyInstance);
   await describeRoutes(app, context.version);
@@ -51,8 +53,8 @@ export async function createService(context: ServiceContext, limits: ServiceLimi
   orderbookRoutes(app, context);
   historicalRoutes(app, context);
   exportRoutes(app, context);
-  exportJobRoutes(app, context);
-  const backtestDesk = openBacktestDesk(app, context);
+  exportJobRoutes(app, context, own);
+  const backtestDesk = openBacktestDesk(app, context, own);
   researchRoutes(app, context, backtestDesk);
   backtestRoutes(app, context, backtestDesk);
   userRoutes(app, context);

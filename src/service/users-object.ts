@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { TSchema } from 'typebox';
-import { CreatedHeaders } from '../contract/strategies.ts';
+import { CreatedHeaders, pageMax } from '../contract/strategies.ts';
 import { randomWord } from '../reading/export-jobs/export-folder.ts';
 import type { Fault } from '../research/reader.ts';
+import type { Page, Paged } from '../workspace/page.ts';
 import type { ServiceContext } from './context.ts';
+import { objectCursor, readObjectPlace } from './cursor.ts';
 import { ProblemError } from './problem.ts';
 
 // What the routes of users' objects have in common.
@@ -32,6 +34,23 @@ export const otherBody = (): ProblemError =>
 
 export const noRoom = (what: string, max: number): ProblemError =>
   new ProblemError(409, `This user has ${max} ${what} in this workspace, and no more are kept: remove some first.`);
+
+const listedUsual = 20;
+
+/**
+ * A page of a list of a user's, and the cursor of the next one.
+ * @param list names it in cursors: one of another list is refused
+ */
+export async function pageOfList<Row, Told>(
+  list: string,
+  { limit = listedUsual, cursor }: { readonly limit?: number; readonly cursor?: string },
+  load: (page: Page) => Promise<Paged<Row>>,
+  told: (row: Row) => Told,
+): Promise<{ objects: Told[]; count: number; next_cursor: string | null }> {
+  const { rows, next } = await load({ limit: Math.min(limit, pageMax), before: readObjectPlace(list, cursor) });
+  const next_cursor = next === null ? null : objectCursor(list, next);
+  return { objects: rows.map(told), count: rows.length, next_cursor };
+}
 
 /** What a 201 is documented as. */
 export const createdAnswer = <S extends TSchema>(schema: S) => ({

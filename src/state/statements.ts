@@ -1,17 +1,26 @@
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 
-/** How long a write may wait for another process's, in ms. */
+/** How long the opening may wait for another process, in ms. */
 const busyMsMax = 10_000;
 
 /** Statements that are kept prepared: preparing one takes longer than most of what is asked. */
 const keptMax = 100;
 
-/** A SQLite database of one's own at `path`, with the face that kysely's SqliteDialect asks for. */
+/**
+ * A connection to a SQLite database of one's own at `path`. Once it is open no statement waits for another process: the
+ * whole of ours would stand still meanwhile.
+ */
 export function openStatements(path: string) {
   const db = new DatabaseSync(path);
-  db.exec(
-    `pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;`,
-  );
+  try {
+    db.exec(
+      `pragma busy_timeout = ${busyMsMax}; pragma journal_mode = wal; pragma synchronous = full; pragma foreign_keys = on;`,
+    );
+    db.exec('pragma busy_timeout = 0;');
+  } catch (error) {
+    db.close();
+    throw error;
+  }
   const values = (parameters: readonly unknown[]) => parameters as readonly SQLInputValue[];
   const prepare = (sql: string) => {
     const statement = db.prepare(sql);
@@ -19,8 +28,6 @@ export function openStatements(path: string) {
       reader: statement.columns().length > 0,
       all: (parameters: readonly unknown[]) => statement.all(...values(parameters)),
       run: (parameters: readonly unknown[]) => statement.run(...values(parameters)),
-      // A statement of its own: one that is being walked must not be started again.
-      iterate: (parameters: readonly unknown[]) => db.prepare(sql).iterate(...values(parameters)),
     };
   };
   const kept = new Map<string, ReturnType<typeof prepare>>();

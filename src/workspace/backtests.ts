@@ -34,15 +34,13 @@ export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove'> {
   made(owner: OwnerColumns, key: string): Promise<BacktestRow | null>;
   /** Newest first. */
   list(owner: OwnerColumns | null, page: Page): Promise<Paged<ListedBacktest>>;
-  /** Ends one that is waiting or running; false where it was neither. */
-  cancel(id: string, nowMs: number): Promise<boolean>;
   /** One that waits, which is then running: users take turns, and of each the oldest comes first. */
   take(runner: number, nowMs: number): Promise<BacktestRow | null>;
   /** Puts back, in good order, what a runner had begun. */
   release(id: string, runner: number): Promise<void>;
   /** Puts back all that was begun; what came to no end in `attemptsMax` attempts has failed. */
   releaseAll(nowMs: number): Promise<void>;
-  /** False where it is no longer this runner's: it was cancelled. */
+  /** False where it is no longer this runner's: it was removed. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   finish(id: string, runner: number, finished: FinishedBacktest): Promise<boolean>;
 }
@@ -101,7 +99,6 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
         .limit(limit + 1);
       return pageOf((await found.select(listed).execute()).map(read), limit);
     },
-    cancel: (id, nowMs) => queue.cancel(id, { finished_at: nowMs }),
     take: (runner, nowMs) => queue.take(runner, ({ attempts }) => ({ attempts: attempts + 1, started_at: nowMs })),
     async release(id, runner) {
       await running()

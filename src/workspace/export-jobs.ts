@@ -29,8 +29,6 @@ export interface ExportJobs extends Pick<JobQueue<ExportJobRow>, 'remove'> {
   get(keyId: string, id: string, nowMs: number): Promise<ExportJobRow | null>;
   /** Newest first. */
   list(keyId: string, limit: number, nowMs: number): Promise<{ jobs: ExportJobRow[]; total: number }>;
-  /** Ends one that is waiting or running; false where it was neither. */
-  cancel(id: string, nowMs: number, expiresAt: number): Promise<boolean>;
   /** Bytes of all files. */
   bytes(): Promise<number>;
   /** When the first of the files is removed; null where there is none. */
@@ -41,7 +39,7 @@ export interface ExportJobs extends Pick<JobQueue<ExportJobRow>, 'remove'> {
   release(id: string, runner: number): Promise<void>;
   /** Puts back all that was begun; what came to no end in `attemptsMax` attempts has failed. */
   releaseAll(nowMs: number, expiresAt: number): Promise<void>;
-  /** False where the job is no longer this runner's: it was cancelled. */
+  /** False where the job is no longer this runner's: it was removed. */
   progress(id: string, runner: number, done: number, total: number): Promise<boolean>;
   finish(id: string, runner: number, finished: Finished): Promise<boolean>;
   /** Removes those whose time is over. */
@@ -88,7 +86,6 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
       const found = await own.orderBy('ordinal', 'desc').orderBy('id').limit(limit).selectAll().execute();
       return { jobs: found.map(read), total: await countOf(own.select(({ fn }) => fn.countAll().as('n'))) };
     },
-    cancel: (id, nowMs, expiresAt) => queue.cancel(id, { finished_at: nowMs, expires_at: expiresAt }),
     bytes: () => countOf(rows().select(({ fn }) => fn.sum('bytes').as('n'))),
     async firstExpiry() {
       const files = rows().where('bytes', 'is not', null);

@@ -10,12 +10,11 @@ export interface JobQueue<Row> {
    * its owner sent this idempotency key before. Of the owner's finished jobs the newest `keptMax` stay.
    */
   add(job: Row, waitingMax: number, keptMax: number): Promise<Row | 'full' | { known: Row }>;
-  /** Ends one that is waiting or running, which then has these values; false where it was neither. */
-  cancel(id: string, values: Partial<Row>): Promise<boolean>;
+  /** Whatever its state: whoever is at it finds that it is no longer its. */
   remove(id: string): Promise<void>;
   /** One that waits, which is then running and has these values: users take turns, and of each the oldest comes first. */
   take(runner: number, values?: (row: Row) => Partial<Row>): Promise<Row | null>;
-  /** Changes one that this runner is at; false where it is no longer: it was cancelled. */
+  /** Changes one that this runner is at; false where it is no longer: it was removed. */
   change(id: string, runner: number, values: Partial<Row>): Promise<boolean>;
   /** Puts back all that was begun. */
   releaseAll(): Promise<void>;
@@ -49,10 +48,10 @@ export interface QueueOptions<Row> {
 export const attemptsMax = 3;
 
 const open: readonly JobState[] = ['waiting', 'running'];
-const over: readonly JobState[] = ['done', 'failed', 'cancelled'];
+export const finalStates: readonly JobState[] = ['done', 'failed', 'cancelled'];
 
 /** Finished jobs beyond those kept that go with one new job. */
-const oldMax = 100;
+export const oldMax = 100;
 
 /** Users whose turns are remembered, and that are looked at for the next one. */
 const usersMax = 1000;
@@ -97,7 +96,11 @@ export function jobQueue<Row extends Pick<Columns, Shared>>(
       .insertInto(name)
       .values(row as unknown as Columns)
       .execute();
-    const old = ofOwner(tx, job).where('state', 'in', over).orderBy('ordinal', 'desc').offset(keptMax).limit(oldMax);
+    const old = ofOwner(tx, job)
+      .where('state', 'in', finalStates)
+      .orderBy('ordinal', 'desc')
+      .offset(keptMax)
+      .limit(oldMax);
     const ids = (await old.select('id').execute()).map(({ id }) => id);
     if (ids.length > 0) await tx.deleteFrom(name).where('id', 'in', ids).execute();
     return row;
@@ -130,14 +133,6 @@ export function jobQueue<Row extends Pick<Columns, Shared>>(
         return { known };
       }
     },
-    cancel: async (id, values) =>
-      isOne(
-        await changed()
-          .where('id', '=', id)
-          .where('state', 'in', open)
-          .set({ ...values, state: 'cancelled', runner: null })
-          .executeTakeFirst(),
-      ),
     remove: async (id) => void (await db.deleteFrom(name).where('place', '=', place).where('id', '=', id).execute()),
     async take(runner, values = () => ({})) {
       for (;;) {

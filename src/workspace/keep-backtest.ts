@@ -1,6 +1,6 @@
 import type { NewBacktest } from './backtests.ts';
 import type { WorkspaceDatabase } from './database.ts';
-import { countOf } from './job-queue.ts';
+import { countOf, finalStates, oldMax } from './job-queue.ts';
 import { takeTurn } from './owner.ts';
 import type { BacktestRow } from './tables.ts';
 
@@ -12,26 +12,34 @@ export type RunElsewhere = Omit<NewBacktest, 'idempotency_key' | 'body_sha256'> 
   readonly result: string;
 };
 
-/** Keeps it as done among the owner's own. It never waits there: a service would take it for a job, and run it again. */
-export async function keepBacktest(db: WorkspaceDatabase, place: string, done: RunElsewhere): Promise<void> {
+/**
+ * Keeps it as done among the owner's own, of whose finished ones the newest `keptMax` stay. It never waits there: a service
+ * would take it for a job, and run it again.
+ */
+export async function keepBacktest(
+  db: WorkspaceDatabase,
+  place: string,
+  done: RunElsewhere,
+  keptMax: number,
+): Promise<void> {
   await db.transaction().execute(async (tx) => {
     await takeTurn(tx, done);
-    const latest = tx
-      .selectFrom('backtests')
-      .where('place', '=', place)
-      .select(({ fn }) => fn.max('ordinal').as('n'));
+    const all = tx.selectFrom('backtests').where('place', '=', place);
+    const latest = await countOf(all.select(({ fn }) => fn.max('ordinal').as('n')));
     const row: BacktestRow = {
-      ...{
-        body_sha256: null,
-        runner: null,
-        attempts: 0,
-        started_at: done.created_at,
-        batches_done: 0,
-        batches_total: null,
-        error: null,
-      },
-      ...{ ...done, idempotency_key: null, place, state: 'done', ordinal: (await countOf(latest)) + 1 },
+      ...{ body_sha256: null, runner: null, attempts: 0, started_at: done.created_at },
+      ...{ batches_done: 0, batches_total: null, error: null },
+      ...{ ...done, idempotency_key: null, place, state: 'done', ordinal: latest + 1 },
     };
     await tx.insertInto('backtests').values(row).execute();
+    const old = all
+      .where('owner', '=', done.owner)
+      .where('workspace', '=', done.workspace)
+      .where('state', 'in', finalStates)
+      .orderBy('ordinal', 'desc')
+      .offset(keptMax)
+      .limit(oldMax);
+    const ids = (await old.select('id').execute()).map(({ id }) => id);
+    if (ids.length > 0) await tx.deleteFrom('backtests').where('id', 'in', ids).execute();
   });
 }

@@ -43,6 +43,9 @@ export function knownKeys(db: WorkspaceDatabase, clock: Clock): KnownKeys {
       .where('id', '=', id)
       .executeTakeFirst()
       .then((row) => {
+        // A use that was noted a moment ago may still be on its way.
+        const used = known.peek(id)?.row.last_used_at ?? 0;
+        if (row !== undefined && used > (row.last_used_at ?? 0)) row.last_used_at = used;
         if (row === undefined) known.delete(id);
         else known.set(id, { row, readAt });
         return row;

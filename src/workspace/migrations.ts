@@ -143,4 +143,14 @@ export const migrations: Readonly<Record<string, Migration>> = {
         .execute();
     },
   },
+  '005_places': {
+    async up(db) {
+      await db.schema
+        .createTable('places')
+        .addColumn('place', 'text', (column) => column.primaryKey())
+        .addColumn('archive', 'text', (column) => column.notNull())
+        .addColumn('served_at', 'bigint', (column) => column.notNull())
+        .execute();
+    },
+  },
 };

@@ -20,9 +20,16 @@ export interface Tables {
   strategies: StrategyRow;
   bots: BotRow;
   backtests: BacktestRow;
+  places: {
+    /** The word that an archive's jobs are kept under. */
+    place: string;
+    /** Which archive of that word was served last: a copy has the same one. */
+    archive: string;
+    served_at: number;
+  };
 }
 
-/** The last three are final. */
+/** The last three are final; no job becomes cancelled any more. */
 export type JobState = 'waiting' | 'running' | 'done' | 'failed' | 'cancelled';
 
 /** An export job, as `Tables` has it. */

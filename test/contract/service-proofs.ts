@@ -32,7 +32,7 @@ const strategyLife = strategies('is made, found at its address, listed and remov
 const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
 const botList = bots('bots are listed newest first, in pages that lose and repeat nothing while bots come in');
 const jobLife = jobs('is asked for, followed and fetched');
-const jobCancelled = jobs('are cancelled while they wait or run, and leave no file');
+const jobRemoved = jobs('are removed while they wait or run, and leave no file');
 const fileServed = files('is served byte for byte, with what a client needs to keep and check it');
 
 export const serviceCommands = {
@@ -125,14 +125,14 @@ export const serviceRoutes = {
   'GET /api/v1/export/files/symbols/{part}': fileServed,
   'GET /api/v1/export/jobs': jobs('are listed newest first, and are there for their own key only'),
   'GET /api/v1/export/jobs/{id}': jobLife,
-  'DELETE /api/v1/export/jobs/{id}': jobCancelled,
+  'DELETE /api/v1/export/jobs/{id}': jobRemoved,
   'GET /api/v1/export/jobs/{id}/file': jobLife,
   'POST /api/v1/research/backtest': research(
     'gives what the engine gives, and the same bytes again but for the moment',
   ),
   'GET /api/v1/backtest': backtests('are listed newest first, page by page, whatever comes and goes'),
   'GET /api/v1/backtest/{id}': backtestLife,
-  'DELETE /api/v1/backtest/{id}': backtests('is cancelled while it waits or runs, and then not run any more'),
+  'DELETE /api/v1/backtest/{id}': backtests('is removed while it waits or runs, and then not run any more'),
   ...{ 'GET /api/v1/bots': botList, 'POST /api/v1/bots': botLife, 'GET /api/v1/bots/{id}': botLife },
   ...{ 'PATCH /api/v1/bots/{id}': botLife, 'DELETE /api/v1/bots/{id}': botLife },
   'GET /api/v1/strategies': strategies('comes in pages that lose and repeat nothing while strategies come in and go'),

@@ -19,7 +19,11 @@ describe('bad usage of backtest ends with 2, and names what is wrong', () => {
     ['a parameter without a value', ['run', 'threshold', '--param', 'buy_below'], /--param .* Expected name=value/],
     ['a parameter that is no number', ['run', 'threshold', '--param', 'buy_below=x'], /Expected a number, not "x"/],
     ['a window that is no time', ['run', 'momentum', '--param', 'window_ms=6'.concat('x')], /a duration such as 90s/],
-    ['a window of nothing', ['run', 'momentum', '--param', 'window_ms=0'], /window_ms must be from 1 to/],
+    [
+      'a window of nothing',
+      ['run', 'momentum', '--param', 'window_ms=0'],
+      /--param window_ms: is 0, which does not do for .*window_ms: it must be from 1 to/,
+    ],
     [
       'a parameter in the grid, too',
       ['run', 'threshold', '--param', 'buy_below=1', '--grid', 'buy_below=1,2'],

@@ -108,7 +108,12 @@ test('binds values of parameters, and refuses such as do not fit', () => {
     ],
   });
   expect(bind(strategy, { window: 0 })).toEqual({
-    faults: [{ name: 'rules[0].entry.window_ms', reason: 'must be from 1 to 31622400000' }],
+    faults: [
+      {
+        name: 'parameters.window',
+        reason: 'is 0, which does not do for rules[0].entry.window_ms: it must be from 1 to 31622400000',
+      },
+    ],
   });
 });
 

@@ -4,7 +4,7 @@ import { intersect, union } from '../../src/core/window.ts';
 import type { Series, Venue } from '../../src/research/series.ts';
 import { simulate, type Trade } from '../../src/research/simulate.ts';
 import { strategyOf } from './made.ts';
-import { plainTrades } from './plain-engine.ts';
+import { listed, plainTrades } from './plain-engine.ts';
 import { strategyJson } from './strategies.ts';
 import { span, symbol } from './symbols.ts';
 
@@ -89,7 +89,10 @@ function spliced(past: Series, future: Series, moment: number): Series {
     symbol: past.symbol,
     ...join(past, future),
     states: [...past.states.filter(({ from }) => from < moment), ...future.states.filter(({ from }) => from >= moment)],
-    books: [...past.books.filter(({ t }) => t < moment), ...future.books.filter(({ t }) => t >= moment)],
+    books: [
+      ...listed(past.books).filter(({ t }) => t < moment),
+      ...listed(future.books).filter(({ t }) => t >= moment),
+    ],
     // What is settled before the moment is past.
     settlement: past.settlement !== null && past.settlement.at < moment ? past.settlement : laterOf(future, moment),
     others: past.others.map((other, i) => {

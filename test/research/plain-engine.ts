@@ -1,5 +1,5 @@
 import type { Window } from '../../src/core/window.ts';
-import type { Book, Level, MarketState, Series } from '../../src/research/series.ts';
+import type { Book, Books, Level, MarketState, Series } from '../../src/research/series.ts';
 import { bookAgeMsMax, type Trade } from '../../src/research/simulate.ts';
 import {
   type Condition,
@@ -25,6 +25,8 @@ interface Known {
   readonly others: readonly { readonly t: readonly number[]; readonly p: readonly number[] }[];
 }
 
+export const listed = (books: Books): Book[] => Array.from({ length: books.length }, (_, i) => books.at(i)!);
+
 function knownAt({ t, p, states, books, others }: Series, now: number): Known {
   const cut = (times: Float64Array, prices: Float64Array) => {
     const kept = [...times].flatMap((time, i) => (time <= now ? [[time, prices[i]!] as const] : []));
@@ -34,7 +36,7 @@ function knownAt({ t, p, states, books, others }: Series, now: number): Known {
     now,
     ...cut(t, p),
     states: structuredClone(states.filter(({ from }) => from <= now)),
-    books: structuredClone(books.filter((book) => book.t <= now)),
+    books: structuredClone(listed(books).filter((book) => book.t <= now)),
     others: others
       .filter(({ together }) => together.some(({ from, to }) => from <= now && now < to))
       .map((other) => cut(other.t, other.p)),

@@ -88,7 +88,7 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
           ...{ method: 'POST', body: JSON.stringify(body), ...rest },
           headers: { 'content-type': 'application/json', ...headers },
         }),
-      /** Cancels or removes: its status. */
+      /** Removes it: the status. */
       drop: async (id: string) =>
         (await service.ask(`${kept}/${id}`, { method: 'DELETE', headers: { authorization } })).status,
       /** The backtest once it is in one of these states. */

@@ -129,11 +129,11 @@ describe('a bot', () => {
     ['neither symbols nor filter', unbound, ['symbols']],
     ['both symbols and filter', { ...asked, filter: {} }, ['filter']],
     ['no symbols', { ...asked, symbols: [] }, ['symbols']],
-    ['symbols that nobody knows', { ...asked, symbols: ['KX A', 'X', 'Y', 'X'] }, ['symbols.1', 'symbols.2']],
+    ['symbols that nobody knows', { ...asked, symbols: ['KX A', 'X', 'Y', 'X'] }, ['symbols[1]', 'symbols[2]']],
     [
       'several that are wrong',
       { ...asked, strategy: { name: 'none' }, symbols: ['X'] },
-      ['strategy.name', 'symbols.0'],
+      ['strategy.name', 'symbols[0]'],
     ],
     ['a filter by what there is none of', { ...unbound, filter: { symbols: [] } }, ['filter.symbols']],
   ])('asked for with %s is refused by the field', async (_, body, fields) => {

@@ -20,8 +20,8 @@ describe('a request for an export', () => {
       [{ ...good, from: 5, to: 5 }, ['to']],
       [{ ...good, dataset: 'symbols', from: 5, to: 6 }, ['from', 'to']],
       [{ ...good, symbols: 'KX A' }, ['symbols']],
-      [{ ...good, symbols: [''] }, ['symbols.0']],
-      [{ ...good, symbols: [...symbols, 'NOBODY', "' or 1=1 --"] }, ['symbols.1', 'symbols.2']],
+      [{ ...good, symbols: [''] }, ['symbols[0]']],
+      [{ ...good, symbols: [...symbols, 'NOBODY', "' or 1=1 --"] }, ['symbols[1]', 'symbols[2]']],
       [{ ...good, symbols: Array.from({ length: 1001 }, () => 'KX A') }, ['symbols']],
     ] as const) {
       const { status, body: told } = await json(path, post(body));

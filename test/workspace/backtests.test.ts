@@ -97,7 +97,6 @@ overEachDatabase((kind) => {
       ...{ state: 'done', runner: null, started_at: 1500, finished_at: 2000, batches_done: 4, batches_total: 4 },
       ...{ value: -0.125, result: '{"value":-0.125}', error: null },
     });
-    expect(await jobs.cancel('a', 3000)).toBe(false);
   });
 
   test('what a dead runner had begun waits again, and is no longer its', async () => {
@@ -139,14 +138,14 @@ overEachDatabase((kind) => {
     });
   });
 
-  test('a cancelled one is not finished by its runner any more', async () => {
+  test('a removed one is not finished by its runner any more', async () => {
     const { jobs } = await opened(kind);
     await add(jobs, backtest('a'));
     await jobs.take(1, 1500);
-    expect([await jobs.cancel('a', 1600), await jobs.cancel('a', 1700)]).toEqual([true, false]);
+    await jobs.remove('a');
     expect(await jobs.progress('a', 1, 1, 4)).toBe(false);
     expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
-    expect(await jobs.get(alice, 'a')).toMatchObject({ state: 'cancelled', finished_at: 1600, error: null });
+    expect(await jobs.get(alice, 'a')).toBeNull();
   });
 
   test('a user has so many open ones at most, and of an owner the newest finished ones stay', async () => {
@@ -155,7 +154,9 @@ overEachDatabase((kind) => {
       await jobs.add(backtest(id), 1, 2);
       expect(await jobs.add(backtest('more', { workspace: 'other' }), 1, 2)).toBe('full');
       expect(await jobs.add(backtest(`of bob ${id}`, { owner: 'bob' }), 100, 2)).toMatchObject({ state: 'waiting' });
-      await jobs.cancel(id, 1500);
+      await jobs.take(1, 1500);
+      await jobs.take(1, 1500);
+      for (const one of [id, `of bob ${id}`]) await jobs.finish(one, 1, { state: 'failed', at: 2000, error: 'x' });
     }
     await jobs.add(backtest('d'), 1, 2);
     expect((await jobs.list(alice, page(10))).rows.map(({ id }) => id)).toEqual(['d', 'c', 'b']);

@@ -83,7 +83,7 @@ async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promis
       tellBacktest({ result, id, page }, flags, { isNew: true });
       if (context.strict && lackingWarning(result.coverage) !== null) shell.exit(exitCodes.incomplete);
     } catch (error) {
-      throw error instanceof UnfitBacktest ? unfit(error.faults, given, flags) : error;
+      throw error instanceof UnfitBacktest ? unfit(error.faults, given) : error;
     }
   });
 }

@@ -9,7 +9,7 @@ export interface RunAsked {
   readonly found: Found;
   /** Threads that play; none where its ticks are to be counted only. */
   readonly threads: number;
-  /** Ticks that are played at most, weighed as `ticksAsked` does. */
+  /** Ticks that are played at most, weighed as `weightOf` does. */
   readonly ticksMax: number;
 }
 

@@ -3,24 +3,24 @@ import { DamageError } from '../../core/errors.ts';
 import { systemRandom } from '../../system.ts';
 import { runBacktest } from '../backtests/run-backtest.ts';
 import { UnfitBacktest } from '../backtests/unfit.ts';
+import { TooManyAsked } from '../backtests/weight.ts';
 import { isFullDisk, type Watching, workAsked } from '../job-thread.ts';
 import type { FailedBacktest, RunAsked, RunMade } from './backtest-in-thread.ts';
 import { ticksAsked } from './ticks-asked.ts';
 
 // The entry of a thread of its own: one backtest.
 
-class TooManyAsked extends Error {}
-
 async function run(
   archive: Archive,
   { asked, found, threads, ticksMax }: RunAsked,
   watching: Watching,
 ): Promise<RunMade> {
-  // Before a file is hashed: a large run would be told of it late.
-  const ticks = await ticksAsked(archive, asked, found, systemRandom, watching.signal);
-  if (ticks > ticksMax) throw new TooManyAsked(`${ticks} ticks`);
-  if (threads === 0) return { value: null, result: '' };
-  const result = await runBacktest(archive, asked, found, { random: systemRandom, threads, ...watching });
+  if (threads === 0) {
+    const ticks = await ticksAsked(archive, asked, found, systemRandom, watching.signal);
+    if (ticks > ticksMax) throw new TooManyAsked(`${ticks} ticks`);
+    return { value: null, result: '' };
+  }
+  const result = await runBacktest(archive, asked, found, { random: systemRandom, threads, ticksMax, ...watching });
   return { value: result.value, result: JSON.stringify(result) };
 }
 

@@ -17,7 +17,7 @@ export interface RunnerParts {
   readonly log: Log;
   /** Threads that play one backtest, at least 1. */
   readonly threads: number;
-  /** Ticks of one that is begun, weighed as `ticksAsked` does: the archive may have grown since it was asked for. */
+  /** Ticks of one that is begun, weighed as `weightOf` does: the archive may have grown since it was asked for. */
   readonly ticksMax: number;
 }
 

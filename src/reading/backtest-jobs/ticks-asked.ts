@@ -1,19 +1,16 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { Random } from '../../core/clock.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
-import { amountOf, gridPoints } from '../../research/bind.ts';
-import { allLooks } from '../../research/looks.ts';
-import { type Quantity, type Strategy, windowed } from '../../research/strategy.ts';
-import { ticksIn } from '../backtests/batches.ts';
-import { boundAt, type Found, lookFromOf } from '../backtests/run-backtest.ts';
-import { readUniverse, spanOf, type Universe } from '../backtests/universe.ts';
+import { gridPoints } from '../../research/bind.ts';
+import { boundAt, type Found } from '../backtests/run-backtest.ts';
+import { readUniverse, spanOf } from '../backtests/universe.ts';
+import { weightOf } from '../backtests/weight.ts';
 import { openPinned } from '../pinned.ts';
 
 const memoryBytesMax = 512 * 1024 ** 2;
 
 /**
- * About how many ticks a backtest reads, from where its strategies look back to and with the other venues they look at,
- * counted for each point of a grid, and there for each measure over a window. Only the symbols dataset is read for it.
+ * What a backtest weighs that is not to be run now. Only the symbols dataset is read for it.
  * @throws UnfitBacktest as it would be thrown for the run
  */
 export async function ticksAsked(
@@ -28,34 +25,8 @@ export async function ticksAsked(
   try {
     const universe = await readUniverse(query, asked, signal);
     const span = spanOf(universe.members, asked, pinned.manifest.created_at);
-    if (span === null) return 0;
-    const looks = allLooks(strategies);
-    const from = lookFromOf(span.from, looks);
-    const read = looks.venues ? withVenues(universe) : universe.members;
-    let ticks = 0;
-    for (const member of read) ticks += ticksIn(member, { ...span, from });
-    return ticks * strategies.reduce((sum, strategy) => sum + Math.max(1, countWindows(strategy)), 0);
+    return span === null ? 0 : weightOf(universe, span, strategies);
   } finally {
     await close();
   }
-}
-
-/** With all that are of the same markets now: whose they were at the time, is not looked up for a guess. */
-function withVenues({ members, rest }: Universe) {
-  const ids = new Set(members.map(({ canonicalId }) => canonicalId));
-  return [...members, ...rest.filter(({ canonicalId }) => canonicalId !== null && ids.has(canonicalId))];
-}
-
-/** Measures over windows that are followed through the ticks: those that are alike are followed once. */
-function countWindows(strategy: Strategy): number {
-  const windows = new Set<string>();
-  const look = (part: unknown): void => {
-    if (typeof part !== 'object' || part === null) return;
-    const { measure, window_ms } = part as { readonly measure?: string; readonly window_ms?: Quantity };
-    if (measure !== undefined && window_ms !== undefined && windowed.has(measure))
-      windows.add(`${measure} ${amountOf(window_ms, strategy)}`);
-    for (const inner of Object.values(part)) look(inner);
-  };
-  look(strategy.rules);
-  return windows.size;
 }

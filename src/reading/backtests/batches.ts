@@ -1,6 +1,7 @@
 import { compareUtf8 } from '../../core/order.ts';
 import { partOf } from '../../core/part.ts';
-import type { Window } from '../../core/window.ts';
+import { dayFloor, dayMs, type Window } from '../../core/window.ts';
+import type { Looks } from '../../research/looks.ts';
 import type { KnownId, Markets } from './markets.ts';
 import type { Member, Universe } from './universe.ts';
 
@@ -70,6 +71,10 @@ function groupsOf({ members, rest }: Universe, markets: Markets | null): Batch[]
 export const together = (players: readonly Player[]): Player[][] => [
   ...Map.groupBy(players, ({ symbol, group }) => (group === null ? `symbol ${symbol}` : `group ${group}`)).values(),
 ];
+
+/** Whole days, and one more, so that a window has the tick before its start though symbols may be quiet for long. */
+export const lookFromOf = (from: number, { backMs }: Pick<Looks, 'backMs'>): number =>
+  backMs === 0 ? from : dayFloor(from - backMs - dayMs);
 
 /** A guess: ticks lie evenly over a symbol's life. */
 export function ticksIn({ ticks, firstTick, lastTick }: Member, { from, to }: Window): number {

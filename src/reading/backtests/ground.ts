@@ -1,7 +1,8 @@
+import { createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import type { Archive } from '../../archive/archive.ts';
 import { requireIntact } from '../../archive/copies/export-file.ts';
-import { mayHold } from '../../archive/copies/slice.ts';
+import { mayHold, shapes } from '../../archive/copies/slice.ts';
 import { sha256 } from '../../archive/disk/disk.ts';
 import type { PublishedFile } from '../../archive/manifest.ts';
 import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
@@ -13,6 +14,7 @@ import type { Query, Source } from '../../query/query.ts';
 import type { ArchiveUsed } from '../../research/result.ts';
 import { bookAgeMsMax } from '../../research/simulate.ts';
 import { openPinned } from '../pinned.ts';
+import { stateColumns, statesInOrder } from './market-states.ts';
 import { fileColumn, ticksView } from './tick-columns.ts';
 
 /** What a backtest reads of: the files of one generation, pinned and found intact. */
@@ -29,6 +31,13 @@ export interface Ground {
   readonly scratch: string;
   /** The files that may tell of some symbols in a window, and of their markets from a moment on; ticks by their part. */
   files(symbols: readonly string[], window: Window, statesFrom: number): Files;
+  /** Of coverage in a window. */
+  coverage(window: Window): Source;
+  /**
+   * Puts what was known of markets up to a moment in order by symbol, once for many readers: its files are by day, and each
+   * would read all of them.
+   */
+  gatherStates(to: number, signal: AbortSignal): Promise<void>;
   /** @throws DamageError where a file is not what the manifest says: before it is known, nothing may be told of what was read */
   requireIntact(signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
@@ -89,36 +98,44 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
       files.filter((file) => (datasetOf(file) === 'symbols') === ofSymbols),
     );
     await requireAll(known, signal);
+    const byPart = (name: DatasetName) =>
+      Map.groupBy(manifest.datasets[name].files.filter(wanted), (file) =>
+        shapes[name].split ? partOfFile(file) : null,
+      );
+    const placed = new Map(names.map((name) => [name, byPart(name)]));
+    /** @param part null for what is not split */
+    const filesOf = (name: DatasetName, part: number | null, within: Window): PublishedFile[] =>
+      (placed.get(name)?.get(part) ?? []).filter(wantedOf(name, [], within));
+    const sourceOf = (name: DatasetName, dataset: string, some: readonly PublishedFile[]): Source => ({
+      ...{ dataset, columns: datasets[name], dated: true, paths: some.map(({ path }) => join(root, path)) },
+    });
+    let gathered: Source | null = null;
     return {
       requireIntact: (signal) => requireAll(others, signal),
+      coverage: (window) => sourceOf('coverage', 'coverage', filesOf('coverage', null, window)),
+      async gatherStates(to, signal) {
+        const path = join(root, 'states.parquet');
+        await query.write(statesInOrder(to), 'parquet', createWriteStream(path), signal);
+        gathered = { dataset: 'markets', columns: stateColumns, dated: false, paths: [path] };
+      },
       ...{ query, root, scratch, close, parts: manifest.parts },
       hasBooks: files.some((file) => datasetOf(file) === 'orderbooks'),
       publishedAt: manifest.created_at,
       used: usedOf(manifest.generation, manifestText, files),
       files(symbols, window, statesFrom) {
-        const filesOf = (name: DatasetName, of: readonly string[], within: Window): PublishedFile[] =>
-          manifest.datasets[name].files.filter(wanted).filter(wantedOf(name, of, within));
-        const sourceOf = (name: DatasetName, dataset: string, some: readonly PublishedFile[]): Source => ({
-          ...{ dataset, columns: datasets[name], dated: true, paths: some.map(({ path }) => join(root, path)) },
-        });
-        const byPart = Map.groupBy(symbols, (symbol) => partOf(symbol, manifest.parts));
-        const ticks = [...byPart].map(([part, of]) => ({ part, files: filesOf('ticks', of.slice(0, 1), window) }));
+        const of = [...new Set(symbols.map((symbol) => partOf(symbol, manifest.parts)))];
+        const ticks = of.map((part) => ({ part, files: filesOf('ticks', part, window) }));
         const tickFiles = ticks.flatMap((one) => one.files);
+        const books = of.flatMap((part) => filesOf('orderbooks', part, window));
+        const statesWindow = { ...window, from: statesFrom };
         return {
           sources: [
             ...ticks.map((one) => ({
               ...sourceOf('ticks', ticksView(one.part), one.files),
               columns: [...datasets.ticks, fileColumn],
             })),
-            ...names
-              .filter((name) => name !== 'symbols' && name !== 'ticks')
-              .map((name) =>
-                sourceOf(
-                  name,
-                  name,
-                  filesOf(name, symbols, name === 'markets' ? { ...window, from: statesFrom } : window),
-                ),
-              ),
+            sourceOf('orderbooks', 'orderbooks', books),
+            gathered ?? sourceOf('markets', 'markets', reach.states ? filesOf('markets', null, statesWindow) : []),
           ],
           tickRows: tickFiles.reduce((sum, { rows }) => sum + rows, 0),
           beyondWindow: tickFiles.some((file) => !(file.t_min! >= window.from && file.t_max! < window.to)),
@@ -130,6 +147,9 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
     throw error;
   }
 }
+
+/** The part that a file of a dataset split by symbol is of. */
+const partOfFile = ({ path }: PublishedFile): number => Number(/part-(\d+)\.parquet$/.exec(path)![1]);
 
 const datasetOf = ({ path }: PublishedFile): DatasetName => path.slice(0, path.indexOf('/')) as DatasetName;
 

@@ -1,9 +1,24 @@
+import { datasets } from '../../archive/parquet/datasets.ts';
+import { compareUtf8 } from '../../core/order.ts';
 import type { Query } from '../../query/query.ts';
 import { moment } from '../../query/slice.ts';
 import { literal } from '../../query/views.ts';
-import type { Book, Level, MarketState } from '../../research/series.ts';
+import type { MarketState } from '../../research/series.ts';
 
-const among = (symbols: readonly string[]): string => `symbol IN (${symbols.map(literal).join(', ')})`;
+/** The columns of the markets dataset that are read for them. */
+const stateNames = ['symbol', 'canonical_id', 'first_seen', 'last_seen', 'category', 'confidence', 'closes_at'];
+export const stateColumns = datasets.markets.filter(({ name }) => stateNames.includes(name));
+
+/** Rows of the markets dataset up to a moment, as `readStates` wants them. */
+export const statesInOrder = (to: number): string =>
+  `SELECT ${stateNames.join(', ')} FROM markets
+    WHERE symbol IS NOT NULL AND first_seen < ${moment(to)} ORDER BY symbol, first_seen, canonical_id`;
+
+/** Where rows are in order by symbol, the range tells which of them need not be read. */
+function among(symbols: readonly string[]): string {
+  const names = symbols.toSorted(compareUtf8).map(literal);
+  return `symbol BETWEEN ${names[0]} AND ${names.at(-1)} AND symbol IN (${names.join(', ')})`;
+}
 
 /**
  * What was known of the markets of symbols, up to a moment. A row of the dataset begins with the poll that first showed its
@@ -53,28 +68,3 @@ function statesOf(learned: readonly Learned[]): MarketState[] {
   }
   return states;
 }
-
-/** Order books of symbols in a window of epoch milliseconds. */
-export async function readBooks(
-  query: Query,
-  symbols: readonly string[],
-  { from, to }: { readonly from: number; readonly to: number },
-  signal: AbortSignal,
-): Promise<Map<string, Book[]>> {
-  const sql = `SELECT symbol, epoch_ms(t)::DOUBLE, side, price, quantity FROM orderbooks
-    WHERE ${among(symbols)} AND t >= ${moment(from)} AND t < ${moment(to)} ORDER BY symbol, t, side, level`;
-  const out = new Map<string, (Book & { readonly bids: Level[]; readonly asks: Level[] })[]>();
-  for await (const chunk of query.chunks([sql], signal)) {
-    for (const row of chunk[0]!.keys()) {
-      const [symbol, t, side, price, quantity] = chunk.map((column) => column[row]) as BookRow;
-      const books = out.get(symbol) ?? [];
-      out.set(symbol, books);
-      if (books.at(-1)?.t !== t) books.push({ t, bids: [], asks: [] });
-      // An empty book is one row of nothing.
-      if (Number.isFinite(price)) books.at(-1)![side === 'bid' ? 'bids' : 'asks'].push([price, quantity]);
-    }
-  }
-  return out;
-}
-
-type BookRow = [symbol: string, t: number, side: string, price: number, quantity: number];

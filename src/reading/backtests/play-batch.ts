@@ -3,11 +3,11 @@ import { partOf } from '../../core/part.ts';
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { addRun, type RunDone, type RunPlan, runSeries } from '../../research/run-series.ts';
-import type { Book, MarketState, Series, Venue } from '../../research/series.ts';
-import { bookAgeMsMax } from '../../research/simulate.ts';
+import type { Books, MarketState, Series, Venue } from '../../research/series.ts';
 import { type Batch, batchTicksMax, type Player, together } from './batches.ts';
-import { type Lacking, lackingOf } from './lacking.ts';
-import { readBooks, readStates } from './market-states.ts';
+import { openShelf } from './book-shelf.ts';
+import { readBooks } from './books.ts';
+import { readStates } from './market-states.ts';
 import { togetherOf } from './markets.ts';
 import { type Cut, readTicks, type TickColumns, TooManyTicks } from './tick-columns.ts';
 
@@ -25,13 +25,10 @@ export interface BatchPlan {
   readonly books: boolean;
 }
 
-export interface BatchDone {
-  readonly run: RunDone;
-  readonly lacking: Lacking;
-}
-
-/** How a batch is broken off. */
-export interface Breaking {
+/** What there is around a batch. */
+export interface Around {
+  /** A folder for what does not fit in memory; made if need be. */
+  readonly scratch: string;
   readonly signal: AbortSignal;
   /** Asked now and then while nothing else can be heard; aborts the signal where it is time to. */
   look(): void;
@@ -51,40 +48,32 @@ export async function playBatch(
   batch: Batch,
   plan: BatchPlan,
   cut: Cut,
-  breaking: Breaking,
+  around: Around,
   ticksMax = batchTicksMax * surpriseMax,
-): Promise<BatchDone> {
-  const lacking = await lackingOf(query, batch.members, plan.span, breaking.signal);
-  return { run: await playMembers(query, batch, plan, cut, breaking, ticksMax), lacking };
-}
-
-async function playMembers(
-  query: Query,
-  batch: Batch,
-  plan: BatchPlan,
-  cut: Cut,
-  breaking: Breaking,
-  ticksMax: number,
 ): Promise<RunDone> {
-  const { signal, look } = breaking;
+  const { scratch, signal, look } = around;
   const { members } = batch;
   const halves = halvesOf(batch);
   const ticks = await load(query, batch, plan, cut, halves === null ? Number.POSITIVE_INFINITY : ticksMax, signal);
   if (ticks === null) {
     const less = { ...cut, symbols: true };
     const [first, second] = halves!;
-    const done = await playMembers(query, first, plan, less, breaking, ticksMax);
-    return addRun(done, await playMembers(query, second, plan, less, breaking, ticksMax));
+    const done = await playBatch(query, first, plan, less, around, ticksMax);
+    return addRun(done, await playBatch(query, second, plan, less, around, ticksMax));
   }
   const symbols = members.map(({ symbol }) => symbol);
   const states = plan.states ? await readStates(query, symbols, plan.span.to, signal) : new Map();
-  // One may be in force still that is from before.
-  const bookSpan = { from: plan.span.from - bookAgeMsMax, to: plan.span.to };
-  const books = plan.books ? await readBooks(query, symbols, bookSpan, signal) : new Map();
-  return runSeries(plan.plan, seriesOf(batch, ticks, states, books), () => {
-    look();
-    signal.throwIfAborted();
-  });
+  const times = new Map(symbols.map((symbol) => [symbol, ticks.get(symbol)!.t]));
+  const shelf = openShelf(scratch);
+  try {
+    const books = plan.books ? await readBooks(query, times, plan.span, shelf, signal) : new Map();
+    return runSeries(plan.plan, seriesOf(batch, ticks, states, books), () => {
+      look();
+      signal.throwIfAborted();
+    });
+  } finally {
+    shelf.close();
+  }
 }
 
 /** Two batches in the place of one, what has to be played together in one of them; null where that is all of it. */
@@ -132,7 +121,7 @@ function seriesOf(
   { members, beside }: Batch,
   ticks: ReadonlyMap<string, TickColumns>,
   states: ReadonlyMap<string, readonly MarketState[]>,
-  books: ReadonlyMap<string, readonly Book[]>,
+  books: ReadonlyMap<string, Books>,
 ): Series[] {
   const groups = Map.groupBy([...members, ...beside], ({ group }) => group);
   const venuesOf = (player: Player): Venue[] =>

@@ -1,17 +1,23 @@
 import { DamageError, exitCodes, OddslakeError, UsageError } from '../../core/errors.ts';
-import { addRun } from '../../research/run-series.ts';
+import type { Window } from '../../core/window.ts';
+import { addRun, type RunDone } from '../../research/run-series.ts';
 import { openPool } from '../../threads.ts';
-import type { Failed, Played, PlayTask } from './backtest-thread.ts';
+import type { Done, Failed, LackingTask, PlayTask } from './backtest-thread.ts';
 import { type Batch, ticksIn } from './batches.ts';
 import type { Ground } from './ground.ts';
-import type { BatchDone, BatchPlan } from './play-batch.ts';
+import type { Lacking, Life } from './lacking.ts';
+import type { BatchPlan } from './play-batch.ts';
 
 /** Threads that play batches. */
 export interface Players {
   /** Plays batches, at least one, and adds up what became of them in their order. */
-  play(batches: readonly Batch[], plan: BatchPlan): Promise<BatchDone>;
+  play(batches: readonly Batch[], plan: BatchPlan): Promise<RunDone>;
+  /** What coverage lacks, found out beside what is played. */
+  lacking(lives: readonly Life[], span: Window): Promise<Lacking>;
   close(): Promise<void>;
 }
+
+type Ended<T> = { readonly done: T } | { readonly error: unknown };
 
 /** Batches that are under way or done before their turn, a thread. */
 const aheadPerThread = 2;
@@ -37,53 +43,66 @@ export async function openPlayers(
   signal.addEventListener('abort', stop, { once: true });
   const under = new Set<Promise<unknown>>();
   // They load what they need while files are still being looked at.
+  const place = { root: ground.root, scratch: ground.scratch, stopped };
   for (let thread = 0; thread < threads; thread++) {
-    const one = pool.run('wake', { root: ground.root, scratch: ground.scratch }).catch(() => {});
+    const one = pool.run('wake', place).catch(() => {});
     under.add(one);
     void one.then(() => under.delete(one));
   }
 
-  function begin(batch: Batch, plan: BatchPlan): ReturnType<typeof played> {
-    const one = played(batch, plan);
+  /** What comes of it, and never a rejection: several are under way before anybody asks for the first. */
+  function begin<T>(name: string, task: () => PlayTask | LackingTask): Promise<Ended<T>> {
+    const one = ended<T>(name, task);
     under.add(one);
     void one.then(() => under.delete(one));
     return one;
   }
 
-  async function played(batch: Batch, plan: BatchPlan): Promise<{ done: BatchDone } | { error: unknown }> {
+  async function ended<T>(name: string, task: () => PlayTask | LackingTask): Promise<Ended<T>> {
     try {
-      const all = [...batch.members, ...batch.beside];
-      const window = { from: plan.lookFrom, to: plan.span.to };
-      const symbols = all.map(({ symbol }) => symbol);
-      const { sources, tickRows, beyondWindow } = ground.files(symbols, window, plan.statesFrom);
-      const ticks = all.reduce((sum, member) => sum + ticksIn(member, window), 0);
-      const cut = { time: beyondWindow, symbols: ticks < ownShare * tickRows };
-      const task: PlayTask = { root: ground.root, scratch: ground.scratch, sources, batch, plan, cut, stopped };
-      const told = (await pool.run('play', task)) as Played;
+      const told = (await pool.run(name, task())) as Done<T>;
       return 'done' in told ? told : { error: errorOf(told.failed) };
     } catch (error) {
       return { error };
     }
   }
 
+  function taskOf(batch: Batch, plan: BatchPlan): PlayTask {
+    const all = [...batch.members, ...batch.beside];
+    const window = { from: plan.lookFrom, to: plan.span.to };
+    const symbols = all.map(({ symbol }) => symbol);
+    const { sources, tickRows, beyondWindow } = ground.files(symbols, window, plan.statesFrom);
+    const ticks = all.reduce((sum, member) => sum + ticksIn(member, window), 0);
+    const cut = { time: beyondWindow, symbols: ticks < ownShare * tickRows };
+    return { ...place, sources, batch, plan, cut };
+  }
+
+  /** @throws what it came to instead of a result */
+  async function resultOf<T>(one: Promise<Ended<T>>): Promise<T> {
+    const told = await one;
+    signal.throwIfAborted();
+    if ('error' in told) throw told.error;
+    return told.done;
+  }
+
   return {
     async play(batches, plan) {
-      const ahead: ReturnType<typeof begin>[] = [];
+      const ahead: Promise<Ended<RunDone>>[] = [];
       let begun = 0;
-      let sum: BatchDone | undefined;
+      let sum: RunDone | undefined;
       for (let i = 0; i < batches.length; i++) {
-        while (begun < batches.length && ahead.length < threads * aheadPerThread)
-          ahead.push(begin(batches[begun++]!, plan));
-        const next = await ahead.shift()!;
-        signal.throwIfAborted();
-        if ('error' in next) throw next.error;
-        const { done } = next;
-        sum = sum === undefined ? done : added(sum, done);
+        while (begun < batches.length && ahead.length < threads * aheadPerThread) {
+          const batch = batches[begun++]!;
+          ahead.push(begin('play', () => taskOf(batch, plan)));
+        }
+        const done = await resultOf(ahead.shift()!);
+        sum = sum === undefined ? done : addRun(sum, done);
         onBatch();
       }
       if (sum === undefined) throw new Error('there is nothing to play');
       return sum;
     },
+    lacking: (lives, span) => resultOf(begin('lack', () => ({ ...place, sources: [ground.coverage(span)], lives }))),
     async close() {
       signal.removeEventListener('abort', stop);
       stop();
@@ -100,8 +119,3 @@ const errorOf = ({ exitCode, message, stack }: Failed): Error => {
     ? new UsageError(message, options)
     : new OddslakeError(exitCode, message, options);
 };
-
-const added = (a: BatchDone, b: BatchDone): BatchDone => ({
-  run: addRun(a.run, b.run),
-  lacking: { asked: a.lacking.asked + b.lacking.asked, lacking: a.lacking.lacking + b.lacking.lacking },
-});

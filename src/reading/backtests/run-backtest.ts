@@ -1,19 +1,22 @@
 import type { Archive } from '../../archive/archive.ts';
 import type { Random } from '../../core/clock.ts';
-import { dayFloor, dayMs, type Window } from '../../core/window.ts';
+import type { Window } from '../../core/window.ts';
 import type { BacktestAsked } from '../../research/asked.ts';
 import { bind, gridPoints, type Point } from '../../research/bind.ts';
 import { allLooks, type Looks } from '../../research/looks.ts';
+import type { Fault } from '../../research/reader.ts';
 import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
 import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
-import { type Batch, planBatches } from './batches.ts';
+import { type Batch, lookFromOf, planBatches } from './batches.ts';
 import { openGround } from './ground.ts';
+import { type Lacking, livesIn } from './lacking.ts';
 import { readMarkets } from './markets.ts';
 import type { BatchPlan } from './play-batch.ts';
 import { openPlayers, type Players } from './players.ts';
 import { UnfitBacktest } from './unfit.ts';
 import { readUniverse, spanOf } from './universe.ts';
+import { TooManyAsked, weightOf } from './weight.ts';
 
 /** What goes on beside a run. */
 export interface Watching {
@@ -21,6 +24,8 @@ export interface Watching {
   readonly signal: AbortSignal;
   /** Threads that play, at least 1. */
   readonly threads: number;
+  /** Ticks that are played at most, weighed as `weightOf` does; any number where it is not given. */
+  readonly ticksMax?: number;
   /** Told now and then how many batches of how many are done. */
   progress(done: number, total: number): void;
 }
@@ -35,14 +40,14 @@ export interface Found {
 /**
  * Runs a backtest on one generation of the archive. A grid is run with all of its points on what they are chosen by and on
  * what is held out; then the best of them is told one by one, on what was held out.
- * @throws UnfitBacktest where what is asked cannot be run; UsageError for a symbol that nobody knows; DamageError for
+ * @throws UnfitBacktest where what is asked cannot be run; TooManyAsked; UsageError for a symbol that nobody knows; DamageError for
  *   damaged files; the signal's reason once it is aborted
  */
 export async function runBacktest(
   archive: Archive,
   asked: BacktestAsked,
   found: Found,
-  { random, signal, threads, progress }: Watching,
+  { random, signal, threads, progress, ticksMax = Number.POSITIVE_INFINITY }: Watching,
 ): Promise<BacktestResult> {
   const points = gridPoints(asked.grid);
   const strategies = boundAt(points, asked, found);
@@ -59,6 +64,9 @@ export async function runBacktest(
     const span = spanOf(universe.members, asked, ground.publishedAt);
     if (span === null)
       throw new UnfitBacktest([{ name: 'from', reason: 'leaves no tick of any symbol that is asked for' }]);
+    // Before all files are hashed: a large run would be told of it late.
+    const weight = weightOf(universe, span, strategies);
+    if (weight > ticksMax) throw new TooManyAsked(`${weight} ticks`);
     const split = Object.keys(asked.grid).length === 0 ? null : splitFor(span, asked);
     const told = split === null ? span : split[1];
     requireRoom(points.length, split ?? [told]);
@@ -71,21 +79,21 @@ export async function runBacktest(
     const threadsUsed = Math.min(threads, Math.max(all.length, last.length));
     players = await openPlayers(ground, threadsUsed, signal, () => progress(++done, batches));
     await ground.requireIntact(signal);
+    const lacking = players.lacking(livesIn(universe.members, told), told);
+    // Where it is played that fails first, nobody asks for it any more.
+    lacking.catch(() => {});
+    if (looks.states && batches > gatherBeyond) await ground.gatherStates(span.to, signal);
 
     let [grid, chosen]: [BacktestResult['grid'], Strategy | undefined] = [null, strategies[0]];
     if (split !== null) {
       const plan = { strategies, spans: split, detailed: false };
-      const { run } = await players.play(all, planOn(span, span, plan));
-      grid = gridResult(asked, points, split, run);
+      grid = gridResult(asked, points, split, await players.play(all, planOn(span, span, plan)));
       chosen = strategies[grid.best ?? 0];
     }
     // What was held out is looked back on from as far as the grid was: its values are those that are told here.
     const plan = { strategies: [chosen!], spans: [told], detailed: true };
-    const { run, lacking } = await players.play(last, planOn(told, span, plan));
-    const coverage = {
-      ...{ asked_ms: lacking.asked, lacking_ms: lacking.lacking },
-      lacking_share: lacking.asked === 0 ? null : lacking.lacking / lacking.asked,
-    };
+    const run = await players.play(last, planOn(told, span, plan));
+    const coverage = coverageOf(await lacking);
     const framed = { asked, strategy: chosen!, strategy_version: found.version, grid, coverage, archive: ground.used };
     return resultOf(framed, told, run);
   } finally {
@@ -110,12 +118,19 @@ export async function runBacktest(
   }
 }
 
+const coverageOf = ({ asked, lacking }: Lacking): BacktestResult['coverage'] => ({
+  ...{ asked_ms: asked, lacking_ms: lacking, lacking_share: asked === 0 ? null : lacking / asked },
+});
+
 /**
  * The strategy at every point of a grid.
  * @throws UnfitBacktest
  */
 export const boundAt = (points: readonly Point[], asked: BacktestAsked, found: Found): Strategy[] =>
   points.map((point) => bound(asked, found, point));
+
+/** With more batches than these, what was known of markets is put in order once, rather than all of it read for each. */
+const gatherBeyond = 4;
 
 /** Points times samples of one run: each of them takes 16 bytes, several times. */
 const cellsMax = 2_000_000;
@@ -132,8 +147,14 @@ function bound(asked: BacktestAsked, { strategy }: Found, point: Point): Strateg
   const both = Object.keys(point).find((name) => Object.hasOwn(asked.parameters, name));
   if (both !== undefined) throw new UnfitBacktest([{ name: `parameters.${both}`, reason: 'is in the grid, too' }]);
   const read = bind(strategy, { ...asked.parameters, ...point });
-  if ('faults' in read) throw new UnfitBacktest(read.faults);
+  if ('faults' in read) throw new UnfitBacktest(read.faults.map((fault) => ofPoint(fault, point)));
   return read.strategy;
+}
+
+/** A parameter is named where its value was given. */
+function ofPoint({ name, reason }: Fault, point: Point): Fault {
+  const [, parameter = ''] = /^parameters\.(.*)$/s.exec(name) ?? [];
+  return { name: Object.hasOwn(point, parameter) ? `grid.${parameter}` : name, reason };
 }
 
 function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window] {
@@ -142,10 +163,6 @@ function splitFor(span: Window, asked: BacktestAsked): readonly [Window, Window]
     throw new UnfitBacktest([{ name: 'held_out', reason: 'leaves nothing to choose by, or to judge on' }]);
   return split;
 }
-
-/** Whole days, and one more, so that a window has the tick before its start though symbols may be quiet for long. */
-export const lookFromOf = (from: number, { backMs }: Looks): number =>
-  backMs === 0 ? from : dayFloor(from - backMs - dayMs);
 
 /** What may be read of the archive. */
 const reach = ({ from, to, symbols }: BacktestAsked, looks: Looks) => ({

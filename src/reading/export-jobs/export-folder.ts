@@ -4,6 +4,7 @@ import { linked, moveInto } from '../../archive/disk/apart.ts';
 import type { Random } from '../../core/clock.ts';
 import { tryLock, type WriteLock } from '../../state/lock.ts';
 import type { ExportJobs } from '../../workspace/export-jobs.ts';
+import type { Claim } from '../../workspace/places.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
 
 // The files of export jobs, in a folder of their own below .oddslake.
@@ -19,7 +20,7 @@ export const exportPath = ({ id, format }: Named): string => `${folder}/${id}.${
 /** What tells this archive's jobs from those of others in one database; it goes with the files. */
 export function placeOf({ disk, layout }: Archive, random: Random): string {
   const at = join(layout.root, folder);
-  const file = join(at, placeName);
+  const file = placeFile(layout);
   if (disk.size(file) === null) {
     disk.makeFolder(at);
     const draft = join(layout.private, `next-${placeName}-${process.pid}-${randomWord(random)}`);
@@ -38,6 +39,14 @@ export function placeOf({ disk, layout }: Archive, random: Random): string {
   disk.syncFolder(at);
   return Buffer.from(disk.read(file)).toString('utf8');
 }
+
+/** The same, and what tells the archive from its copies: the file that the word is in is another one in each of them. */
+export const claimOf = (archive: Archive, random: Random): Claim => ({
+  place: placeOf(archive, random),
+  archive: archive.disk.stamp(placeFile(archive.layout))!,
+});
+
+const placeFile = ({ root }: Archive['layout']): string => join(root, folder, placeName);
 
 /** Ten of 0-9 and a-z. */
 export const randomWord = (random: Random): string =>

@@ -1,19 +1,18 @@
 import { Type } from 'typebox';
 import { BacktestsAnswer, BacktestsQuery, KeptBacktest } from '../../contract/backtests.ts';
 import { paths } from '../../contract/paths.ts';
-import { ObjectPath, pageMax } from '../../contract/strategies.ts';
+import { ObjectPath } from '../../contract/strategies.ts';
 import { ownerOf } from '../../workspace/owner.ts';
+import type { Page } from '../../workspace/page.ts';
 import type { BacktestRow } from '../../workspace/tables.ts';
 import { userOf } from '../access.ts';
 import type { App } from '../app.ts';
 import { keptBacktest, listedBacktest } from '../backtest-answer.ts';
 import type { BacktestDesk } from '../backtest-desk.ts';
 import type { ServiceContext } from '../context.ts';
-import { objectCursor, readObjectPlace } from '../cursor.ts';
 import { ProblemError } from '../problem.ts';
+import { pageOfList } from '../users-object.ts';
 import { plain } from './export.ts';
-
-const listedUsual = 20;
 
 /** `/api/v1/backtest`: the backtests that a user keeps. */
 export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runner }: BacktestDesk): void {
@@ -35,11 +34,9 @@ export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runn
       },
     },
     async (request, reply) => {
-      const { limit = listedUsual, cursor } = request.query;
-      const page = { limit: Math.min(limit, pageMax), before: readObjectPlace('backtests', cursor) };
-      const { rows, next } = await jobs.list(ownerOf(userOf(plain(request, reply)[0])), page);
-      const next_cursor = next === null ? null : objectCursor('backtests', next);
-      return { backtests: rows.map(listedBacktest), count: rows.length, next_cursor, generated_at: clock.nowMs() };
+      const load = (page: Page) => jobs.list(ownerOf(userOf(plain(request, reply)[0])), page);
+      const { objects, ...page } = await pageOfList('backtests', request.query, load, listedBacktest);
+      return { backtests: objects, ...page, generated_at: clock.nowMs() };
     },
   );
 
@@ -62,20 +59,16 @@ export function backtestRoutes(app: App, { clock }: ServiceContext, { jobs, runn
     {
       config: { access: 'user' },
       schema: {
-        summary: 'Cancels a backtest that is not finished, or removes a finished one',
+        summary: 'Removes a backtest; one that is not finished is broken off',
         tags: ['users'],
         params: ObjectPath,
-        response: { 200: KeptBacktest, 204: Type.Null({ description: 'It was finished, and is removed.' }) },
+        response: { 204: Type.Null({ description: 'It is removed.' }) },
       },
     },
     async (request, reply) => {
       const row = await ownBacktest(plain(request, reply)[0], request.params.id);
-      const now = clock.nowMs();
-      if (await jobs.cancel(row.id, now)) {
-        runner.breakOff(row.id);
-        return keptBacktest({ ...row, state: 'cancelled', finished_at: now });
-      }
       await jobs.remove(row.id);
+      runner.breakOff(row.id);
       return reply.code(204).send(null);
     },
   );

@@ -1,19 +1,19 @@
 import { Type } from 'typebox';
 import * as contract from '../../contract/bots.ts';
 import { paths } from '../../contract/paths.ts';
-import { ObjectPath, ObjectRequestHeaders, pageMax } from '../../contract/strategies.ts';
+import { ObjectPath, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import { bots, type FoundBot } from '../../workspace/bots.ts';
 import { ownerOf } from '../../workspace/owner.ts';
+import type { Page } from '../../workspace/page.ts';
 import { strategies } from '../../workspace/strategies.ts';
 import type { OwnerColumns } from '../../workspace/tables.ts';
 import { userOf } from '../access.ts';
 import type { App } from '../app.ts';
 import { requireBot } from '../bot-request.ts';
 import type { ServiceContext } from '../context.ts';
-import { objectCursor, readObjectPlace } from '../cursor.ts';
 import type { ServiceLimits } from '../limits.ts';
 import { ProblemError } from '../problem.ts';
-import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody } from '../users-object.ts';
+import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../users-object.ts';
 import { plain } from './export.ts';
 
 /** `/api/v1/bots`: users' bots. */
@@ -39,14 +39,9 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
       },
     },
     async (request, reply) => {
-      const { limit = 20, cursor } = request.query;
-      const page = { limit: Math.min(limit, pageMax), before: readObjectPlace('bots', cursor) };
-      const { rows, next } = await kept.list(owner(request, reply), page);
-      return {
-        ...{ bots: rows.map(botOf), count: rows.length },
-        next_cursor: next === null ? null : objectCursor('bots', next),
-        generated_at: clock.nowMs(),
-      };
+      const load = (page: Page) => kept.list(owner(request, reply), page);
+      const { objects, ...page } = await pageOfList('bots', request.query, load, botOf);
+      return { bots: objects, ...page, generated_at: clock.nowMs() };
     },
   );
 

@@ -9,7 +9,7 @@ import {
   JobsQuery,
 } from '../../contract/export-jobs.ts';
 import { paths } from '../../contract/paths.ts';
-import { exportPath, placeOf, randomWord, removeExport } from '../../reading/export-jobs/export-folder.ts';
+import { exportPath, randomWord, removeExport } from '../../reading/export-jobs/export-folder.ts';
 import { startExportRunner } from '../../reading/export-jobs/export-runner.ts';
 import { exportJobs } from '../../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
@@ -18,6 +18,7 @@ import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
 import { jobOf, urlOf } from '../export-answer.ts';
 import { isSame, requireSensible } from '../export-request.ts';
+import type { OwnPlace } from '../own-place.ts';
 import { ProblemError } from '../problem.ts';
 import { sendFile } from '../send-file.ts';
 import { parquetType, plain } from './export.ts';
@@ -36,14 +37,15 @@ const types: Readonly<Record<string, string>> = {
 };
 
 /** `POST /api/v1/export` and the jobs that it makes; a runner works them off while the service runs. */
-export function exportJobRoutes(app: App, context: ServiceContext): void {
+export function exportJobRoutes(app: App, context: ServiceContext, { place, lost }: OwnPlace): void {
   const { archive, clock, log, random, settings, workspace } = context;
   const { keepHours, bytesMax, waitingMax } = settings.service.exports;
   const keepMs = keepHours * hourMs;
-  const jobs = exportJobs(workspace.db, placeOf(archive, random));
+  const jobs = exportJobs(workspace.db, place);
   let runner: ReturnType<typeof startExportRunner> | undefined;
   app.addHook('onReady', async () => {
     runner = startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax });
+    lost.addEventListener('abort', () => void runner?.stop());
   });
   app.addHook('onClose', async () => runner?.stop());
 
@@ -126,21 +128,17 @@ export function exportJobRoutes(app: App, context: ServiceContext): void {
     `${paths.exportJobs}/:id`,
     {
       schema: {
-        summary: 'Cancels an export that is not finished, or removes a finished one and its file',
+        summary: 'Removes an export and its file; one that is not finished is broken off',
         tags: ['export'],
         params: JobPath,
-        response: { 200: ExportJob, 204: Type.Null({ description: 'It was finished, and is removed.' }) },
+        response: { 204: Type.Null({ description: 'It is removed.' }) },
       },
     },
     async (request, reply) => {
       const [asked] = plain(request, reply);
       const job = await ownJob(asked, request.params.id);
-      const now = clock.nowMs();
-      if (await jobs.cancel(job.id, now, now + keepMs)) {
-        runner?.breakOff(job.id);
-        return jobOf({ ...job, state: 'cancelled', finished_at: now, expires_at: now + keepMs });
-      }
       await jobs.remove(job.id);
+      runner?.breakOff(job.id);
       removeExport(archive, job);
       return reply.code(204).send(null);
     },

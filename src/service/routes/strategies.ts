@@ -2,16 +2,16 @@ import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
 import { ownerOf } from '../../workspace/owner.ts';
+import type { Page } from '../../workspace/page.ts';
 import { strategies } from '../../workspace/strategies.ts';
 import type { OwnerColumns, StrategyRow } from '../../workspace/tables.ts';
 import { userOf } from '../access.ts';
 import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
-import { objectCursor, readObjectPlace } from '../cursor.ts';
 import type { ServiceLimits } from '../limits.ts';
 import { ProblemError } from '../problem.ts';
 import { requireStrategy } from '../strategy-request.ts';
-import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody } from '../users-object.ts';
+import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../users-object.ts';
 import { plain } from './export.ts';
 
 /** `/api/v1/strategies`: users' strategies, version by version. */
@@ -33,15 +33,10 @@ export function strategyRoutes(app: App, context: ServiceContext, { strategiesMa
       },
     },
     async (request, reply) => {
-      const { limit = 20, cursor, name = null } = request.query;
-      const before = readObjectPlace('strategies', cursor);
-      const page = { limit: Math.min(limit, contract.pageMax), before, name };
-      const { rows, next } = await kept.list(owner(request, reply), page);
-      return {
-        ...{ strategies: rows.map(strategyOf), count: rows.length },
-        next_cursor: next === null ? null : objectCursor('strategies', next),
-        generated_at: clock.nowMs(),
-      };
+      const { name = null, ...at } = request.query;
+      const load = (page: Page) => kept.list(owner(request, reply), { ...page, name });
+      const { objects, ...page } = await pageOfList('strategies', at, load, strategyOf);
+      return { strategies: objects, ...page, generated_at: clock.nowMs() };
     },
   );
 

@@ -10,6 +10,7 @@ import { type Files, openGround } from '../../../src/reading/backtests/ground.ts
 import { type Markets, readMarkets, togetherOf } from '../../../src/reading/backtests/markets.ts';
 import { type BatchPlan, playBatch } from '../../../src/reading/backtests/play-batch.ts';
 import { openPlayers } from '../../../src/reading/backtests/players.ts';
+import { fileColumn, ticksView } from '../../../src/reading/backtests/tick-columns.ts';
 import { readUniverse } from '../../../src/reading/backtests/universe.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { asked, day0, dayMs, lake, run, symbols } from './lake.ts';
@@ -18,7 +19,7 @@ import { builtIn, curious } from './strategies.ts';
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
 const cut = { time: false, symbols: false };
-const breaking = { signal: never, look() {} };
+const around = () => ({ scratch: scratchFolder(), signal: never, look() {} });
 const plan: BatchPlan = {
   ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true },
   plan: { strategies: [curious], spans: [span], detailed: true },
@@ -94,8 +95,8 @@ test('what goes wrong in a thread is told as what it is', async () => {
     ...ground,
     files: () => ({ sources, tickRows: 0, beyondWindow: false }),
   });
-  const coverage = { dataset: 'coverage', columns: datasets.coverage, dated: true, paths: [bad] };
-  const damaged = await playing(batches, over([coverage]));
+  const ticks = { dataset: ticksView(0), columns: [...datasets.ticks, fileColumn], dated: true, paths: [bad] };
+  const damaged = await playing(batches, over([ticks]));
   expect(damaged).toBeInstanceOf(DamageError);
   expect((damaged as Error).message).toContain('bad.parquet');
   const unexpected = await playing(batches, over([]));
@@ -112,22 +113,21 @@ test('a batch with more ticks than were guessed is played in halves, and comes t
   const query = await openQuery(ground.files(symbols, { from: 0, to: span.to }, 0).sources, options);
   const [batch, ...others] = planBatches(universe, span, 1, await readMarkets(ground.query, span.to, never));
   expect(others).toEqual([]);
-  const whole = await playBatch(query, batch!, plan, cut, breaking);
+  const whole = await playBatch(query, batch!, plan, cut, around());
   const ticks = universe.members.reduce((sum, member) => sum + member.ticks, 0);
   for (const most of [ticks, ticks / 2, 3000, 1]) {
-    const { run, lacking } = await playBatch(query, batch!, plan, cut, breaking, most);
-    expect(lacking).toEqual(whole.lacking);
-    expect(run.trades).toEqual(whole.run.trades);
-    expect(run.symbols).toEqual(whole.run.symbols);
+    const run = await playBatch(query, batch!, plan, cut, around(), most);
+    expect(run.trades).toEqual(whole.trades);
+    expect(run.symbols).toEqual(whole.symbols);
     expect(run.ticks).toBe(ticks);
-    expect([...run.calibration.ticks]).toEqual([...whole.run.calibration.ticks]);
-    expect(run.tallies[0]![0]!.pnl).toBeCloseTo(whole.run.tallies[0]![0]!.pnl, 9);
+    expect([...run.calibration.ticks]).toEqual([...whole.calibration.ticks]);
+    expect(run.tallies[0]![0]!.pnl).toBeCloseTo(whole.tallies[0]![0]!.pnl, 9);
   }
   // What is of one market is never torn apart: its venues would not see each other.
   const spread = { ...plan, plan: { ...plan.plan, strategies: [builtIn('cross_venue_spread')] } };
-  const together = await playBatch(query, batch!, spread, cut, breaking);
-  expect(together.run.trades.length).toBeGreaterThan(100);
-  expect((await playBatch(query, batch!, spread, cut, breaking, 1)).run.trades).toEqual(together.run.trades);
+  const together = await playBatch(query, batch!, spread, cut, around());
+  expect(together.trades.length).toBeGreaterThan(100);
+  expect((await playBatch(query, batch!, spread, cut, around(), 1)).trades).toEqual(together.trades);
   await query.close();
   await ground.close();
 });

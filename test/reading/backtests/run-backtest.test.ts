@@ -106,7 +106,7 @@ describe('a backtest over an archive', () => {
     expect((await refused({ parameters: { buy_below: 0.1 }, grid: { buy_below: [0.2] } }))[0]).toEqual({
       ...{ name: 'parameters.buy_below', reason: 'is in the grid, too' },
     });
-    expect((await refused({ grid: { luck: [1] } }))[0]!.name).toBe('parameters.luck');
+    expect((await refused({ grid: { luck: [1] } }))[0]!.name).toBe('grid.luck');
   });
 
   test('a span far beyond what can be known is played on what can', async () => {

@@ -1,0 +1,60 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { ranks } from '../../../src/core/merge.ts';
+import { subtract, type Window } from '../../../src/core/window.ts';
+import { openEngine } from '../../../src/query/engine.ts';
+import { openGround } from '../../../src/reading/backtests/ground.ts';
+import { lackingOf, livesIn } from '../../../src/reading/backtests/lacking.ts';
+import { answer, append, opened, publishedRows, publishNow, scratchFolder } from '../../archive/scratch.ts';
+import { day0, dayMs, hourMs } from './lake.ts';
+
+const totalMs = (windows: readonly Window[]): number => windows.reduce((sum, { from, to }) => sum + to - from, 0);
+const never = new AbortController().signal;
+const symbols = Array.from({ length: 7 }, (_, i) => `S${i}`);
+
+/** Polls of some hours each, with holes, and imports that lie over their ends and over midnights. */
+async function covered() {
+  const archive = opened();
+  for (const [i, symbol] of symbols.entries()) {
+    const windows = [1, 4, 11, 26, 47].map((hour) => ({
+      from: day0 + (hour + i) * hourMs,
+      to: day0 + (hour + 2 + i) * hourMs,
+    }));
+    append(archive, answer(symbol, [[day0 + (i + 1) * hourMs, 0.5]], { windows }));
+    const over = windows.map(({ from, to }) => ({ from: from + hourMs, to: to + (i % 3) * hourMs }));
+    append(archive, answer(symbol, [], { windows: over.slice(i % 2), origin: 'import', rank: ranks.import }));
+  }
+  await publishNow(archive);
+  return archive;
+}
+
+test('what coverage lacks is what no window covers, however they overlap, of few symbols and of many', async () => {
+  const archive = await covered();
+  const ground = await openGround(archive, { from: null, to: null, states: false, symbols: [] }, Math.random, never);
+  const engine = await openEngine(ground.root, { threads: 1, memoryBytesMax: 2 ** 28, scratch: scratchFolder() });
+  onTestFinished(async () => {
+    await engine.close();
+    await ground.close();
+  });
+  const rows = publishedRows(archive.layout.root, 'coverage');
+  const windowsOf = (symbol: string) =>
+    rows.filter((row) => row[1] === symbol).map((row) => ({ from: row[2] as number, to: row[3] as number }));
+  expect(windowsOf('S1').length).toBeGreaterThan(6);
+  const many = Array.from({ length: 1500 }, (_, i) => `nobody ${i}`);
+  for (const span of [
+    { from: day0, to: day0 + 3 * dayMs },
+    { from: day0 + 5 * hourMs + 1, to: day0 + 27 * hourMs + 7 },
+    { from: day0 - 9 * dayMs, to: day0 - 8 * dayMs },
+  ]) {
+    for (const names of [symbols, [...many, ...symbols]]) {
+      const members = names.map((symbol, i) => ({ symbol, livesFrom: day0 + i * 1000, livesTo: day0 + 2 * dayMs - i }));
+      const lives = livesIn(members, span);
+      const query = await engine.over([ground.coverage(span)], []);
+      const lacking = lives.map((life) => subtract([life], windowsOf(life.symbol)));
+      expect(await lackingOf(query, lives, never)).toEqual({
+        asked: totalMs(lives),
+        lacking: totalMs(lacking.flat()),
+      });
+      await query.close();
+    }
+  }
+});
