@@ -155,7 +155,7 @@ def test_holes_are_where_the_program_says_that_there_are_gaps(lake, request):
 def test_a_return_is_what_the_outcome_pays_less_the_price(lake, request):
     returns = results("pandas", lake, request)["returns"].to_pylist()
     assert {row["outcome"] for row in returns} == {0.0, 1.0}
-    assert all(row["pnl"] == row["outcome"] - row["close"] for row in returns)
+    assert all(abs(row["pnl"] - (row["outcome"] - row["close"])) < 1e-9 for row in returns)
     assert all(row["known_at"] == row["t"] + 3_600_000 <= row["resolved_at"] for row in returns)
 
 

@@ -33,7 +33,7 @@ def start() -> SparkSession:
         "spark.ui.enabled": "false",
         "spark.executor.memory": "640m",
         "spark.driver.memory": "2g",
-        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.shuffle.partitions": "2",
         # Data sets here are small: a plan that is made over again after each shuffle costs more than it saves.
         "spark.sql.adaptive.enabled": "false",
         "spark.log.level": "ERROR",
