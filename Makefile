@@ -42,4 +42,4 @@ setup: ## install what is missing, and only that
 	@bin/setup
 
 clean: ## remove what was installed or built; archives stay
-	rm -rf node_modules .node dist
+	rm -rf node_modules .node dist test/readers/.venv

@@ -34,10 +34,11 @@ class Archive:
         return str(self.root / dataset)
 
 
-def oddslake(*args: str, cwd: Path | None = None) -> str:
+def oddslake(*args: str) -> str:
     """Runs the program with none of the user's settings; what it says. Exit code 4 tells of what the upstream lost."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("ODDSLAKE_")}
-    done = subprocess.run([ROOT / "bin" / "oddslake", *args], env=env, cwd=cwd, capture_output=True, text=True, timeout=300)
+    command = [ROOT / "bin" / "oddslake", *args]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
     if done.returncode not in (0, 4):
         raise RuntimeError(f"oddslake {' '.join(args)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout
@@ -56,7 +57,10 @@ def make_demo(root: Path) -> Archive:
 
 
 # Names that need quotes, that sort otherwise by UTF-16, that are long, that look like numbers.
-ODD_SYMBOLS = ["γ 😀", "\ufb01 high", 'b,"eta"', "KX.DOT-26?", "7" * 78, "0123", " ends with a space ", "it's", "NULL"]
+ODD_SYMBOLS = [
+    *("γ 😀", "\ufb01 high", 'b,"eta"', "KX.DOT-26?", "7" * 78),
+    *("0123", " ends with a space ", "it's", "NULL"),
+]
 ODD_DAY = 1750377600000  # 2025-06-20
 ODD_PRICES = [0.1 + 0.2, 1 / 3, 5e-324, 0.0, 1.0, 0.5, 0.125]
 

@@ -14,6 +14,8 @@ ARROW = {
     "strings": pa.list_(pa.string()),
 }
 
+TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
 
 def milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Times of any unit as milliseconds since 1970; loses nothing or fails. One without a zone is refused."""
@@ -34,7 +36,7 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.string())
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64())
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
+    if any(is_text(column.type) for is_text in TEXTS):
         return column.cast(pa.string())
     if pa.types.is_decimal(column.type):
         return column.cast(pa.float64())
@@ -65,7 +67,7 @@ def in_order(table: pa.Table, told: Dataset) -> pa.Table:
 
 
 def loose(table: pa.Table) -> pa.Table:
-    """A result of any columns: by name, in the order of its key; doubles to 12 digits, as sums and quotients may differ."""
+    """A result of any columns: by name, rows in the order of its key, doubles to 12 digits, as sums may differ."""
     columns = {name: plain(table[name]) for name in sorted(table.column_names)}
     for name, column in columns.items():
         if pa.types.is_floating(column.type):
@@ -85,5 +87,5 @@ def differences(ours: pa.Table, theirs: pa.Table) -> list[str]:
         a, b = ours[name], theirs[name]
         if not a.equals(b):
             at = next(i for i in range(len(a)) if a[i].as_py() != b[i].as_py())
-            found.append(f"{name}: row {at} of {len(a)} is {a[at]!r} and {b[at]!r}, row {ours.slice(at, 1).to_pylist()}")
+            found.append(f"{name}: row {at} is {a[at]!r} and {b[at]!r}: {ours.slice(at, 1).to_pylist()}")
     return found

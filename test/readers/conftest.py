@@ -23,7 +23,7 @@ def java_missing() -> str | None:
     """Why Spark cannot run here, in a sentence; None where it can."""
     java = f"{os.environ['JAVA_HOME']}/bin/java" if os.environ.get("JAVA_HOME") else shutil.which("java")
     if java is None:
-        return "Spark needs Java 17 or newer, and there is no `java` here (Debian: apt-get install default-jre-headless)"
+        return "Spark needs Java 17 or newer, and there is no java here (Debian: apt-get install default-jre-headless)"
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
         version = int(told.split('"')[1].split(".")[0])

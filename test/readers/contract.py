@@ -7,7 +7,10 @@ CANDLES = "symbol:string t:timestamp open:double high:double low:double close:do
 
 @dataclass(frozen=True)
 class Dataset:
-    """Columns as (name, type, may be null); the first and the last moment of a row; `shift` ms from the last one's end."""
+    """Columns as (name, type, may be null), and which of them tell the first and the last moment of a row.
+
+    `shift` is added to the last, in milliseconds, where that is an end that is excluded.
+    """
 
     columns: tuple[tuple[str, str, bool], ...]
     key: tuple[str, ...]
@@ -48,7 +51,6 @@ DATASETS = {
     ),
     "candles_1h": dataset(CANDLES, "symbol t", "t", "t"),
     "candles_1d": dataset(CANDLES, "symbol t", "t", "t"),
-    # A window's end is excluded: its last moment is the millisecond before.
     "coverage": dataset(
         "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp origin:string",
         *("dataset symbol t_from", "t_from", "t_to", -1),

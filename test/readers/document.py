@@ -11,7 +11,8 @@ TOOLS = ("pandas", "polars", "DuckDB", "PyArrow", "Spark")
 def blocks() -> list[tuple[str, str, str]]:
     """(section, tool, code); the tool stands in the first line."""
     found, section = [], ""
-    for heading, code in re.findall(r"^## ([^\n]*)$|^```python\n(.*?)^```$", PATH.read_text(), re.MULTILINE | re.DOTALL):
+    pattern = re.compile(r"^## ([^\n]*)$|^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    for heading, code in pattern.findall(PATH.read_text()):
         if heading:
             section = heading
         else:
@@ -24,8 +25,8 @@ def program(tool: str) -> list[tuple[str, str]]:
     return [(section, code) for section, named, code in blocks() if named in (tool, "every tool")]
 
 
-def run(tool: str, folder) -> dict:
-    """Runs all blocks of a tool one after the other, in the folder of an archive; the names that they leave."""
+def run(tool: str) -> dict:
+    """Runs all blocks of a tool one after the other, in the present folder, an archive's; the names that they leave."""
     names: dict = {}
     for section, code in program(tool):
         # Names the section where it fails.

@@ -1,6 +1,6 @@
 """The notebook, run on an archive. As a program it keeps the outputs: .venv/bin/python notebook.py ARCHIVE
 
-An archive of docs/notebooks/nights is the same each time, so that what is printed is too, and the tests can tell whether
+An archive of docs/notebooks/nights is the same each time, and so is what is printed: the tests can tell whether
 the outputs that are kept are those of the cells.
 """
 
@@ -12,6 +12,10 @@ from archives import ROOT
 from nbclient import NotebookClient
 
 PATH = ROOT / "docs" / "notebooks" / "prediction-markets.ipynb"
+METADATA = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+    "language_info": {"name": "python"},
+}
 
 
 def read() -> nbformat.NotebookNode:
@@ -21,10 +25,11 @@ def read() -> nbformat.NotebookNode:
 def execute(archive) -> nbformat.NotebookNode:
     """Every cell in turn, in a kernel of this environment; fails at the first that does."""
     notebook = read()
-    notebook.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "language_info": {"name": "python"}}
     os.environ["ODDSLAKE_OUTPUT"] = str(archive)
-    client = NotebookClient(notebook, timeout=180, record_timing=False, resources={"metadata": {"path": str(PATH.parent)}})
-    client.execute()
+    folder = {"metadata": {"path": str(PATH.parent)}}
+    NotebookClient(notebook, timeout=600, record_timing=False, resources=folder).execute()
+    # The kernel adds what this machine's Python is.
+    notebook.metadata = METADATA
     for cell in notebook.cells:
         cell.metadata = {}
         if cell.cell_type == "code":
@@ -35,8 +40,12 @@ def execute(archive) -> nbformat.NotebookNode:
 
 def printed(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
     """(code, what it says as text), cell by cell."""
-    said = lambda o: o["text"] if o.output_type == "stream" else o.data.get("text/plain", "")
-    return [(c.source, "".join(said(o) for o in c.outputs)) for c in notebook.cells if c.cell_type == "code"]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return [(cell.source, "".join(text(output) for output in cell.outputs)) for cell in cells]
+
+
+def text(output: nbformat.NotebookNode) -> str:
+    return output["text"] if output.output_type == "stream" else output.data.get("text/plain", "")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import archives
 import pytest
 from canonical import canonical, differences
+from tools import with_pyarrow
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,6 @@ def test_the_unreadable_days_would_have_been_noticed(pruned, tool):
 
 
 def test_any_day_has_the_same_rows_in_every_tool(lake, tool):
-    from tools import with_pyarrow
-
     for wanted in lake.days()[1::9]:
         found, _ = tool.one_day(lake.folder("ticks"), wanted)
         ours, _ = with_pyarrow.one_day(lake.folder("ticks"), wanted)

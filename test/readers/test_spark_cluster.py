@@ -1,5 +1,7 @@
 """Spark with two workers, each a process of its own, as on a cluster."""
 
+import time
+
 from tools import with_spark
 
 
@@ -15,8 +17,6 @@ def test_both_workers_read_files(lake, spark):
 
 
 def wait_for_workers() -> dict[str, int]:
-    import time
-
     for _ in range(300):
         found = with_spark.executors()
         if len(found) == with_spark.WORKERS:

@@ -28,10 +28,10 @@ def types(folder: str) -> list[tuple[str, str]]:
 
 def arrow(frame: pd.DataFrame) -> pa.Table:
     """NaN stays NaN: an empty book has it as its price."""
-    return pa.table({
-        name: pa.array(column.to_numpy(), from_pandas=False) if column.dtype == "float64" else pa.array(column, from_pandas=True)
-        for name, column in frame.items()
-    })
+    others = pa.Table.from_pandas(frame.select_dtypes(exclude="float64"), preserve_index=False)
+    for name, column in frame.select_dtypes("float64").items():
+        others = others.append_column(name, pa.array(column.to_numpy(), from_pandas=False))
+    return others
 
 
 def table(folder: str) -> pa.Table:
