@@ -3,10 +3,10 @@
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test package torture mutants bench lint typecheck format setup clean
+.PHONY: help run test test-readers package torture mutants bench lint typecheck format setup clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: setup ## a simulated service, one nightly run against it into output/demo, and how to load the result
 	@bin/oddslake demo
@@ -16,6 +16,9 @@ test: setup ## every test; TEST_ARGS='test/core' for some of them
 
 package: setup ## whether the package that npm makes works from elsewhere; asks the registry
 	@test/package.sh
+
+test-readers: setup ## the archive as pandas, polars, DuckDB, PyArrow and Spark read it; TEST_ARGS='-k asof' for some of them
+	@test/readers/run $(TEST_ARGS)
 
 torture: setup ## the search for faults; MINUTES=60 goes on that long, SEED=… SEEDS=1 repeats one
 	@MINUTES=$(MINUTES) SEED=$(SEED) SEEDS=$(SEEDS) vitest run --config vitest.torture.config.ts $(TEST_ARGS)
@@ -42,4 +45,4 @@ setup: ## install what is missing, and only that
 	@bin/setup
 
 clean: ## remove what was installed or built; archives stay
-	rm -rf node_modules .node dist
+	rm -rf node_modules .node dist test/readers/.venv

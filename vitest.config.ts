@@ -12,7 +12,7 @@ export const usual = {
 /** Files that put another module in the place of one of ours, which those that ran before them have loaded already. */
 const replacing = ['test/app/raw.test.ts'];
 // The rest search, and take their time: see vitest.torture.config.ts.
-const elsewhere = [...configDefaults.exclude, 'test/faults/**'];
+const elsewhere = [...configDefaults.exclude, 'test/faults/**', 'test/readers/**'];
 
 export default defineConfig({
   test: {

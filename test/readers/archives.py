@@ -1,0 +1,121 @@
+"""Archives to read, made by the real program. Each is made once, into a folder that is new."""
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OUR_NAME = "source.name=oddslake sandbox"
+DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Archive:
+    root: Path
+
+    @cached_property
+    def manifest(self) -> dict:
+        return json.loads((self.root / "manifest.json").read_text())
+
+    def files(self, dataset: str) -> list[dict]:
+        return self.manifest["datasets"][dataset]["files"]
+
+    def rows(self, dataset: str) -> int:
+        return sum(file["rows"] for file in self.files(dataset))
+
+    def days(self, dataset: str = "ticks") -> list[str]:
+        return sorted({file["date"] for file in self.files(dataset)})
+
+    def folder(self, dataset: str) -> str:
+        return str(self.root / dataset)
+
+
+def oddslake(*args: str) -> str:
+    """Runs the program with none of the user's settings; what it says. Exit code 4 tells of what the upstream lost."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("ODDSLAKE_")}
+    command = [ROOT / "bin" / "oddslake", *args]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+    if done.returncode not in (0, 4):
+        raise RuntimeError(f"oddslake {' '.join(args)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def make_nights(root: Path) -> Archive:
+    """Four weeks, polled six times, with a hole: always the same."""
+    subprocess.run([ROOT / "docs" / "notebooks" / "nights", root], check=True, timeout=600, capture_output=True)
+    return Archive(root)
+
+
+def make_demo(root: Path) -> Archive:
+    """What `make run` leaves."""
+    oddslake("demo", "--output", str(root), "--no-progress")
+    return Archive(root)
+
+
+# Names that need quotes, that sort otherwise by UTF-16, that are long, that look like numbers.
+ODD_SYMBOLS = [
+    *("γ 😀", "\ufb01 high", 'b,"eta"', "KX.DOT-26?", "7" * 78),
+    *("0123", " ends with a space ", "it's", "NULL"),
+]
+ODD_DAY = 1750377600000  # 2025-06-20
+ODD_PRICES = [0.1 + 0.2, 1 / 3, 5e-324, 0.0, 1.0, 0.5, 0.125]
+
+
+def odd_ticks() -> list[tuple[str, int, float]]:
+    return [
+        (symbol, ODD_DAY + 3_600_000 * hour + s, price)
+        for s, symbol in enumerate(ODD_SYMBOLS)
+        for hour, price in enumerate(ODD_PRICES)
+    ]
+
+
+def add_odd(published: Archive, root: Path) -> Archive:
+    """A copy, and another publish into one of its days: symbols with odd names, one of them in two markets."""
+    shutil.copytree(published.root, root)
+    archive, work = Archive(root), root.parent
+    ticks = [json.dumps({"symbol": s, "t": t, "p": p}) for s, t, p in odd_ticks()]
+    (work / "odd.ndjson").write_text("\n".join(ticks) + "\n")
+    covers = f"{ODD_DAY}..{ODD_DAY + DAY_MS}"
+    output = ("--output", str(archive.root), "--no-progress", "--set", OUR_NAME)
+    oddslake("import", str(work / "odd.ndjson"), "--covers", covers, *output)
+    doubted = {"symbol": ODD_SYMBOLS[0], "question": "Two at once? 😀", "category": "weather"}
+    markets = [
+        {**doubted, "canonical_id": "odd-a", "confidence": 0.4},
+        {**doubted, "canonical_id": "odd-b", "confidence": 0.9},
+        {"symbol": ODD_SYMBOLS[2], "canonical_id": "odd-c", "question": 'He said "no"\nand left'},
+    ]
+    (work / "markets.ndjson").write_text("".join(f"{json.dumps(market)}\n" for market in markets))
+    # It is known from the moment that the file was written.
+    os.utime(work / "markets.ndjson", (ODD_DAY / 1000 + 7200, ODD_DAY / 1000 + 7200))
+    oddslake("import", str(work / "markets.ndjson"), "--dataset", "markets", *output)
+    return Archive(root)
+
+
+def recording() -> tuple[Path, Path] | None:
+    """The recording beside the project, where it is."""
+    folder = ROOT.parent / "shared" / "data"
+    found = [next(folder.glob(f"*-{kind}.parquet"), None) for kind in ("ticks", "markets")]
+    return (found[0], found[1]) if all(found) else None
+
+
+def make_recording(root: Path) -> Archive:
+    """Four million real ticks, and their markets."""
+    ticks, markets = recording()
+    output = ("--output", str(root), "--no-progress", "--set", "source.name=recording")
+    oddslake("import", str(ticks), "--tz", "UTC", "--covers", "2026-07-11..2026-07-12T03:58:48Z", *output)
+    outcome = 'source.field_paths.outcome=["resolved_yes"]'
+    oddslake("import", str(markets), "--dataset", "markets", "--set", outcome, *output)
+    return Archive(root)
+
+
+def only_day(archive: Archive, day: str, root: Path) -> Archive:
+    """A copy in which every file of ticks of another day is unreadable: whoever opens one fails."""
+    shutil.copytree(archive.root, root, ignore=shutil.ignore_patterns(".oddslake"))
+    for file in archive.files("ticks"):
+        if file["date"] != day:
+            (root / file["path"]).write_bytes(b"nothing that any reader takes for Parquet")
+    return Archive(root)

@@ -1,0 +1,91 @@
+"""One form for what five tools read, so that it can be compared: rows in the order of their key, times as numbers."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from contract import DATASETS, Dataset
+
+ARROW = {
+    "string": pa.string(),
+    "timestamp": pa.int64(),
+    "double": pa.float64(),
+    "int32": pa.int64(),
+    "int64": pa.int64(),
+    "boolean": pa.bool_(),
+    "strings": pa.list_(pa.string()),
+}
+
+TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+
+
+def milliseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Times of any unit as milliseconds since 1970; loses nothing or fails. One without a zone is refused."""
+    if column.type.tz is None:
+        raise TypeError(f"a time without a zone: {column.type}")
+    return column.cast(pa.timestamp("ms", "UTC"), safe=True).cast(pa.int64())
+
+
+def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column without the tool's own dress: dictionaries, large strings, units."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column))])  # what it would be of, tools tell in different ways
+    if pa.types.is_timestamp(column.type):
+        return milliseconds(column)
+    if pa.types.is_date(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    if any(is_text(column.type) for is_text in TEXTS):
+        return column.cast(pa.string())
+    if pa.types.is_decimal(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return column.cast(pa.list_(pa.string()))
+    return column
+
+
+def without_nan(column: pa.ChunkedArray, to: float | None) -> pa.ChunkedArray:
+    """NaN is not equal to itself. pandas has no other sign for nothing, so it is that where a column may be null."""
+    return pc.if_else(pc.fill_null(pc.is_nan(column), False), pa.scalar(to, pa.float64()), column)
+
+
+def canonical(table: pa.Table, dataset: str) -> pa.Table:
+    """All columns of a dataset and `date`, in the order of its key, then of date. Fails where a column is missing."""
+    told = DATASETS[dataset]
+    columns = {}
+    for name, kind, may_be_null in told.columns:
+        column = plain(table[name]).cast(ARROW[kind])
+        columns[name] = without_nan(column, None if may_be_null else -9.0) if kind == "double" else column
+    if told.has_days:
+        columns["date"] = plain(table["date"])
+    return in_order(pa.table(columns), told)
+
+
+def in_order(table: pa.Table, told: Dataset) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in told.key]).combine_chunks()
+
+
+def loose(table: pa.Table) -> pa.Table:
+    """A result of any columns: by name, rows in the order of its key, doubles to 12 digits, as sums may differ."""
+    columns = {name: plain(table[name]) for name in sorted(table.column_names)}
+    for name, column in columns.items():
+        if pa.types.is_floating(column.type):
+            columns[name] = pc.round(without_nan(column, None), 12)
+    keys = [name for name in ("symbol", "t", "decile") if name in columns]
+    return pa.table(columns).sort_by([(name, "ascending") for name in keys]).combine_chunks()
+
+
+def differences(ours: pa.Table, theirs: pa.Table) -> list[str]:
+    """What differs of two tables, in words: nothing where they hold the same."""
+    if ours.column_names != theirs.column_names:
+        return [f"columns {ours.column_names} and {theirs.column_names}"]
+    if ours.num_rows != theirs.num_rows:
+        return [f"{ours.num_rows} and {theirs.num_rows} rows"]
+    found = []
+    for name in ours.column_names:
+        a, b = ours[name], theirs[name]
+        if not a.equals(b):
+            at = next(i for i in range(len(a)) if a[i].as_py() != b[i].as_py())
+            found.append(f"{name}: row {at} is {a[at]!r} and {b[at]!r}: {ours.slice(at, 1).to_pylist()}")
+    return found

@@ -1,0 +1,61 @@
+"""What the archive promises of its files: columns, types, keys. Written down a second time, so that a change shows."""
+
+from dataclasses import dataclass
+
+CANDLES = "symbol:string t:timestamp open:double high:double low:double close:double ticks:int32 covered:double"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Columns as (name, type, may be null), and which of them tell the first and the last moment of a row.
+
+    `shift` is added to the last, in milliseconds, where that is an end that is excluded.
+    """
+
+    columns: tuple[tuple[str, str, bool], ...]
+    key: tuple[str, ...]
+    first: str
+    last: str
+    shift: int = 0
+    has_days: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.columns]
+
+
+def dataset(columns: str, key: str, first: str, last: str, shift: int = 0, has_days: bool = True) -> Dataset:
+    parsed = (column.split(":") for column in columns.split())
+    told = tuple((name, kind.rstrip("?"), kind.endswith("?")) for name, kind in parsed)
+    return Dataset(told, tuple(key.split()), first, last, shift, has_days)
+
+
+DATASETS = {
+    "ticks": dataset("symbol:string t:timestamp p:double", "symbol t", "t", "t"),
+    "symbols": dataset(
+        "symbol:string canonical_id:string? source:string? question:string? category:string? is_active:boolean?"
+        " opens_at:timestamp? closes_at:timestamp? resolved_at:timestamp? outcome:double? first_seen:timestamp"
+        " last_seen:timestamp first_tick:timestamp? last_tick:timestamp? ticks:int64",
+        *("symbol", "first_seen", "last_seen"),
+        has_days=False,
+    ),
+    "markets": dataset(
+        "canonical_id:string symbol:string? source:string? views:strings category:string? confidence:double?"
+        " is_active:boolean? question:string? closes_at:timestamp? resolved_at:timestamp? outcome:double?"
+        " first_seen:timestamp last_seen:timestamp extra:string?",
+        *("canonical_id symbol first_seen", "first_seen", "last_seen"),
+    ),
+    "orderbooks": dataset(
+        "symbol:string t:timestamp side:string level:int32 price:double quantity:double",
+        *("symbol t side level", "t", "t"),
+    ),
+    "candles_1h": dataset(CANDLES, "symbol t", "t", "t"),
+    "candles_1d": dataset(CANDLES, "symbol t", "t", "t"),
+    "coverage": dataset(
+        "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp origin:string",
+        *("dataset symbol t_from", "t_from", "t_to", -1),
+    ),
+    "conflicts": dataset(
+        "symbol:string t:timestamp kept:double dropped:double seen_at:timestamp", "symbol t seen_at dropped", "t", "t"
+    ),
+}

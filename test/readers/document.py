@@ -1,0 +1,34 @@
+"""docs/for-data-scientists.md as programs: its blocks of Python, by tool, in their order."""
+
+import re
+
+from archives import ROOT
+
+PATH = ROOT / "docs" / "for-data-scientists.md"
+TOOLS = ("pandas", "polars", "DuckDB", "PyArrow", "Spark")
+
+
+def blocks() -> list[tuple[str, str, str]]:
+    """(section, tool, code); the tool stands in the first line."""
+    found, section = [], ""
+    pattern = re.compile(r"^## ([^\n]*)$|^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    for heading, code in pattern.findall(PATH.read_text()):
+        if heading:
+            section = heading
+        else:
+            found.append((section, code.split("\n", 1)[0].removeprefix("# "), code))
+    return found
+
+
+def program(tool: str) -> list[tuple[str, str]]:
+    """(section, code) of one tool, with what is for every tool."""
+    return [(section, code) for section, named, code in blocks() if named in (tool, "every tool")]
+
+
+def run(tool: str) -> dict:
+    """Runs all blocks of a tool one after the other, in the present folder, an archive's; the names that they leave."""
+    names: dict = {}
+    for section, code in program(tool):
+        # Names the section where it fails.
+        exec(compile(code, f"{PATH.name}: {section or 'start'}, {tool}", "exec"), names)
+    return names

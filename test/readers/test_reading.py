@@ -1,0 +1,94 @@
+"""Each dataset of each archive in each of the five tools."""
+
+from functools import cache
+
+import archives
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from canonical import canonical, differences
+from contract import DATASETS
+
+by_dataset = pytest.mark.parametrize("dataset", DATASETS)
+
+
+@pytest.fixture(autouse=True)
+def spark_is_slow(request):
+    """The demo has nothing for Spark that the other archives do not have."""
+    values = getattr(request.node, "callspec", None)
+    if values and values.params.get("archive") == "demo" and values.params.get("tool") == "spark":
+        pytest.skip("Spark reads the other archives")
+
+
+def skip_without(archive, dataset):
+    if archive.rows(dataset) == 0:
+        pytest.skip(f"this archive has no {dataset}")
+
+
+@cache
+def ground(archive, dataset) -> pa.Table:
+    """All rows, by the files that the manifest names, one by one."""
+    tables = []
+    for file in archive.files(dataset):
+        table = pq.ParquetFile(archive.root / file["path"]).read()
+        if file["date"] is not None:
+            table = table.append_column("date", pa.array([file["date"]] * table.num_rows, pa.string()))
+        tables.append(table)
+    return canonical(pa.concat_tables(tables), dataset)
+
+
+def test_every_dataset_is_in_the_archive_that_was_polled(lake):
+    assert [name for name in DATASETS if lake.rows(name) == 0] == []
+
+
+def test_files_were_replaced_by_later_publishes(lake):
+    generations = {file["date"]: file["generation"] for file in lake.files("ticks")}
+    assert lake.manifest["generation"] > 5
+    assert len(set(generations.values())) > 3
+    assert generations["2025-06-20"] == max(generations.values()) > generations["2025-06-26"]
+
+
+@by_dataset
+def test_columns_come_in_order_with_their_types(archive, tool, dataset):
+    skip_without(archive, dataset)
+    told = [(name, kind) for name, kind, _ in DATASETS[dataset].columns]
+    date = [("date", "date")] if DATASETS[dataset].has_days else []
+    found = tool.types(archive.folder(dataset))
+    empty = nothing_but_null(archive, dataset) if tool.__name__.endswith("pandas") else set()
+    assert [(n, k) for n, k in found if n not in empty] == [(n, k) for n, k in told + date if n not in empty]
+
+
+def nothing_but_null(archive, dataset) -> set[str]:
+    """pandas cannot tell the type of a column of objects that are all missing."""
+    table = ground(archive, dataset)
+    booleans = [name for name, kind, _ in DATASETS[dataset].columns if kind == "boolean"]
+    return {name for name in booleans if table[name].null_count == len(table)}
+
+
+@by_dataset
+def test_rows_times_and_symbols_of_each_file_are_those_of_the_manifest(archive, tool, dataset):
+    skip_without(archive, dataset)
+    files = archive.files(dataset)
+    found = tool.by_file(str(archive.root), [file["path"] for file in files], DATASETS[dataset])
+    assert found == {f["path"]: (f["rows"], f["t_min"], f["t_max"], f["symbols"]) for f in files}
+
+
+@by_dataset
+def test_no_key_is_there_twice(archive, tool, dataset):
+    skip_without(archive, dataset)
+    assert tool.repeated(archive.folder(dataset), DATASETS[dataset].key) == 0
+
+
+@by_dataset
+def test_every_value_is_the_one_in_the_files(archive, tool, dataset):
+    skip_without(archive, dataset)
+    found = canonical(tool.table(archive.folder(dataset)), dataset)
+    assert found.num_rows == archive.rows(dataset)
+    assert differences(found, ground(archive, dataset)) == []
+
+
+def test_odd_symbols_and_prices_arrive_as_they_were_sent(lake, tool):
+    table = canonical(tool.table(lake.folder("ticks")), "ticks").to_pydict()
+    odd = set(archives.ODD_SYMBOLS)
+    found = {(s, t, p) for s, t, p in zip(table["symbol"], table["t"], table["p"]) if s in odd}
+    assert found == set(archives.odd_ticks())

@@ -1,0 +1,64 @@
+import json
+
+import duckdb
+import pyarrow as pa
+
+WORDS = {
+    "VARCHAR": "string",
+    "TIMESTAMP WITH TIME ZONE": "timestamp",
+    "DOUBLE": "double",
+    "INTEGER": "int32",
+    "BIGINT": "int64",
+    "BOOLEAN": "boolean",
+    "VARCHAR[]": "strings",
+    "DATE": "date",
+}
+
+
+def connected() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def source(folder: str) -> str:
+    """All files of a dataset; a folder without days has no `date`."""
+    path = folder.replace("'", "''")
+    return f"read_parquet('{path}/**/*.parquet', hive_partitioning = true, filename = true)"
+
+
+def types(folder: str) -> list[tuple[str, str]]:
+    told = connected().execute(f"DESCRIBE SELECT * EXCLUDE (filename) FROM {source(folder)}").fetchall()
+    return [(name, WORDS.get(kind, kind)) for name, kind, *_ in told]
+
+
+def table(folder: str) -> pa.Table:
+    return connected().sql(f"SELECT * EXCLUDE (filename) FROM {source(folder)}").to_arrow_table()
+
+
+def by_file(root: str, files: list[str], told) -> dict:
+    facts = connected().execute(f"""
+        SELECT filename, count(*), epoch_ms(min({told.first})), epoch_ms(max({told.last})) + {told.shift},
+               count(DISTINCT symbol) + max(CAST(symbol IS NULL AS INTEGER))
+        FROM {source(f"{root}/{files[0].split('/')[0]}")} GROUP BY filename""")
+    return {file.removeprefix(f"{root}/"): tuple(rest) for file, *rest in facts.fetchall()}
+
+
+def repeated(folder: str, key: tuple[str, ...]) -> int:
+    keys = ", ".join(key)
+    again = f"SELECT 1 FROM {source(folder)} GROUP BY {keys} HAVING count(*) > 1"
+    return connected().execute(f"SELECT count(*) FROM ({again})").fetchone()[0]
+
+
+def one_day(folder: str, day: str) -> tuple[pa.Table, int]:
+    """Its own count of the files that a query of the day read."""
+    connection = connected()
+    query = f"SELECT * EXCLUDE (filename) FROM {source(folder)} WHERE date = CAST('{day}' AS DATE)"
+    plan = json.loads(connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchone()[1])
+    return connection.sql(query).to_arrow_table(), files_read(plan)
+
+
+def files_read(node: dict) -> int:
+    told = node.get("extra_info") or {}
+    own = int(told["Total Files Read"]) if "Total Files Read" in told else 0
+    return own + sum(files_read(child) for child in node.get("operator", []) + node.get("children", []))
