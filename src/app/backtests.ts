@@ -80,7 +80,8 @@ async function foundFor(
   };
   if (keep || (named.strategy === null && mayHoldObjects(context, archive)))
     return withDatabase(context, archive, async ({ db }) => {
-      if (keep) await requireOwnPlace(db, claimOf(archive, context.random), context.clock.nowMs());
+      if (keep && context.settings.service.databaseUrl !== null)
+        await requireOwnPlace(db, claimOf(archive, context.random), context.clock.nowMs());
       return await find((name, version) => strategies(db).find(owner, name, version));
     });
   return find(async () => null);

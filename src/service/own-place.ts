@@ -16,9 +16,11 @@ const againMs = servedMs / 3;
 
 /** @throws UsageError where a copy of the archive is being served with the same database */
 export async function takePlace(app: App, context: ServiceContext): Promise<OwnPlace> {
-  const { archive, clock, log, random, workspace } = context;
+  const { archive, clock, log, random, settings, workspace } = context;
   const claim = claimOf(archive, random);
   const lost = new AbortController();
+  // A database in the archive is copied with it: no copy has a job in common with the archive that it was made of.
+  if (settings.service.databaseUrl === null) return { place: claim.place, lost: lost.signal };
   /** Where it cannot be told now, it is asked again in a while. */
   const isOurs = (): Promise<boolean> =>
     claimPlace(workspace.db, claim, clock.nowMs()).catch((error: unknown) => {

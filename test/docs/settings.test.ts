@@ -29,7 +29,8 @@ const flagOf: Readonly<Record<string, string>> = { 'archive.output': '--output',
 const variableOf = new Map(Object.entries(settingOf).map(([name, path]) => [path, name]));
 
 const cell = (text: string): string => text.replaceAll('|', '\\|');
-const isNumber = (leaf: LeafSchema): boolean => leaf.type === 'number' || leaf.type === 'integer';
+const isNumber = ({ type, anyOf = [] }: LeafSchema): boolean =>
+  type === 'number' || type === 'integer' || anyOf.some(isNumber);
 const unitOf = (path: string, leaf: LeafSchema): string =>
   isNumber(leaf) ? (units.find(([end]) => end.test(path))?.[1] ?? '') : '';
 

@@ -74,6 +74,8 @@ describe('on an archive', () => {
       ...['markets', 'ticks', 'orderbook', 'publish'].map((name) => at(name)),
       at('backfill', ...span),
       at('import', rows),
+      [...read('doctor', '--offline'), '--set', 'source.name=box'],
+      read('report'),
       read('status'),
       read('gaps'),
       read('symbols'),

@@ -49,12 +49,17 @@ export interface Serving {
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
+const urlOf = (location: Location): string => (location.kind === 'sqlite' ? `sqlite:${location.path}` : location.url);
+
 /** Serves an archive until the test is over. */
 export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
   const { set = [], clock = clockAt(now), log = silent, limits = {} } = options;
-  const settings = await loadSettings({ env: {}, cwd: scratchFolder(), set: ['service.port=0', ...set] });
+  const { database } = options;
+  // One that is named is told as an operator does.
+  const named = database === undefined ? [] : [`service.database_url=${urlOf(database)}`];
+  const settings = await loadSettings({ env: {}, cwd: scratchFolder(), set: ['service.port=0', ...named, ...set] });
   const workspace = await openWorkspace({
-    location: options.database ?? { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` },
+    location: database ?? { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` },
     tokens: settings.service.tokens,
     ...{ randomBytes: systemRandomBytes, clock, log },
   });
