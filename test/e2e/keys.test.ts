@@ -173,7 +173,8 @@ test.each<[string, string[], Record<string, string>, RegExp]>([
   const output = lake();
   const ownOutput = args[0] === 'tokens' || args.includes('--output') || args.length === 1 || args.includes('--json');
   const { code, stdout, stderr } = await runHere(ownOutput ? args : [...args, '--output', output], env);
-  expect([code, stdout]).toEqual([2, '']);
+  const said = args.includes('--json') ? { error: expect.any(String), exit_code: 2 } : '';
+  expect([code, stdout === '' ? '' : JSON.parse(stdout)]).toEqual([2, said]);
   expect(stderr).toMatch(sentence);
   expect(stderr).not.toMatch(/hunter22|\n\s+at /);
 });
