@@ -1,6 +1,6 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { importsOf, violations } from './structure.ts';
+import { importsOf, leftOver, violations } from './structure.ts';
 
 const root = new URL('..', import.meta.url).pathname;
 
@@ -8,6 +8,19 @@ test('the source keeps to the structure of ARCHITECTURE', () => {
   const paths = globSync('{src,jobs,bin}/**/*.ts', { cwd: root });
   expect(paths.length).toBeGreaterThan(10);
   expect(violations(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
+});
+
+test('every source is asked for by another', () => {
+  const paths = globSync('{src,jobs,bin}/**/*.ts', { cwd: root });
+  expect(leftOver(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
+  const two = [
+    ['src/a/b.ts', "openPool('./thread', import.meta.url)"],
+    ['src/a/thread.ts', "import { c } from '../c.ts';"],
+    ['src/c.ts', ''],
+    ['bin/main.ts', "await import('../src/a/b.ts')"],
+  ] as const;
+  expect(leftOver(new Map(two))).toEqual([]);
+  expect(leftOver(new Map(two.slice(1)))).toEqual(['src/a/thread.ts']);
 });
 
 test('every file in src, jobs and bin that a program reads is TypeScript or the launchers', () => {

@@ -1,3 +1,5 @@
+import { dirname, join } from 'node:path';
+
 /** The direction of imports and what only some rooms may do, checked on text: `violations` is what a test expects none of. */
 
 /** Rooms by level, lowest first: a room imports from lower levels only. */
@@ -128,3 +130,15 @@ const partLevel = (path: string): number => {
 /** Whether a file may know another of its room. */
 const mayImport = (path: string, target: string): boolean =>
   parts[roomOf(path)] === undefined || partOf(path) === partOf(target) || partLevel(target) < partLevel(path);
+
+/** Sources that no other one names, by import or as the entry of a thread: what is left over of something. */
+export function leftOver(files: ReadonlyMap<string, string>): string[] {
+  const named = new Set(
+    [...files].flatMap(([path, text]) =>
+      [...text.matchAll(/['"](\.{1,2}\/[^'"\n]+?)(?:\.ts)?['"]/g)].map(([, at]) => `${join(dirname(path), at!)}.ts`),
+    ),
+  );
+  // The page's own one is asked for by browsers.
+  named.add('src/service/page/client/main.ts');
+  return [...files.keys()].filter((path) => path.startsWith('src/') && !path.endsWith('.d.ts') && !named.has(path));
+}

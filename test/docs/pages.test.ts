@@ -76,10 +76,17 @@ test('the table of commands in README has every one of them, with flags that it 
   ).toEqual([]);
 });
 
+/** A line that begins as people type it: a prompt, a program that pages speak of, a variable that is set for one. */
+const isTyped =
+  /^\s*(\$ |(\w+=\S+ )*(sudo (-u \w+ )?)?((\S*\/)?oddslake|curl|make|npm|npx|node|python3|pip|docker|systemctl|kubectl|duckdb|cd|export) )/m;
+
 test('shell is called sh, so that none of it is passed over', () => {
+  const typed = ['$ anything', '  make run', 'A=1 B=2 oddslake status', 'sudo -u oddslake bin/oddslake status'];
+  expect(typed.filter((line) => !isTyped.test(`{}\n${line}\n`))).toEqual([]);
+  expect(isTyped.test('lake/\n  README.md\noddslake.timer\nmakes = 1\n')).toBe(false);
   const unnamed = pages.flatMap((page) =>
     blocksOf(textOf(page))
-      .filter(({ language, code }) => !shells.includes(language) && /^\s*(\$ )?(\S*\/)?(oddslake|curl) /m.test(code))
+      .filter(({ language, code }) => !shells.includes(language) && isTyped.test(code))
       .map(({ line, language }) => `${page}:${line} (${language})`),
   );
   expect(unnamed).toEqual([]);

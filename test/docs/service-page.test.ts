@@ -107,6 +107,17 @@ test.skipIf(noPython)(
     );
     expect((await run('sh', ['-euc', line], { cwd, env })).stdout).toBe('0 files, generation 1\n');
     expect(globSync('copy/**/*.new', { cwd })).toEqual([]);
+
+    // What a repair takes out of the archive goes out of its copies, too.
+    const part = globSync('lake/ticks/*/*.parquet', { cwd })[0]!;
+    writeFileSync(join(cwd, part), 'nothing that was published');
+    const repair = ['verify', '--repair', '--output', 'lake'];
+    await run(join(project, 'bin/oddslake'), repair, { cwd, env }).catch(() => {});
+    expect(existsSync(join(cwd, part))).toBe(false);
+    expect((await run('sh', ['-euc', line], { cwd, env })).stdout).toMatch(/, generation 2\n$/);
+    expect(hashes(join(cwd, 'copy'), 'ticks', 'symbols', 'candles_1h')).toEqual(
+      hashes(join(cwd, 'lake'), 'ticks', 'symbols', 'candles_1h'),
+    );
   },
   30_000,
 );

@@ -15,8 +15,8 @@ export interface DiskFacts {
   readonly bytesADay: number | null;
   /** What this user may not write, and would have to. */
   readonly refused: readonly string[];
-  /** Files with a secret in them that others may read. */
-  readonly open: readonly { readonly path: string; readonly mode: number }[];
+  /** Files with a secret in them that others may read, and what to do about it. */
+  readonly open: readonly { readonly path: string; readonly mode: number; readonly advice: string }[];
 }
 
 export interface FileSystem {
@@ -152,12 +152,29 @@ function judgeRights({ refused, root, folder }: DiskFacts): Finding {
 }
 
 const judgeSecrets = ({ open }: DiskFacts): Finding[] =>
-  open.map(({ path, mode }) =>
-    of('disk', 'secrets').warning(
-      `${path} can be read by others (mode ${(mode & 0o777).toString(8)})`,
-      `chmod 600 ${path}`,
-    ),
+  open.map(({ path, mode, advice }) =>
+    of('disk', 'secrets').warning(`${path} can be read by others (mode ${(mode & 0o777).toString(8)})`, advice),
   );
+
+/** A user, and the groups that files of its own have and that it is let in by. */
+export interface User {
+  readonly uid: number;
+  readonly gid: number;
+  readonly groups: readonly number[];
+}
+
+/** What keeps a file with a secret from others, this user still being able to read it; null where it is kept from them. */
+export function closing(
+  path: string,
+  { mode, uid, gid }: { readonly mode: number; readonly uid: number; readonly gid: number },
+  user: User,
+): string | null {
+  const isOwn = uid === user.uid;
+  if (isOwn && gid === user.gid) return (mode & 0o044) === 0 ? null : `chmod 600 ${path}`;
+  // Another owner's or another group: whoever is to read it is let in by its group.
+  if ((mode & 0o004) === 0) return null;
+  return isOwn || user.groups.includes(gid) ? `chmod o= ${path}` : `chown ${user.uid} ${path} && chmod 600 ${path}`;
+}
 
 /** Days that a rate of growth is taken of, at most. */
 const daysOfGrowth = 7;

@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs
 import { dirname, join } from 'node:path';
 import type { Manifest } from '../../archive/manifest.ts';
 import { allFiles } from '../../archive/manifest.ts';
-import { type DiskFacts, type FileSystem, growthOf } from './disk.ts';
+import { closing, type DiskFacts, type FileSystem, growthOf } from './disk.ts';
 
 /**
  * Looks at the place of the archive at `root`.
@@ -56,9 +56,12 @@ function isAllowed(path: string): boolean {
   }
 }
 
-/** Of group and everybody: what holds a key is for its owner alone. */
-function readableByOthers(path: string): { path: string; mode: number }[] {
-  // Pipes and devices, as a shell's <(…), are nobody else's to read.
+function readableByOthers(path: string): DiskFacts['open'] {
   const found = statSync(path, { throwIfNoEntry: false });
-  return found?.isFile() && (found.mode & 0o044) !== 0 ? [{ path, mode: found.mode }] : [];
+  // Pipes and devices, as a shell's <(…), are nobody else's to read.
+  if (found?.isFile() !== true) return [];
+  const { getuid, getgid, getgroups } = process;
+  const user = { uid: getuid?.() ?? found.uid, gid: getgid?.() ?? found.gid, groups: getgroups?.() ?? [] };
+  const advice = closing(path, found, user);
+  return advice === null ? [] : [{ path, mode: found.mode, advice }];
 }

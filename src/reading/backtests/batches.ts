@@ -2,14 +2,14 @@ import { compareUtf8 } from '../../core/order.ts';
 import { partOf } from '../../core/part.ts';
 import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import type { Looks } from '../../research/looks.ts';
-import type { KnownId, Markets } from './markets.ts';
+import type { KnownIds, Markets } from './markets.ts';
 import type { Member, Universe } from './universe.ts';
 
 /** A symbol to be loaded, and what was known of the market it is of. */
 export interface Player extends Member {
   /** Shared by all that are ever known to be of one market; null where nobody looks at other venues, or nothing is known. */
   readonly group: string | null;
-  readonly ids: readonly KnownId[];
+  readonly ids: readonly KnownIds[];
 }
 
 /** Symbols that are loaded and played together. */

@@ -1,17 +1,17 @@
-import type { Window } from '../../core/window.ts';
+import { dayFloor, type Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
 import { moment } from '../../query/slice.ts';
 
-/** Which market a symbol was known to be of, from a moment on; epoch milliseconds. */
-export interface KnownId {
+/** Which markets a symbol was known to be of, from a moment on; epoch milliseconds. Several, where a match is in doubt. */
+export interface KnownIds {
   readonly from: number;
-  readonly id: string;
+  readonly ids: readonly string[];
 }
 
 /** What polls told of the markets of symbols. */
 export interface Markets {
   /** By time; none where no poll told of the symbol. */
-  idsOf(symbol: string): readonly KnownId[];
+  idsOf(symbol: string): readonly KnownIds[];
   /** A name for all symbols that were, one by another, ever known to be of one market; null where nothing is known. */
   groupOf(symbol: string): string | null;
 }
@@ -20,26 +20,48 @@ export interface Markets {
 export async function readMarkets(query: Query, to: number, signal: AbortSignal): Promise<Markets> {
   const sql = `SELECT symbol, canonical_id, epoch_ms(first_seen)::DOUBLE FROM markets
     WHERE symbol IS NOT NULL AND first_seen < ${moment(to)} ORDER BY symbol, first_seen, canonical_id`;
-  const ids = new Map<string, KnownId[]>();
+  const ids = new Map<string, readonly KnownIds[]>();
   const groups = joiner();
+  // Rows of a symbol stand together. They are many, and what is known by them is little.
+  let [of, told] = [null as string | null, [] as { from: number; ids: string[] }[]];
+  const learn = (): void => {
+    if (of !== null) ids.set(of, knownOf(told));
+  };
   for await (const [symbols, names, froms] of query.chunks([sql], signal)) {
     for (const [row, name] of symbols!.entries()) {
       const [symbol, id, from] = [name as string, names![row] as string, froms![row] as number];
-      const known = ids.get(symbol) ?? [];
-      ids.set(symbol, known);
-      // Every day begins anew with what was known the day before.
-      if (known.at(-1)?.id === id) continue;
-      groups.join(id, known.at(-1)?.id ?? id);
-      known.push({ from, id });
+      if (symbol !== of) {
+        learn();
+        [of, told] = [symbol, []];
+      }
+      groups.join(id, told.at(-1)?.ids[0] ?? id);
+      if (told.at(-1)?.from === from) told.at(-1)!.ids.push(id);
+      else told.push({ from, ids: [id] });
     }
   }
+  learn();
   return {
     idsOf: (symbol) => ids.get(symbol) ?? [],
     groupOf(symbol) {
       const [first] = ids.get(symbol) ?? [];
-      return first === undefined ? null : groups.of(first.id);
+      return first === undefined ? null : groups.of(first.ids[0]!);
     },
   };
+}
+
+/**
+ * What was known by what rows of the markets dataset told as they began. Every day begins anew with all that its first poll
+ * told; within it a row may be there for another state of a market that was told before, and says nothing of the others.
+ */
+export function knownOf(told: readonly KnownIds[]): KnownIds[] {
+  const known: KnownIds[] = [];
+  for (const [i, one] of told.entries()) {
+    const last = known.at(-1);
+    const isLater = i > 0 && dayFloor(told[i - 1]!.from) === dayFloor(one.from);
+    const isNews = last === undefined || !one.ids.every((id) => last.ids.includes(id));
+    if (isNews || (!isLater && one.ids.length < last.ids.length)) known.push(one);
+  }
+  return known;
 }
 
 /** Names that belong together, found by one of them. */
@@ -67,13 +89,14 @@ function joiner() {
 }
 
 /** When two symbols were known to be of one market. */
-export function togetherOf(a: readonly KnownId[], b: readonly KnownId[]): Window[] {
+export function togetherOf(a: readonly KnownIds[], b: readonly KnownIds[]): Window[] {
   const out: { from: number; to: number }[] = [];
   const moments = [...new Set([...a, ...b].map(({ from }) => from))].sort((x, y) => x - y);
-  const idAt = (ids: readonly KnownId[], t: number): string | undefined => ids.findLast(({ from }) => from <= t)?.id;
+  const idsAt = (known: readonly KnownIds[], t: number): readonly string[] =>
+    known.findLast(({ from }) => from <= t)?.ids ?? [];
   for (const [i, from] of moments.entries()) {
-    const id = idAt(a, from);
-    if (id === undefined || id !== idAt(b, from)) continue;
+    const ofB = idsAt(b, from);
+    if (!idsAt(a, from).some((id) => ofB.includes(id))) continue;
     const to = moments[i + 1] ?? Number.POSITIVE_INFINITY;
     if (out.at(-1)?.to === from) out.at(-1)!.to = to;
     else out.push({ from, to });

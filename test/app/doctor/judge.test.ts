@@ -5,7 +5,7 @@ import {
   type ManifestFacts,
   type StateFacts,
 } from '../../../src/app/doctor/archive.ts';
-import { type DiskFacts, type FileSystem, growthOf, judgeDisk } from '../../../src/app/doctor/disk.ts';
+import { closing, type DiskFacts, type FileSystem, growthOf, judgeDisk } from '../../../src/app/doctor/disk.ts';
 import { exitCodeOf, type Finding, of } from '../../../src/app/doctor/finding.ts';
 import { judgeMachine, type MachineFacts } from '../../../src/app/doctor/machine.ts';
 import { judgeSchedule, judgeSettings } from '../../../src/app/doctor/settings.ts';
@@ -76,7 +76,7 @@ describe('the disk', () => {
     [{ type: 0x794c7630 }, {}, { 'file system': 'warning' }],
     [{ type: 1 }, {}, { 'file system': 'warning' }],
     [{}, { refused: ['/l/ticks'] }, { permissions: 'problem 1' }],
-    [{}, { open: [{ path: '/k', mode: 0o100644 }] }, { secrets: 'warning' }],
+    [{}, { open: [{ path: '/k', mode: 0o100644, advice: 'chmod 600 /k' }] }, { secrets: 'warning' }],
   ])('%o %o: %o', (change, rest, found) => {
     expect(levels(judged(change, rest))).toMatchObject(found);
   });
@@ -92,6 +92,20 @@ describe('the disk', () => {
     ];
     expect(growthOf(files, nowMs)).toBe(300);
     expect(growthOf(files.slice(0, 2), nowMs)).toBeNull();
+  });
+
+  const [me, mine, service] = [1000, 1000, 990];
+  test.each([
+    ['my own, for others too', 0o644, me, mine, 'chmod 600 /k'],
+    ['my own, for my group too', 0o640, me, mine, 'chmod 600 /k'],
+    ['my own', 0o600, me, mine, null],
+    ['as docs/OPERATING.md installs it: of root, for my group', 0o640, 0, service, null],
+    ['the same, for others too', 0o644, 0, service, 'chmod o= /k'],
+    ['my own, for the group of the service', 0o640, me, service, null],
+    ['of root, which I read as others do', 0o644, 0, 0, 'chown 1000 /k && chmod 600 /k'],
+  ])('a key is closed to others, and not to who needs it: %s', (_, mode, uid, gid, advice) => {
+    const user = { uid: me, gid: mine, groups: [mine, service] };
+    expect(closing('/k', { mode: 0o100000 | mode, uid, gid }, user)).toBe(advice);
   });
 });
 

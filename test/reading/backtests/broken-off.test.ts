@@ -7,7 +7,7 @@ import { DamageError } from '../../../src/core/errors.ts';
 import { openQuery } from '../../../src/query/open.ts';
 import { type Batch, batchTicksMax, planBatches } from '../../../src/reading/backtests/batches.ts';
 import { type Files, openGround } from '../../../src/reading/backtests/ground.ts';
-import { type Markets, readMarkets, togetherOf } from '../../../src/reading/backtests/markets.ts';
+import { knownOf, type Markets, readMarkets, togetherOf } from '../../../src/reading/backtests/markets.ts';
 import { type BatchPlan, playBatch } from '../../../src/reading/backtests/play-batch.ts';
 import { openPlayers } from '../../../src/reading/backtests/players.ts';
 import { fileColumn, ticksView } from '../../../src/reading/backtests/tick-columns.ts';
@@ -162,9 +162,9 @@ test('venues of one market are of one batch, those that are not asked for beside
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((symbol) => member(symbol, 0.7 * batchTicksMax));
   // What was of one market once is loaded together, though it may not be any more.
   const ids = new Map([
-    ['a', [{ from: 1, id: 'x' }]],
-    ['b', [{ from: 1, id: 'y' }]],
-    ['c', [{ from: 1, id: 'z' }]],
+    ['a', [{ from: 1, ids: ['x'] }]],
+    ['b', [{ from: 1, ids: ['y'] }]],
+    ['c', [{ from: 1, ids: ['z'] }]],
   ]);
   const markets: Markets = {
     idsOf: (symbol) => ids.get(symbol) ?? [],
@@ -178,13 +178,13 @@ test('venues of one market are of one batch, those that are not asked for beside
 
 test('two symbols are of one market from the poll that said so until one says otherwise', () => {
   const a = [
-    { from: 10, id: 'x' },
-    { from: 40, id: 'y' },
+    { from: 10, ids: ['x'] },
+    { from: 40, ids: ['y'] },
   ];
   const b = [
-    { from: 20, id: 'x' },
-    { from: 30, id: 'z' },
-    { from: 50, id: 'y' },
+    { from: 20, ids: ['x'] },
+    { from: 30, ids: ['z'] },
+    { from: 50, ids: ['y'] },
   ];
   const together = [
     { from: 20, to: 30 },
@@ -193,4 +193,21 @@ test('two symbols are of one market from the poll that said so until one says ot
   expect(togetherOf(a, b)).toEqual(together);
   expect(togetherOf(b, a)).toEqual(together);
   expect(togetherOf(a, [])).toEqual([]);
+});
+
+test('a symbol that a list has in two markets at once is of both, whatever becomes of one of them that day', () => {
+  const [night, noon] = [0, dayMs / 2];
+  const told = [
+    { from: night, ids: ['x', 'y'] },
+    // Another state of one of them is another row.
+    { from: noon, ids: ['y'] },
+    { from: dayMs + night, ids: ['x', 'y'] },
+    { from: 2 * dayMs + night, ids: ['y'] },
+    { from: 2 * dayMs + noon, ids: ['z'] },
+  ];
+  const known = [told[0], told[3], told[4]];
+  expect(knownOf(told)).toEqual(known);
+  const both = { from: night, to: 2 * dayMs };
+  expect(togetherOf(knownOf(told), [{ from: night, ids: ['x'] }])).toEqual([both]);
+  expect(togetherOf(knownOf(told), [{ from: night, ids: ['y'] }])).toEqual([{ ...both, to: 2 * dayMs + noon }]);
 });

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { datasets } from '../../src/archive/parquet/datasets.ts';
+import { type MarketFacts, mergeMarkets } from '../../src/core/market.ts';
+import { textOf } from './blocks.ts';
+
+// docs/for-data-scientists.md beyond its blocks, which test/readers runs.
+
+const facts: MarketFacts = {
+  ...{ canonicalId: 'a', symbol: 's', source: 'one', views: ['live'], category: 'one', confidence: 0.1 },
+  ...{ isActive: true, question: 'one', opensAt: 1, closesAt: 1, resolvedAt: 1, outcome: 0, extra: 'one' },
+};
+const others: MarketFacts = {
+  ...{ canonicalId: 'b', symbol: 't', source: 'two', views: ['all'], category: 'two', confidence: 0.2 },
+  ...{ isActive: false, question: 'two', opensAt: 2, closesAt: 2, resolvedAt: 2, outcome: 1, extra: 'two' },
+};
+
+test('the page names every column of markets that a later poll of the day may have changed', () => {
+  const changed = (Object.keys(facts) as (keyof MarketFacts)[]).filter((name) => {
+    const polls = [facts, { ...facts, [name]: others[name] }].map((market, i) => ({
+      observedAt: i,
+      markets: [market],
+    }));
+    return mergeMarkets([], polls).length === 1;
+  });
+  const columns = new Set(datasets.markets.map(({ name }) => name));
+  const late = [...changed, 'last_seen'].filter((name) => columns.has(name));
+  const [trap] = /^\| all \| a row of `markets` .*$/m.exec(textOf('docs/for-data-scientists.md')) ?? [''];
+  const told = [...trap.split(' are of ')[0]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!);
+  expect(told.filter((name) => name !== 'markets').sort()).toEqual(late.sort());
+});
