@@ -15,7 +15,7 @@ expect() { grep -q -- "$2" <<<"$1" || { echo "package: expected $2 in: $1" >&2; 
 quietly npm pack --pack-destination "$work"
 tarball=$(echo "$work"/oddslake-*.tgz)
 files=$(tar -tzf "$tarball")
-if grep -E '^package/(test|bench|src|jobs|node_modules|output|\.)' <<<"$files"; then
+if grep -E '^package/(test|bench|src|jobs|node_modules|output|deploy/secrets|\.)|__pycache__' <<<"$files"; then
   echo 'package: these do not belong into it' >&2
   exit 1
 fi
