@@ -6,7 +6,7 @@ export interface KnownNight extends Night {
   /** Counts as in `PolledCounts`; null of a night that an older oddslake remembered. */
   readonly late: number | null;
   readonly conflicts: number | null;
-  /** The moment of the market lists that it polled, epoch ms; null where one could not be had whole. */
+  /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
   readonly listedAt: number | null;
 }
 
