@@ -130,7 +130,8 @@ export function requestsSection({ runs, nowMs, rules }: Gathered): Part[] {
     const text = `The only run that asked made ${last.value.toFixed(1)} requests a second while it had something to ask and was not held back; ${last.limit} are allowed.`;
     return [{ name: 'Requests', text }];
   }
-  const said = 'Requests a second in each run, while it had something to ask and was not held back (dots), and the limit at that time (dashed)';
+  const said =
+    'Requests a second in each run, while it had something to ask and was not held back (dots), and the limit at that time (dashed)';
   const limits = [...asked.map(({ t, limit }) => ({ t, value: limit })), { t: nowMs, value: last.limit }];
   const used =
     last.rate === null

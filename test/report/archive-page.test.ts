@@ -64,7 +64,9 @@ test('one gap of one symbol is told as one', () => {
 test('of a single run and an empty archive there is no plot of nothing', () => {
   const one = page({ runs: [madeRun(3)] });
   expect(one).toContain('The archive lay 10 min behind at the end of its only run.');
-  expect(one).toContain('The only run that asked made 2.0 requests a second while it had something to ask and was not held back; 5 are allowed.');
+  expect(one).toContain(
+    'The only run that asked made 2.0 requests a second while it had something to ask and was not held back; 5 are allowed.',
+  );
   const { status, coverage, habits } = madeGathered();
   const empty = page({
     ...{ runs: [], days: [], coverage: { ...coverage, rows: [] }, habits: { ...habits, busiest: [] }, space: null },
