@@ -133,6 +133,19 @@ test('what could not be fetched is minutes of gap, and its symbols are not cover
   expect(summary.next_action).toMatch(/: oddslake backfill --from .* --output /);
 });
 
+test('what was covered before and is only asked for again is no gap where that fails', async () => {
+  const nights = await startNights(input, [...fewFiles, 'poll.overlap_minutes=240']);
+  await nights.night(at(0));
+  await ticksJob.run(await nights.contextAt(at(0) + 20 * hourMs), { symbols: [] });
+  const [symbol] = inState(nights.output, (db) =>
+    allSymbols(db).flatMap(({ symbol: name, closesAt }) => ((closesAt ?? 0) > at(2) ? [name] : [])),
+  );
+  nights.box().set({ faultSymbols: { [symbol!]: 404 } } as never);
+  const { failures, night } = await nights.night(at(1));
+  expect(failures).toHaveLength(1);
+  expect(night!.covered.gap_minutes).toBe(4 * 60);
+});
+
 test('symbols are asked for too late where the night comes after the service has thinned their days', async () => {
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
