@@ -68,6 +68,8 @@ test('tells of every job how its last run ended and when it starts next, also of
   await until(
     async () => sampleOf(await metrics(), 'oddslake_schedule_runs_total', 'name="markets",outcome="done"') === 1,
   );
+  // What was read of the archive is told for a second.
+  await until(async () => sampleOf(await metrics(), 'oddslake_generation') === manifestOf(output).generation);
   const told = await metrics();
   const of = (name: string, job: string) => sampleOf(told, `oddslake_${name}`, `name="${job}"`);
   expect(of('job_last_run_requests', 'nightly')).toBe(night.requests);
@@ -157,7 +159,7 @@ test('a port that is taken, or nobody may have, ends it with 2 and one sentence,
   const ended = await run(jobArgs('schedule', output, ...flags), access(box.url));
   expect(ended.code).toBe(2);
   expect(ended.stderr).toMatch(`oddslake: schedule.port ${port} at 127.0.0.1 cannot be had: another program has it.`);
-  expect(ended.stdout).toBe('');
+  expect(JSON.parse(ended.stdout)).toEqual({ error: expect.stringContaining(port), exit_code: 2 });
   const nowhere = await run(
     jobArgs('schedule', output, ...flags, '--set', 'schedule.host=203.0.113.1'),
     access(box.url),
