@@ -1,4 +1,5 @@
 import { layoutOf } from '../archive/layout.ts';
+import { aheadMsMax } from '../core/clock.ts';
 import type { LastRun } from '../metrics/last-run.ts';
 import type { Database } from '../state/database.ts';
 import { lastEnded } from '../state/runs.ts';
@@ -12,8 +13,8 @@ export interface KnownRun {
 }
 
 /** What the state knows of the last run of each job. */
-export const knownRuns = (db: Database): KnownRun[] =>
-  lastEnded(db).flatMap(({ summary, succeededAt }) => {
+export const knownRuns = (db: Database, nowMs: number): KnownRun[] =>
+  lastEnded(db, nowMs + aheadMsMax).flatMap(({ summary, succeededAt }) => {
     const run = readRun(summary);
     return run === null ? [] : [{ run, succeededAt }];
   });
@@ -30,13 +31,13 @@ function readRun(summary: string | null): LastRun | null {
 }
 
 /** The same from the archive's state, which is closed at the moment; none where there is none. */
-export function readKnownRuns({ settings, disk, openDatabase }: Context): KnownRun[] {
+export function readKnownRuns({ settings, disk, clock, openDatabase }: Context): KnownRun[] {
   const { private: folder } = layoutOf(settings.archive.output);
   // Nothing is made by those that only look.
   if (disk.size(stateFile(folder)) === null) return [];
   const state = openState(folder, { upstream: '', parts: settings.archive.parts }, openDatabase);
   try {
-    return knownRuns(state.db);
+    return knownRuns(state.db, clock.nowMs());
   } finally {
     state.close();
   }

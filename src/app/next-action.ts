@@ -7,6 +7,8 @@ import type { FailureLine, Summary } from './summary.ts';
 export interface NextFacts {
   /** What ended it early, if anything did. */
   readonly thrown: unknown;
+  /** All that failed, of which the summary lists the first. */
+  readonly failures: readonly FailureLine[];
   /** Whether markets or ticks fell sharply against the last nights. */
   readonly fell: boolean;
   /** Symbols that are overdue by more than a day. */
@@ -45,8 +47,8 @@ function brokenOff(summary: Summary, { thrown, flags }: NextFacts): string | nul
   return null;
 }
 
-function missing(summary: Summary, { fell, flags }: NextFacts): string | null {
-  const { failures, job } = summary;
+function missing(summary: Summary, { failures, fell, flags }: NextFacts): string | null {
+  const { job } = summary;
   const windows = failures.filter(({ symbol, reason }) => symbol !== null && !reason.startsWith('order book: '));
   const lost = windows.filter(({ reason }) => reason.startsWith('lost: '));
   const asked = windows.filter(({ reason }) => !reason.startsWith('lost: '));
@@ -55,7 +57,7 @@ function missing(summary: Summary, { fell, flags }: NextFacts): string | null {
       job === 'nightly' || job === 'ticks'
         ? 'The next run asks again for what is missing, or now'
         : 'Ask again for what is missing';
-    return `${next}: ${backfillCommand(summary, asked)}${flags}`;
+    return `${next}: ${backfillCommand(asked)}${flags}`;
   }
   if (lost.length > 0) return `See what stays lost: oddslake gaps${flags}`;
   if (fell)
@@ -92,12 +94,11 @@ function againCommand({ job }: Summary, flags: string): string {
 }
 
 /** Asks for the windows, and hardly more: of one symbol by its name, of several by the span of all. */
-function backfillCommand({ failures_count: count, failures }: Summary, windows: readonly FailureLine[]): string {
+function backfillCommand(windows: readonly FailureLine[]): string {
   const symbols = [...new Set(windows.map(({ symbol }) => symbol!))];
-  const from = Math.min(...windows.map((window) => window.from!));
-  const to = Math.max(...windows.map((window) => window.to!));
-  // Of more than are listed the others may lie elsewhere.
-  const only = symbols.length === 1 && count === failures.length ? ` --symbol ${shellWord(symbols[0]!)}` : '';
+  const from = windows.reduce((least, window) => Math.min(least, window.from!), Number.POSITIVE_INFINITY);
+  const to = windows.reduce((most, window) => Math.max(most, window.to!), Number.NEGATIVE_INFINITY);
+  const only = symbols.length === 1 ? ` --symbol ${shellWord(symbols[0]!)}` : '';
   return `oddslake backfill --from ${isoUtc(from)} --to ${isoUtc(to)}${only}`;
 }
 

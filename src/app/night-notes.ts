@@ -4,7 +4,7 @@ import type { Window } from '../core/window.ts';
 export interface NightNotes {
   /** Up to where each symbol had been covered before the run; absent where it polls no ticks. */
   coveredEnds?: ReadonlyMap<string, number>;
-  /** The moment of the market lists that it polled, epoch ms; null where one could not be had whole. */
+  /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
   listedAt: number | null;
   /** Symbols whose ticks it was to have up to its end. */
   polled: number;

@@ -1,3 +1,4 @@
+import { aheadMsMax } from '../core/clock.ts';
 import { comparedMax, fallsOf, type Night, newlyPolledMs } from '../core/falls.ts';
 import { lifeOf } from '../core/life.ts';
 import { compared, marketChanges, named, nightCoverage } from '../core/night.ts';
@@ -6,8 +7,6 @@ import { type KnownNight, lastNights, polledCounts, rememberNight } from '../sta
 import { listedStates, oneSymbol } from '../state/symbols.ts';
 import type { Run } from './run.ts';
 import type { NightFacts } from './summary.ts';
-
-const aheadMsMax = 3_600_000;
 
 /**
  * Compares this night with the last ones, once it is published, and remembers it. What fell sharply is a failure of the

@@ -79,4 +79,6 @@ const quiet = (text: string): string =>
     .replaceAll('>', '›')
     .replace(/@(?=\S)/g, '@\u200b');
 
-const cut = (text: string, length: number): string => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+/** Half of a character at the cut would be no text any more, which strict receivers refuse whole. */
+const cut = (text: string, length: number): string =>
+  text.length > length ? `${text.slice(0, length - 1).replace(/[\ud800-\udbff]$/, '')}…` : text;

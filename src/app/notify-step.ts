@@ -16,7 +16,9 @@ export async function notifyStep({ settings, clock }: Context, summary: Summary)
   const { webhookUrl, when } = settings.notify;
   if (webhookUrl === null || !isTold(summary, when)) return;
   const place = { host: hostname(), archive: settings.archive.output };
-  // What the service or a proxy answered may hold what it was asked with.
-  const body = hiding(secretsOf(settings))(JSON.stringify(notificationOf(summary, place)));
+  // What the service or a proxy answered may hold what it was asked with. Before the cut, which might leave a piece of it.
+  const hide = hiding(secretsOf(settings));
+  const shown = JSON.parse(hide(JSON.stringify(summary))) as Summary;
+  const body = hide(JSON.stringify(notificationOf(shown, place)));
   await post(webhookUrl, body, summary.exit_code === exitCodes.terminated ? hurried : usual, clock);
 }

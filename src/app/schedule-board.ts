@@ -1,3 +1,4 @@
+import { aheadMsMax } from '../core/clock.ts';
 import { type Entry, lateMoment, nextStart, type Rhythm } from '../core/schedule.ts';
 import { isoUtc } from '../core/time.ts';
 import type { Sample } from '../metrics/families.ts';
@@ -45,13 +46,18 @@ export function openBoard(jobs: readonly BoardJob[], lateMs: number, begunAt: nu
     started: (job, atMs) => void running.set(job, atMs),
     ended(run) {
       running.delete(run.job);
-      here = withRun(here, run);
+      // Whatever the clock said before: it is the last one.
+      here = withRun(
+        here.filter((one) => one.run.job !== run.job || one.run.finished_at <= run.finished_at),
+        run,
+      );
     },
     stopping() {
       isStopping = true;
     },
     look(known, nowMs) {
-      const runs = here.reduce<readonly KnownRun[]>((all, { run }) => withRun(all, run), known);
+      const sure = here.filter(({ run }) => run.finished_at <= nowMs + aheadMsMax);
+      const runs = sure.reduce<readonly KnownRun[]>((all, { run }) => withRun(all, run), known);
       const looks = jobs.map(({ name, rhythm }) => {
         const last = runs.find(({ run }) => run.job === name)?.run;
         const entry = entries.find((one) => one.name === name);

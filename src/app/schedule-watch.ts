@@ -101,7 +101,7 @@ function readerOf(context: Context): Reader {
   return {
     known: again(() => {
       try {
-        return knownRuns(opened().state.db);
+        return knownRuns(opened().state.db, context.clock.nowMs());
       } catch (err) {
         context.log.error({ err }, 'the archive cannot be read');
         return null;

@@ -52,7 +52,7 @@ export async function marketsStep(run: Run): Promise<number | null> {
     run.reached = true;
     const { markets, rejected } = poll;
     keepPoll(archive.state, run.id, poll);
-    run.night.listedAt = poll.complete ? poll.observedAt : null;
+    run.night.listedAt = poll.observedAt;
     run.shapes.areListsWhole = poll.complete;
     run.warnings.push(...poll.shortfalls);
     for (const { view, reason } of poll.failed)

@@ -1,6 +1,7 @@
 import { chmodSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { layoutOf } from '../archive/layout.ts';
+import { aheadMsMax } from '../core/clock.ts';
 import type { Sample } from '../metrics/families.ts';
 import { buildSample, samplesOfArchive, samplesOfRun, successSample } from '../metrics/last-run.ts';
 import { readSamples } from '../metrics/read-text.ts';
@@ -41,7 +42,7 @@ export function samplesAfter(summary: Summary, known: readonly KnownRun[], file:
   // Of a job that is told of nothing else stays but when it last succeeded: that may be longer ago than runs are kept.
   const stays = (sample: Sample): boolean =>
     keptOnce.has(sample.name)
-      ? !names.has(nameOf(sample))
+      ? !names.has(nameOf(sample)) && !isAhead(sample, summary.finished_at)
       : sample.labels.name !== undefined && !jobs.has(sample.labels.name);
   return [...readSamples(file).filter(stays), ...told];
 }
@@ -49,6 +50,10 @@ export function samplesAfter(summary: Summary, known: readonly KnownRun[], file:
 const keptOnce = new Set([
   ...['oddslake_job_last_success_timestamp_seconds', 'oddslake_generation', 'oddslake_watermark_timestamp_seconds'],
 ]);
+
+/** Whether it was told by a clock that was wrong. */
+const isAhead = ({ name, value }: Sample, nowMs: number): boolean =>
+  name.endsWith('_timestamp_seconds') && value * 1000 > nowMs + aheadMsMax;
 
 const nameOf = ({ name, labels }: Sample): string => JSON.stringify([name, labels.name]);
 

@@ -1,6 +1,7 @@
 import { isoUtc } from '../core/time.ts';
 import type { readStatus } from '../reading/status.ts';
 import { duration, many, number, size } from './amounts.ts';
+import { visible } from './visible.ts';
 
 /** The status of an archive for a person. */
 export function statusText(status: ReturnType<typeof readStatus>): string {
@@ -30,7 +31,7 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
         : `${run.job}, started ${isoUtc(run.started_at)}, ${run.finished_at === null ? 'not finished' : `exit code ${run.exit_code}`}`,
     ],
   ];
-  const behind = status.cursors.slice(0, 5).map(({ symbol, cursor }) => `    ${isoUtc(cursor)}  ${symbol}`);
+  const behind = status.cursors.slice(0, 5).map(({ symbol, cursor }) => `    ${isoUtc(cursor)}  ${visible(symbol)}`);
   const tail = behind.length === 0 ? '' : `  furthest behind\n${behind.join('\n')}\n`;
   return `${lines.map(([name, value]) => `  ${name!.padEnd(9)}  ${value}`).join('\n')}\n${tail}`;
 }

@@ -8,5 +8,11 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
+/**
+ * How far ahead of the clock what is remembered may lie, in ms. Further ahead the clock was wrong then: waiting until it
+ * gets there again would hide all that comes before.
+ */
+export const aheadMsMax = 3_600_000;
+
 /** A number in [0, 1), as Math.random gives it. */
 export type Random = () => number;

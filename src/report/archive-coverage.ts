@@ -1,3 +1,4 @@
+import { many } from '../core/amounts.ts';
 import { grouped } from '../core/grouped.ts';
 import { type Html, html } from '../core/html.ts';
 import { dayOf } from '../core/time.ts';
@@ -96,7 +97,7 @@ export function gapsSection({ gaps }: Gathered): Part[] {
     section(
       'Gaps',
       [
-        html`<p class="note">${grouped(windows)} in the lives of ${grouped(symbols)} symbols, ${lengthOf(missingMs)} in all. The oldest begins ${momentOf(oldest.from)}.${together}${cut} All of them: oddslake gaps</p>\n`,
+        html`<p class="note">${grouped(windows)} in the lives of ${many(symbols, 'symbol')}, ${lengthOf(missingMs)} in all. The oldest begins ${momentOf(oldest.from)}.${together}${cut} All of them: oddslake gaps</p>\n`,
         table('Gaps', columns, greatest),
       ],
       true,
@@ -118,7 +119,7 @@ export function quarantineSection({ quarantine, shown }: Gathered): Part[] {
   const cut = `${isCut ? ' Only the newest of them are counted.' : ''}${reasonsCount > reasons.length ? ` The ${reasons.length} most frequent of ${grouped(reasonsCount)} reasons are listed.` : ''}`;
   return [
     section('Quarantine', [
-      html`<p class="note">${grouped(count)} were set aside as received ${since}, under .oddslake/quarantine.${cut}</p>\n`,
+      html`<p class="note">${grouped(count)} ${count === 1 ? 'was' : 'were'} set aside as received ${since}, under .oddslake/quarantine.${cut}</p>\n`,
       table('Quarantine by reason', columns, reasons),
     ]),
   ];

@@ -1,3 +1,4 @@
+import { many } from '../core/amounts.ts';
 import { grouped } from '../core/grouped.ts';
 import { type Html, html } from '../core/html.ts';
 import { isoUtc } from '../core/time.ts';
@@ -101,7 +102,7 @@ function overview({ nowMs, status, runs, days, gaps, space }: Gathered, growth: 
       note:
         gaps.windows === 0
           ? 'nothing is missing'
-          : `of ${grouped(gaps.symbols)} symbols, ${lengthOf(gaps.missingMs)} in all`,
+          : `of ${many(gaps.symbols, 'symbol')}, ${lengthOf(gaps.missingMs)} in all`,
     },
     {
       ...{ label: 'On disk', value: sizeOf(published.bytes) },

@@ -127,10 +127,11 @@ export function requestsSection({ runs, nowMs, rules }: Gathered): Part[] {
   const last = asked.at(-1);
   if (last === undefined) return [{ name: 'Requests', text: 'No run has asked the service for anything.' }];
   if (asked.length === 1) {
-    const text = `The only run that asked made ${last.value.toFixed(1)} requests a second; ${last.limit} are allowed.`;
+    const text = `The only run that asked made ${last.value.toFixed(1)} requests a second while it had something to ask and was not held back; ${last.limit} are allowed.`;
     return [{ name: 'Requests', text }];
   }
-  const said = 'Requests a second in each run (dots), and the limit at that time (dashed)';
+  const said =
+    'Requests a second in each run, while it had something to ask and was not held back (dots), and the limit at that time (dashed)';
   const limits = [...asked.map(({ t, limit }) => ({ t, value: limit })), { t: nowMs, value: last.limit }];
   const used =
     last.rate === null

@@ -9,7 +9,7 @@ export const momentOf = (ms: number): string => isoUtc(ms).slice(0, 16).replace(
 
 /** `3 d 4 h`, `5 h 12 min`, `12 min`, `8 s`: the two greatest units; `6.2 years`. */
 export function lengthOf(ms: number): string {
-  if (ms < minuteMs) return `${Math.max(0, Math.round(ms / 1000))} s`;
+  if (ms < minuteMs - 500) return `${Math.max(0, Math.round(ms / 1000))} s`;
   const minutes = Math.round(ms / minuteMs);
   const [days, hours] = [Math.floor(minutes / 1440), Math.floor(minutes / 60) % 24];
   if (days >= 1000) return `${(days / 365.25).toFixed(1)} years`;
@@ -33,8 +33,9 @@ export function sizeUnit(bytes: number): { readonly name: string; readonly bytes
   return { name: units[step]!, bytes: 1000 ** step };
 }
 
+// 999.95 kB is shown as 1.0 MB.
 const unitOf = (bytes: number): number =>
-  bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
+  bytes < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes / 0.99995) / 3));
 
 /** A text in one line, cut at a whole character, with a mark where something is missing. */
 export function shortened(text: string, lettersMax: number): string {

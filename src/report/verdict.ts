@@ -35,7 +35,7 @@ const headlines = { act: 'Something has to be done', look: 'Worth a look', note:
 const fullDaysLook = 30;
 const fullDaysAct = 7;
 
-type Facts = Pick<Gathered, 'nowMs' | 'rules' | 'status' | 'runs' | 'gaps' | 'habits' | 'space'>;
+type Facts = Pick<Gathered, 'nowMs' | 'rules' | 'status' | 'runs' | 'lastNight' | 'gaps' | 'habits' | 'space'>;
 
 export function verdictOf(facts: Facts, growth: Growth): Verdict {
   const { runs, status } = facts;
@@ -44,7 +44,7 @@ export function verdictOf(facts: Facts, growth: Growth): Verdict {
     return { state: 'empty', headline: 'Nothing has been collected yet', nextAction, findings: [] };
   }
   const findings = [
-    ...runFindings(runs),
+    ...runFindings(facts),
     ...lagFindings(facts),
     ...gapFindings(facts),
     ...diskFindings(facts, growth),
@@ -71,10 +71,10 @@ const actions: Readonly<Record<number, string>> = {
 };
 
 /** Of the last nightly and of the last run of all. */
-function runFindings(runs: readonly PastRun[]): Finding[] {
+function runFindings({ runs, lastNight }: Facts): Finding[] {
   const over = runs.filter(({ state }) => state !== 'under way');
-  const last = [over.at(-1), over.findLast(({ job }) => job === 'nightly')];
-  return [...new Set(last)].flatMap((run) => (run === undefined ? [] : (runFinding(run) ?? [])));
+  const night = over.findLast(({ job }) => job === 'nightly') ?? lastNight;
+  return [...new Set([over.at(-1), night])].flatMap((run) => (run ? (runFinding(run) ?? []) : []));
 }
 
 function runFinding(run: PastRun): Finding | null {

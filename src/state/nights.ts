@@ -6,7 +6,7 @@ export interface KnownNight extends Night {
   /** Counts as in `PolledCounts`; null of a night that an older oddslake remembered. */
   readonly late: number | null;
   readonly conflicts: number | null;
-  /** The moment of the market lists that it polled, epoch ms; null where one could not be had whole. */
+  /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
   readonly listedAt: number | null;
 }
 
@@ -47,14 +47,15 @@ export interface PolledCounts {
 }
 
 /**
- * What a run brought and polls begun after another one, whichever job polled: a job that polls every hour leaves the
- * night little. What a backfill or an import brought is no poll's.
+ * What a run brought and polls begun after another one and before it, whichever job polled: a job that polls every hour
+ * leaves the night little, and what it begins beside a night is the next one's. What a backfill or an import brought is no
+ * poll's.
  */
 export function polledCounts(db: Database, runId: string, after: string): PolledCounts {
   // Names of runs sort by their time.
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
-     where run_id = ?1 or (run_id > ?2 and job in ('nightly', 'ticks'))`,
+     where run_id = ?1 or (run_id > ?2 and run_id < ?1 and job in ('nightly', 'ticks'))`,
     ...[runId, after],
   );
   return { ticks: row?.ticks ?? 0, late: row?.late ?? 0, conflicts: row?.conflicts ?? 0 };

@@ -113,19 +113,21 @@ export interface EndedRun {
   readonly succeededAt: number | null;
 }
 
-/** The last run of each job that has ended. */
-export function lastEnded(db: Database): EndedRun[] {
+/** The last run of each job that has ended; one that ended after `untilMs` did so by a clock that was wrong. */
+export function lastEnded(db: Database, untilMs: number): EndedRun[] {
   return db.snapshot(() => {
     const succeeded = new Map(
       db
         .all<{ job: string; at: number }>(
-          'select job, max(finished_at) as at from runs where exit_code = 0 group by job',
+          'select job, max(finished_at) as at from runs where exit_code = 0 and finished_at <= ? group by job',
+          untilMs,
         )
         .map(({ job, at }) => [job, at]),
     );
     // Beside max() stand the other columns of the row that has it: https://sqlite.org/lang_select.html#bareagg
     const rows = db.all<{ job: string; started_at: number; exit_code: number | null; summary: string | null }>(
-      'select job, started_at, max(finished_at), exit_code, summary from runs where finished_at is not null group by job',
+      'select job, started_at, max(finished_at), exit_code, summary from runs where finished_at <= ? group by job',
+      untilMs,
     );
     return rows.map(({ job, started_at: startedAt, exit_code: exitCode, summary }) => ({
       ...{ job, startedAt, exitCode, summary, succeededAt: succeeded.get(job) ?? null },
@@ -151,12 +153,22 @@ export interface KnownRun extends LastRun {
   readonly summary: string | null;
 }
 
-/** The newest runs that are remembered, at most so many, the oldest of them first. */
-export const latestRuns = (db: Database, countMax: number): KnownRun[] =>
+const knownColumns = `run_id as "runId", job, started_at as "startedAt", finished_at as "finishedAt", exit_code as "exitCode",
+  summary`;
+
+/** The newest runs that began by a moment (epoch ms), at most so many, the oldest of them first. */
+export const latestRuns = (db: Database, countMax: number, untilMs: number): KnownRun[] =>
   db
     .all<KnownRun & Record<string, never>>(
-      `select run_id as "runId", job, started_at as "startedAt", finished_at as "finishedAt", exit_code as "exitCode", summary
-       from runs order by started_at desc, run_id desc limit ?`,
-      countMax,
+      `select ${knownColumns} from runs where started_at <= ? order by started_at desc, run_id desc limit ?`,
+      ...[untilMs, countMax],
     )
     .reverse();
+
+/** The newest run of a job that is over, of those that began by a moment (epoch ms). */
+export const latestEndOf = (db: Database, job: string, untilMs: number): KnownRun | undefined =>
+  db.one<KnownRun & Record<string, never>>(
+    `select ${knownColumns} from runs where job = ? and finished_at is not null and started_at <= ?
+     order by started_at desc, run_id desc limit 1`,
+    ...[job, untilMs],
+  );

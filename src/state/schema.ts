@@ -123,10 +123,12 @@ create table shapes (
 /** What version 5 added: what a night is compared with, and since when a market is known to be resolved. */
 const version5 = `
 -- New ticks older than what had been covered of their symbol, and conflicts: null of nights that nobody counted them of.
--- listed_at: the moment of the market lists that the night polled; null where one could not be had whole.
+-- listed_at: the moment of the market lists that the night polled; null where none could be had. Of a night before, its
+-- end: what it was told must not be told again.
 alter table nights add column late integer;
 alter table nights add column conflicts integer;
 alter table nights add column listed_at integer;
+update nights set listed_at = (select finished_at from runs where runs.run_id = nights.run_id);
 alter table runs add column late integer not null default 0;
 -- When the lists first told that it is resolved.
 alter table symbols add column resolution_seen integer;

@@ -23,7 +23,7 @@ const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
   });
 
 const facts: NextFacts = {
-  ...{ thrown: undefined, fell: false, longOverdue: [], flags: ' --output lake' },
+  ...{ thrown: undefined, failures: [], fell: false, longOverdue: [], flags: ' --output lake' },
   quarantine: 'lake/.oddslake/quarantine/generation-000001.ndjson',
 };
 
@@ -62,18 +62,31 @@ test('what ended a run decides on what to do', () => {
 
 test('windows that are missing are asked for by a backfill of just those', () => {
   const one = [at('A', 'answered 500')];
-  expect(nextAction(summaryOf({ failures: one }), facts)).toBe(
+  expect(nextAction(summaryOf({ failures: one }), { ...facts, failures: one })).toBe(
     'The next run asks again for what is missing, or now: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --symbol A --output lake',
   );
   const two = [...one, at("B'S", 'answered 500')];
-  expect(nextAction(summaryOf({ failures: two, job: 'backfill' }), facts)).toBe(
+  expect(nextAction(summaryOf({ failures: two, job: 'backfill' }), { ...facts, failures: two })).toBe(
     'Ask again for what is missing: oddslake backfill --from 2026-11-21T00:00:00Z --to 2026-11-21T01:00:00Z --output lake',
+  );
+});
+
+test('the windows that a summary has no room for are asked for, too', () => {
+  const failures = Array.from({ length: 40 }, (_, i) => ({
+    ...at('A', 'answered 500'),
+    from: Date.UTC(2026, 10, 21, 0, i),
+    to: Date.UTC(2026, 10, 21, 0, i + 1),
+  }));
+  const summary = summaryOf({ failures });
+  expect(summary.failures).toHaveLength(20);
+  expect(nextAction(summary, { ...facts, failures })).toMatch(
+    / --from 2026-11-21T00:00:00Z --to 2026-11-21T00:40:00Z --symbol A --output lake$/,
   );
 });
 
 test('the rest of what is incomplete has its command, what is missing first', () => {
   const next = (failures: readonly FailureLine[], rest: Partial<RunFacts> = {}, more: Partial<NextFacts> = {}) =>
-    nextAction(summaryOf({ failures, ...rest }), { ...facts, ...more });
+    nextAction(summaryOf({ failures, ...rest }), { ...facts, failures, ...more });
   expect(next([at('A', 'lost: 3 of 7 ticks came back')])).toBe('See what stays lost: oddslake gaps --output lake');
   expect(next([at(null, 'ticks fell by 90 %')], {}, { fell: true })).toMatch(
     /: oddslake backfill --force --from 2026-11-21 --to 2026-11-23 --output lake$/,

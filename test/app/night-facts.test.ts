@@ -97,6 +97,27 @@ test('markets are new, gone and resolved against the lists of the night before, 
   expect(changed).toBeGreaterThan(0);
 });
 
+test.for(['whole', 'not whole', 'of an older oddslake'])(
+  'a market is new in one night, the lists of which were %s',
+  async (lists) => {
+    const nights = await startNights({ ...input, lifeDaysMax: 5 }, fewFiles);
+    await nights.night(at(0));
+    const views = lists === 'not whole' ? ['source.views=["matched","odd"]'] : [];
+    const context = await nights.contextAt(at(1), ...views);
+    // Lists are of a moment after that up to which a night polls.
+    nights.box().set({ nowMs: at(1) + 5000 });
+    const { markets } = (await nightly.run(context, { day: null })).night!;
+    expect(markets.new.count).toBeGreaterThan(0);
+    if (lists === 'of an older oddslake') {
+      inState(nights.output, makeOlder);
+      inState(nights.output, (db) => db.run('update runs set finished_at = started_at + 9000'));
+    }
+    const { names } = (await nights.night(at(2))).night!.markets.new;
+    expect(names.length).toBeGreaterThan(0);
+    expect(names.filter((name) => markets.new.names.includes(name))).toEqual([]);
+  },
+);
+
 test('what could not be fetched is minutes of gap, and its symbols are not covered', async () => {
   const nights = await startNights(input, fewFiles);
   await nights.night(at(0));
@@ -110,6 +131,19 @@ test('what could not be fetched is minutes of gap, and its symbols are not cover
   expect(covered.symbols).toBeGreaterThanOrEqual(summary.symbols.done);
   expect(covered.symbols).toBeLessThan(summary.symbols.planned);
   expect(summary.next_action).toMatch(/: oddslake backfill --from .* --output /);
+});
+
+test('what was covered before and is only asked for again is no gap where that fails', async () => {
+  const nights = await startNights(input, [...fewFiles, 'poll.overlap_minutes=240']);
+  await nights.night(at(0));
+  await ticksJob.run(await nights.contextAt(at(0) + 20 * hourMs), { symbols: [] });
+  const [symbol] = inState(nights.output, (db) =>
+    allSymbols(db).flatMap(({ symbol: name, closesAt }) => ((closesAt ?? 0) > at(2) ? [name] : [])),
+  );
+  nights.box().set({ faultSymbols: { [symbol!]: 404 } } as never);
+  const { failures, night } = await nights.night(at(1));
+  expect(failures).toHaveLength(1);
+  expect(night!.covered.gap_minutes).toBe(4 * 60);
 });
 
 test('symbols are asked for too late where the night comes after the service has thinned their days', async () => {
@@ -127,17 +161,7 @@ test('symbols are asked for too late where the night comes after the service has
 test('a state of an older oddslake has no medians of what it did not count, until it knows', async () => {
   const nights = await startNights(input, fewFiles);
   for (let n = 0; n < 3; n++) await nights.night(at(n));
-  const db = openDatabase(join(nights.output, '.oddslake', 'state.sqlite'), 1000);
-  for (const [table, column] of [
-    ['nights', 'late'],
-    ['nights', 'conflicts'],
-    ['nights', 'listed_at'],
-    ['runs', 'late'],
-    ['symbols', 'resolution_seen'],
-  ] as const)
-    db.script(`alter table ${table} drop column ${column}`);
-  db.run("update meta set value = '4' where key = 'schema_version'");
-  db.close();
+  inState(nights.output, makeOlder);
   const summary = await nights.night(at(3));
   expect(summary.night).toMatchObject({ nights: 3, ticks: { late: { median: null }, conflicts: { median: null } } });
   expect(ticksOf(summary).new.median).not.toBeNull();
@@ -163,6 +187,19 @@ function rowsOf(output: string): Set<string> {
       for (const time of t.subarray(offsets[i]!, offsets[i + 1]!)) rows.add(`${symbol} ${time}`);
   }
   return rows;
+}
+
+/** As schema 4 had it. */
+function makeOlder(db: Database): void {
+  for (const [table, column] of [
+    ['nights', 'late'],
+    ['nights', 'conflicts'],
+    ['nights', 'listed_at'],
+    ['runs', 'late'],
+    ['symbols', 'resolution_seen'],
+  ] as const)
+    db.script(`alter table ${table} drop column ${column}`);
+  db.run("update meta set value = '4' where key = 'schema_version'");
 }
 
 function inState<T>(output: string, look: (db: Database) => T): T {

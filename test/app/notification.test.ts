@@ -43,6 +43,18 @@ test('one line says what ended how, why, what is missing and what to do next', (
   expect(notificationOf(base, place).text).toBe('oddslake nightly on box: was not started (exit 2). No key.');
 });
 
+test('a long text is cut between characters', () => {
+  for (const start of ['', 'a']) {
+    const reason = start + '😀'.repeat(600);
+    const told = notificationOf(
+      { ...incomplete, failures: [{ ...incomplete.failures[0]!, reason }], error: reason },
+      place,
+    );
+    expect(JSON.stringify(told)).not.toMatch(/\\ud[89a-f]/);
+    expect(told.missing[0]!.reason.length).toBeLessThanOrEqual(300);
+  }
+});
+
 test('programs get the facts, chat receivers the fields that they read', () => {
   const told = notificationOf(incomplete, place);
   expect(told).toMatchObject({

@@ -65,3 +65,18 @@ test('the next start is told until it is stopping, and then that it is stopping'
   expect(next()).toBe(undefined);
   expect(look([], at('20T12:00')).wrong).toEqual([{ name: 'schedule', reason: 'is stopping' }]);
 });
+
+test('what ran by a clock that was ahead is no last run once the clock is right, and hides none', () => {
+  const { look, ended: over } = board(at('20T12:00'));
+  const year = 365 * 24 * hour;
+  over(ended(at('21T03:00') + year));
+  const last = known(ended(at('20T03:00')));
+  const seen = (nowMs: number) => look(last, nowMs);
+  expect(seen(at('21T09:00')).wrong).toEqual([
+    { name: 'nightly', reason: 'has not run since it was due at 2026-11-21T03:00:00Z' },
+  ]);
+  expect(seen(at('21T09:00')).runs).toEqual(last);
+  over(ended(at('21T09:30'), 4));
+  expect(seen(at('21T10:00')).runs.map(({ run }) => run.started_at)).toEqual([at('21T09:30')]);
+  expect(seen(at('22T10:00')).wrong).toHaveLength(1);
+});

@@ -6,8 +6,10 @@ import type { Context } from '../../src/app/context.ts';
 import { writeReport } from '../../src/app/report.ts';
 import { diskOver } from '../../src/archive/disk/disk.ts';
 import { systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { finishRun, startRun } from '../../src/state/runs.ts';
+import { observeMarkets } from '../../src/state/symbols.ts';
 import { contextOf } from '../app/one-process.ts';
-import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
+import { answer, append, day0, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { fixedNow, folder, sandbox } from './lake.ts';
 
@@ -52,6 +54,26 @@ test('report writes its page into the archive, and disturbs nothing there', asyn
   const { stdout } = await run(['report', '--output', output]);
   expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nAll is well\\.\n`));
   expect(readFileSync(path, 'utf8')).toContain('</html>');
+});
+
+test('what the service says moves no cursor where the report, the status or a plan tell it', async () => {
+  const root = folder();
+  const archive = opened({ root });
+  const symbol = 'a\u001b[2J';
+  observeMarkets(archive.state.db, [market(symbol)], day0, true);
+  append(archive, answer(symbol, [[day0, 0.5]], { windows: [{ from: day0, to: day0 + hourMs }] }));
+  await publishNow(archive, day0 + hourMs);
+  startRun(archive.state.db, 'z', 'nightly', process.pid, Date.now());
+  const failures = [{ symbol, from: day0, to: day0 + 1, reason: 'answered 500' }];
+  finishRun(archive.state.db, 'z', Date.now(), 4, JSON.stringify({ failures, failures_count: 1 }));
+  archive.close();
+  const asked = ['--from', '2026-06-01', '--to', '2026-06-03', '--dry-run', '--all-known', '--symbol', symbol];
+  const access = ['--set', 'upstream.base_url=https://box.test', '--set', 'source.name=https://box.test'];
+  for (const args of [['report'], ['status'], ['backfill', ...asked, ...access]]) {
+    const { stdout } = await run([...args, '--output', root], { ODDSLAKE_API_KEY: 'k' });
+    expect(stdout, args[0]).toContain('a\\u001b[2J');
+    expect(stdout, args[0]).not.toContain('\u001b');
+  }
 });
 
 test('report --out writes elsewhere, and nowhere that readers of the archive look', async () => {

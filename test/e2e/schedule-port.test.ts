@@ -68,6 +68,8 @@ test('tells of every job how its last run ended and when it starts next, also of
   await until(
     async () => sampleOf(await metrics(), 'oddslake_schedule_runs_total', 'name="markets",outcome="done"') === 1,
   );
+  // What was read of the archive is told for a second.
+  await until(async () => sampleOf(await metrics(), 'oddslake_generation') === manifestOf(output).generation);
   const told = await metrics();
   const of = (name: string, job: string) => sampleOf(told, `oddslake_${name}`, `name="${job}"`);
   expect(of('job_last_run_requests', 'nightly')).toBe(night.requests);

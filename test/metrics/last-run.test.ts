@@ -109,6 +109,11 @@ describe('after a run', () => {
     expect(of(well, 'ticks').filter(({ name }) => name.includes('success'))).toEqual(successSample('ticks', 2_000_000));
   });
 
+  test('a success in the time to come, told by a clock that was wrong, does not stay', async () => {
+    const file = await textOf(successSample('ticks', summary.finished_at + 7_200_000));
+    expect(of(samplesAfter(summary, [], file), 'ticks')).toEqual(samplesOfRun(summary));
+  });
+
   test('a run that never had the archive says nothing of work or generation, and wipes nothing of others', async () => {
     const failed = notStarted('nightly', '1', 3_000_000, new UsageError('no key'), 3_000_001);
     const file = await textOf([...samplesOfRun(run), ...samplesOfArchive([run])]);

@@ -50,10 +50,23 @@ test('a symbol that lacks a moment is never told as whole', () => {
   expect(text.match(/fill="var\(--level-0\)"/g)!.length).toBeGreaterThanOrEqual(2);
 });
 
+test('one gap of one symbol is told as one', () => {
+  const gaps = { ...madeTroubled(['A']).gaps, windows: 1, symbols: 1 };
+  const text = page({ gaps });
+  expect(text).toContain('1 in the lives of 1 symbol, ');
+  expect(text).toContain('of 1 symbol, ');
+  const reason = { reason: 'not a number', count: 1, symbol: null, lastAt: null };
+  expect(page({ quarantine: { count: 1, reasons: [reason], reasonsCount: 1, isCut: false } })).toContain(
+    '1 was set aside as received',
+  );
+});
+
 test('of a single run and an empty archive there is no plot of nothing', () => {
   const one = page({ runs: [madeRun(3)] });
   expect(one).toContain('The archive lay 10 min behind at the end of its only run.');
-  expect(one).toContain('The only run that asked made 2.0 requests a second; 5 are allowed.');
+  expect(one).toContain(
+    'The only run that asked made 2.0 requests a second while it had something to ask and was not held back; 5 are allowed.',
+  );
   const { status, coverage, habits } = madeGathered();
   const empty = page({
     ...{ runs: [], days: [], coverage: { ...coverage, rows: [] }, habits: { ...habits, busiest: [] }, space: null },

@@ -44,6 +44,7 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
       cursors_count: 12,
     },
   },
+  lastNight: null,
   runs: Array.from({ length: 14 }, (_, i) => madeRun(24 * (13 - i) + 6)),
   days: Array.from({ length: 14 }, (_, i) => ({
     ...{ date: dayOf(firstDay + i * dayMs), ticks: 10_000 + i, bytes: 1_000_000, conflicts: 0 },

@@ -53,6 +53,13 @@ describe('whether all is well', () => {
     );
   });
 
+  test('a nightly that failed is told however many runs of other jobs came after it', () => {
+    const others = Array.from({ length: 200 }, (_, i) => madeRun((200 - i) / 12, { job: 'ticks' }));
+    const { findings, state } = verdict({ runs: others, lastNight: madeRun(18, { exitCode: 3 }) });
+    expect([state, findings.length]).toEqual(['act', 1]);
+    expect(verdict({ runs: [...runs, madeRun(1)], lastNight: madeRun(18, { exitCode: 3 }) }).state).toBe('well');
+  });
+
   test('lagging because nothing runs is urgent; a hole that jobs leave is worth a look', () => {
     const behind = { ...status, lag_ms: 100 * hourMs };
     expect(verdict({ status: behind, runs: [madeRun(100)] })).toMatchObject({

@@ -40,3 +40,16 @@ test('what a night brought is its own and that of polls since the last one, not 
   const own = { ticks: 54_000, late: 7, conflicts: 5 };
   expect(polledCounts(db, '20260602T030000Z-aaa', '20260602T030000Z-aaa')).toEqual(own);
 });
+
+test('what a poll beside a night brought counts once, and what one brought by a clock that ran ahead never', () => {
+  const { db } = opened().state;
+  const ran = (runId: string, accepted: number): void => {
+    startRun(db, runId, 'ticks', 1, now);
+    addTally(db, runId, { accepted, duplicates: 0, conflicts: 0 });
+  };
+  ran('20260602T030500Z-aaa', 20);
+  ran('20270101T000000Z-aaa', 300);
+  const nights = ['20260601T030000Z-zzz', '20260602T030000Z-zzz', '20260603T030000Z-zzz', '20260604T030000Z-zzz'];
+  const ticks = nights.slice(1).map((night, n) => polledCounts(db, night, nights[n]!).ticks);
+  expect(ticks).toEqual([0, 20, 0]);
+});

@@ -6,6 +6,7 @@ import { withExamples } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
+import { visible } from '../visible.ts';
 
 interface BackfillOptions extends CommonFlags {
   readonly from: string;
@@ -47,10 +48,10 @@ const linesMax = 20;
 
 function planText({ plans, windows, expectedRequests, expectedSeconds }: BackfillPlan, flags: BackfillOptions): string {
   const shown = plans.slice(0, linesMax);
-  const width = Math.max(0, ...shown.map(({ symbol }) => symbol.length));
+  const width = Math.max(0, ...shown.map(({ symbol }) => visible(symbol).length));
   const lines = shown.map(
     (plan) =>
-      `  ${plan.symbol.padEnd(width)}  ${plan.windows.map((w) => `${isoUtc(w.from)} … ${isoUtc(w.to)}`).join(', ')}\n`,
+      `  ${visible(plan.symbol).padEnd(width)}  ${plan.windows.map((w) => `${isoUtc(w.from)} … ${isoUtc(w.to)}`).join(', ')}\n`,
   );
   const more = plans.length > linesMax ? `  … and ${plans.length - linesMax} symbols more\n` : '';
   const head = `${many(plans.length, 'symbol')}, ${many(windows, 'window')}, at least ${many(expectedRequests, 'request')}, about ${duration(expectedSeconds * 1000)} at the configured rate\n`;

@@ -2,6 +2,7 @@ import { size } from '../amounts.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
+import { visible } from '../visible.ts';
 
 interface ReportFlags extends CommonFlags {
   readonly out?: string;
@@ -26,12 +27,14 @@ export function addReport(shell: Shell): void {
         return;
       }
       const { path, bytes, generation } = written;
+      // What the service said, and its symbols, stand in it.
       const lines = [
         `${path}: ${size(bytes)}, generation ${generation}`,
-        `${verdict.headline}.${verdict.findings.map(({ text }) => `\n  ${text}`).join('')}`,
+        `${verdict.headline}.`,
+        ...verdict.findings.map(({ text }) => `  ${text}`),
         ...(verdict.nextAction === null ? [] : [`Next: ${verdict.nextAction}`]),
       ];
-      process.stdout.write(`${lines.join('\n')}\n`);
+      process.stdout.write(`${lines.map(visible).join('\n')}\n`);
     }),
   );
 }

@@ -1,7 +1,7 @@
 import type { Archive } from '../../archive/archive.ts';
 import { type Space, spaceAt } from '../../archive/disk/space.ts';
 import type { Manifest } from '../../archive/manifest.ts';
-import type { Random } from '../../core/clock.ts';
+import { aheadMsMax, type Random } from '../../core/clock.ts';
 import { OddslakeError } from '../../core/errors.ts';
 import { cursorOf, isLive } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
@@ -9,7 +9,7 @@ import { dayOf, dayStart } from '../../core/time.ts';
 import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import { knownSpan } from '../../state/coverage.ts';
 import { sureCoverageOf } from '../../state/lost.ts';
-import { isOver, latestRuns } from '../../state/runs.ts';
+import { isOver, type KnownRun, latestEndOf, latestRuns } from '../../state/runs.ts';
 import { allSymbols, oneSymbol } from '../../state/symbols.ts';
 import { listGaps } from '../gaps.ts';
 import { readStatus, type StatusRules } from '../status.ts';
@@ -36,6 +36,8 @@ export interface Gathered {
   readonly status: ReturnType<typeof readStatus>;
   /** The oldest first. */
   readonly runs: readonly PastRun[];
+  /** The last `nightly` that has ended: jobs that run every few minutes may have left it behind. */
+  readonly lastNight: PastRun | null;
   /** Every day that there is. */
   readonly days: readonly DayTotals[];
   /** The days shown: UTC midnights of the first, included, and of the last, excluded. */
@@ -96,7 +98,10 @@ export async function gatherReport(
   };
 }
 
-type Known = Pick<Gathered, 'status' | 'runs' | 'coverage' | 'gaps'> & { manifest: Manifest; end: number };
+type Known = Pick<Gathered, 'status' | 'runs' | 'lastNight' | 'coverage' | 'gaps'> & {
+  manifest: Manifest;
+  end: number;
+};
 
 /** What manifest and state say, as of one moment. */
 function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
@@ -112,9 +117,12 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
       const first = dayFloor(known?.from ?? end);
       const span = { from: Math.min(Math.max(first, end - heatDays * dayMs), end - dayMs), to: end };
       const named = new Set(rules.named);
+      const past = (run: KnownRun): PastRun => pastRun(run, (runId) => isOver(db, runId));
+      const night = latestEndOf(db, 'nightly', nowMs + aheadMsMax);
       return {
         ...{ manifest, end, status: readStatus(archive, rules, nowMs) },
-        runs: latestRuns(db, runsMax).map((run) => pastRun(run, (runId) => isOver(db, runId))),
+        runs: latestRuns(db, runsMax, nowMs + aheadMsMax).map(past),
+        lastNight: night === undefined ? null : past(night),
         coverage: coverageFacts(db, allSymbols(db), span, {
           ...{ stepMs: hourMs, groupsMax, named, nowMs, knownFrom: known?.from ?? end },
         }),
