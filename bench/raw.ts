@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { startShapes } from '../src/app/drift-step.ts';
+import { startShapes } from '../src/app/steps/drift-step.ts';
 import { systemDisk } from '../src/archive/disk/disk.ts';
 import { layoutOf } from '../src/archive/layout.ts';
 import { openRawKeeper } from '../src/archive/raw/raw-keeper.ts';

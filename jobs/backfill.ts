@@ -1,8 +1,8 @@
 import type { BackfillFlags, Job } from '../src/app/job.ts';
-import { lostStep } from '../src/app/lost-step.ts';
-import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { backfillPlans, collectPlans, marketsStep } from '../src/app/steps.ts';
+import { lostStep } from '../src/app/steps/lost-step.ts';
+import { backfillPlans, collectPlans, marketsStep } from '../src/app/steps/poll-steps.ts';
+import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 import { expectedRequests } from '../src/ingest/plan.ts';
 import { allSymbols } from '../src/state/symbols.ts';
 

@@ -1,7 +1,7 @@
 import type { Job } from '../src/app/job.ts';
-import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { marketsStep } from '../src/app/steps.ts';
+import { marketsStep } from '../src/app/steps/poll-steps.ts';
+import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 
 /** One poll of the market lists, published. */
 export const job: Job = {

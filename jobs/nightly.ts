@@ -1,10 +1,10 @@
-import { configuredBooksStep } from '../src/app/books-step.ts';
 import type { Job, NightlyFlags } from '../src/app/job.ts';
-import { lostStep } from '../src/app/lost-step.ts';
-import { nightStep } from '../src/app/night-step.ts';
-import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps.ts';
+import { configuredBooksStep } from '../src/app/steps/books-step.ts';
+import { lostStep } from '../src/app/steps/lost-step.ts';
+import { nightStep } from '../src/app/steps/night-step.ts';
+import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps/poll-steps.ts';
+import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 import { dayMs } from '../src/core/window.ts';
 
 /** The main job: markets, ticks of every live symbol from its cursor on, order books, publish, verify what changed. */

@@ -1,9 +1,9 @@
-import { asksLists, booksStep } from '../src/app/books-step.ts';
 import type { Job, OrderbookFlags } from '../src/app/job.ts';
-import { noneListed } from '../src/app/polled-symbols.ts';
-import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { marketsStep } from '../src/app/steps.ts';
+import { asksLists, booksStep } from '../src/app/steps/books-step.ts';
+import { marketsStep } from '../src/app/steps/poll-steps.ts';
+import { noneListed } from '../src/app/steps/polled-symbols.ts';
+import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 
 /** One poll of order books, published. */
 export const job: Job<OrderbookFlags> = {

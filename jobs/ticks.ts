@@ -1,9 +1,9 @@
 import type { Job, TicksFlags } from '../src/app/job.ts';
-import { lostStep } from '../src/app/lost-step.ts';
-import { noneListed } from '../src/app/polled-symbols.ts';
-import { publishStep, verifyStep } from '../src/app/publish-step.ts';
 import { runJob } from '../src/app/run.ts';
-import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps.ts';
+import { lostStep } from '../src/app/steps/lost-step.ts';
+import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps/poll-steps.ts';
+import { noneListed } from '../src/app/steps/polled-symbols.ts';
+import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 
 /** One poll of ticks up to now, published. */
 export const job: Job<TicksFlags> = {

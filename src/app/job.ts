@@ -2,7 +2,7 @@ import type { Repaired } from '../archive/repair/repair-report.ts';
 import type { Window } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { Context } from './context.ts';
-import type { ImportFlags } from './import-step.ts';
+import type { ImportFlags } from './import/step.ts';
 import type { Summary } from './summary.ts';
 
 /** What a scheduler or a person can start; `flags` are its own, the common ones are in the context. */

@@ -3,8 +3,8 @@ import type { Archive } from '../archive/archive.ts';
 import { requireWritable, writeInPlace } from '../archive/copies/export-file.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { Verdict } from '../report/verdict.ts';
+import { lingerRules, openConfiguredArchive } from './configured.ts';
 import type { Context } from './context.ts';
-import { lingerRules, openConfiguredArchive } from './run.ts';
 
 export interface WrittenReport {
   /** Absolute. */

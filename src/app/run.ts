@@ -1,24 +1,24 @@
-import { type Archive, openArchive, requireCurrentFormat } from '../archive/archive.ts';
+import { type Archive, requireCurrentFormat } from '../archive/archive.ts';
 import { clearAbandoned } from '../archive/copies/scratch.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
 import { recover } from '../archive/publish/publish.ts';
 import type { RawKeeper } from '../archive/raw/raw-keeper.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
-import { dayMs } from '../core/window.ts';
 import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import { openIntent } from '../state/intent.ts';
 import { openSharedPace, type SharedPace } from '../state/pace.ts';
 import { finishRun, runCounts, startRun } from '../state/runs.ts';
 import type { Upstream, UpstreamCounters } from '../upstream/upstream.ts';
-import { afterRun } from './after-run.ts';
+import { afterRun } from './afterwards/after-run.ts';
+import { openConfiguredArchive } from './configured.ts';
 import { connect, connectOther } from './connect.ts';
 import type { Context } from './context.ts';
-import { type DriftLine, driftStep, type Shapes, startShapes } from './drift-step.ts';
-import type { LostOfRun } from './lost-asked.ts';
 import { withNextAction } from './next-facts.ts';
-import { type NightNotes, startNotes } from './night-notes.ts';
-import { endRaw, keepRaw } from './raw-step.ts';
+import { type DriftLine, driftStep, type Shapes, startShapes } from './steps/drift-step.ts';
+import type { LostOfRun } from './steps/lost-asked.ts';
+import { type NightNotes, startNotes } from './steps/night-notes.ts';
+import { endRaw, keepRaw } from './steps/raw-step.ts';
 import {
   type BookCounts,
   type FailureLine,
@@ -47,7 +47,7 @@ export interface Run {
   /** What the upstream's answers look like, and what of it is not as it was. */
   readonly shapes: Shapes;
   readonly drifts: DriftLine[];
-  /** Lost windows that it asked for, and those for which it had an answer: see lost-asked.ts. */
+  /** Lost windows that it asked for, and those for which it had an answer: see steps/lost-asked.ts. */
   readonly lost: LostOfRun;
   /** Whether another service than the archive's upstream is asked: what that one knows of a symbol is its own affair. */
   readonly asksOther: boolean;
@@ -245,42 +245,3 @@ async function finishBroken(archive: Archive, { clock, signal, log }: Context): 
     if (!(error instanceof OddslakeError) || error.exitCode !== exitCodes.busy) throw error;
   }
 }
-
-/**
- * The archive that the settings name. Only a run that `collects` may start one, and only there it matters which
- * upstream the settings name; a mistyped --output of a reader is an error.
- */
-export function openConfiguredArchive(
-  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase'>,
-  collects: boolean,
-  mends = false,
-): Archive {
-  const { archive, source, upstream } = context.settings;
-  const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
-  const options = {
-    root: archive.output,
-    // Where there is none, there is nothing to mend.
-    create: collects && !mends && (archive.outputNamed || context.mayCreate),
-    upstream: collects ? (source.name ?? origin) : null,
-    parts: archive.parts,
-    writer: `oddslake ${context.version}`,
-    settleMs: archive.settleMinutes * minuteMs,
-    mends,
-  };
-  return openArchive(options, context.disk, context.openDatabase);
-}
-
-const minuteMs = 60_000;
-
-/** When a symbol that turned inactive is left alone. */
-export const lingerRules = ({ settings }: Context): { lingerMs: number; settleMs: number } => ({
-  lingerMs: settings.source.lingerDays * dayMs,
-  settleMs: settings.archive.settleMinutes * minuteMs,
-});
-
-/** How far ahead of ours the service's clock may be, in ms. */
-export const skewMs = ({ settings }: Pick<Context, 'settings'>): number => settings.poll.futureSkewSeconds * 1000;
-
-/** Symbols that the config names, or null where the market lists decide. */
-export const namedSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
-  settings.symbols.length === 0 ? null : new Set(settings.symbols);

@@ -2,8 +2,8 @@ import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
 import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import type { Compared, MarketChanges, Named } from '../core/night.ts';
 import { Interrupted } from './context.ts';
-import type { DriftLine } from './drift-step.ts';
 import { sentence } from './sentence.ts';
+import type { DriftLine } from './steps/drift-step.ts';
 
 export type { Compared, Named } from '../core/night.ts';
 

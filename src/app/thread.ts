@@ -5,7 +5,7 @@ import { type PartTask, workPart } from '../archive/publish/part-task.ts';
 import { openSpill, type Spill } from '../archive/publish/spill.ts';
 import { knownStandings, type StandingsOf } from '../state/standings.ts';
 import { moved, wholeBuffers } from '../threads.ts';
-import { type PageRead, type PagesTask, readPages } from './import-pages.ts';
+import { type PageRead, type PagesTask, readPages } from './import/pages.ts';
 
 // What a thread of the pool is asked to do. It ends with the import that it reads for.
 

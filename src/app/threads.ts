@@ -4,7 +4,7 @@ import { type PartTask, workPart } from '../archive/publish/part-task.ts';
 import type { PartWorkers } from '../archive/publish/part-workers.ts';
 import { openSpill, type Spill } from '../archive/publish/spill.ts';
 import { openPool, wholeBuffers } from '../threads.ts';
-import { type PageRead, type PagesTask, readPages } from './import-pages.ts';
+import { type PageRead, type PagesTask, readPages } from './import/pages.ts';
 
 /** Threads that read saved pages and work on parts (see thread.ts), the one that asks among them. */
 export interface Threads {

@@ -4,8 +4,8 @@ import { systemRandomBytes } from '../system.ts';
 import { readLocation } from '../workspace/location.ts';
 import type { TokenSettings } from '../workspace/tokens.ts';
 import { openWorkspace, type Workspace } from '../workspace/workspace.ts';
+import { openConfiguredArchive } from './configured.ts';
 import type { Context } from './context.ts';
-import { openConfiguredArchive } from './run.ts';
 
 /** The service's own database, as the settings name it: of the archive, unless a URL is set. */
 export const openConfiguredWorkspace = (

@@ -19,8 +19,9 @@ import type { BacktestResult } from '../research/result.ts';
 import type { SymbolRow } from '../research/run-series.ts';
 import { many, number } from './amounts.ts';
 import { sparkline } from './sparkline.ts';
+import type { TableStyle } from './style.ts';
 import { paints } from './style.ts';
-import { renderTable, type TableStyle } from './table.ts';
+import { renderTable } from './table.ts';
 import { visible } from './visible.ts';
 
 const curveWidth = 48;

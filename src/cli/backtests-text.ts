@@ -3,7 +3,8 @@ import { objectiveText } from '../report/backtest-figures.ts';
 import type { BacktestAsked } from '../research/asked.ts';
 import type { ListedBacktest } from '../workspace/backtests.ts';
 import { many } from './amounts.ts';
-import { renderTable, type TableStyle } from './table.ts';
+import type { TableStyle } from './style.ts';
+import { renderTable } from './table.ts';
 
 /** A kept backtest as `backtest list --json` has it. Times are epoch milliseconds. */
 export interface BacktestLine

@@ -2,7 +2,7 @@ import stringWidth from 'string-width';
 import type { Diagnosis } from '../app/doctor/doctor.ts';
 import type { Finding } from '../app/doctor/finding.ts';
 import { many } from './amounts.ts';
-import type { TableStyle } from './table.ts';
+import type { TableStyle } from './style.ts';
 import { visible } from './visible.ts';
 
 const headings: Record<Finding['group'], string> = {

@@ -1,7 +1,8 @@
 import { dayOf, isoUtc } from '../core/time.ts';
 import type { ListedKey } from '../workspace/keys.ts';
 import { many, number } from './amounts.ts';
-import { renderTable, type TableStyle } from './table.ts';
+import type { TableStyle } from './style.ts';
+import { renderTable } from './table.ts';
 
 /** A list of keys for a person, or how to make the first one. */
 export function keysText(keys: readonly ListedKey[], style: TableStyle): string {

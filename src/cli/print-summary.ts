@@ -1,9 +1,9 @@
 import type { Summary } from '../app/summary.ts';
 import { isoUtc } from '../core/time.ts';
 import { duration, many, number } from './amounts.ts';
+import type { TableStyle } from './style.ts';
 import { paints } from './style.ts';
 import { summaryRows } from './summary-rows.ts';
-import type { TableStyle } from './table.ts';
 import { visible } from './visible.ts';
 import { wrapped } from './wrap.ts';
 

@@ -32,7 +32,7 @@ export async function runAndTell<F>(
       } catch (thrown) {
         // Of settings that were read and a run that did not begin others are told, too.
         const ended = notStarted(name, shell.version, startedAt, thrown);
-        const { afterRun } = await import('../app/after-run.ts');
+        const { afterRun } = await import('../app/afterwards/after-run.ts');
         await afterRun(context, ended);
         return ended;
       }

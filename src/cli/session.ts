@@ -155,7 +155,7 @@ export const withArchive = <T>(
   work: (archive: Archive, context: Context) => T | Promise<T>,
 ): Promise<T> =>
   withContext(flags, version, false, async (context) => {
-    const { openConfiguredArchive } = await import('../app/run.ts');
+    const { openConfiguredArchive } = await import('../app/configured.ts');
     const archive = openConfiguredArchive(context, false);
     try {
       return await work(archive, context);

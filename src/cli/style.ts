@@ -1,5 +1,10 @@
 import { styleText } from 'node:util';
-import type { TableStyle } from './table.ts';
+
+export interface TableStyle {
+  /** Columns of the terminal; null where there is none: then nothing is cut or left out. */
+  readonly width: number | null;
+  readonly colour: boolean;
+}
 
 /** Off a terminal nothing is cut: the text goes to a file or another program. One that knows no width says 0. */
 export const styleOf = (stream: NodeJS.WriteStream): TableStyle => ({

@@ -1,7 +1,8 @@
 import { dayOf } from '../core/time.ts';
 import type { ListedSymbol, SymbolList } from '../reading/symbols.ts';
 import { many, number } from './amounts.ts';
-import { renderTable, type TableStyle } from './table.ts';
+import type { TableStyle } from './style.ts';
+import { renderTable } from './table.ts';
 
 /** A list of symbols for a person: the first `rowsMax`, and how many there are. */
 export function symbolsText({ text, known, count, symbols }: SymbolList, rowsMax: number, style: TableStyle): string {

@@ -1,13 +1,7 @@
 import stringWidth from 'string-width';
 import type { ResultTable } from '../query/query.ts';
-import { type Paint, paints } from './style.ts';
+import { type Paint, paints, type TableStyle } from './style.ts';
 import { visible } from './visible.ts';
-
-export interface TableStyle {
-  /** Columns of the terminal; null where there is none: then nothing is cut or left out. */
-  readonly width: number | null;
-  readonly colour: boolean;
-}
 
 /** The line under a table. */
 export interface Below {

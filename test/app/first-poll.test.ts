@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { notePolled } from '../../src/app/polled-symbols.ts';
+import { notePolled } from '../../src/app/steps/polled-symbols.ts';
 import { planPoll } from '../../src/ingest/plan.ts';
 import { coverageOf } from '../../src/state/coverage.ts';
 import { openDatabase } from '../../src/state/database.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
-import { openConfiguredArchive } from '../../src/app/run.ts';
+import { openConfiguredArchive } from '../../src/app/configured.ts';
 import type { Archive } from '../../src/archive/archive.ts';
 import { partOf } from '../../src/core/part.ts';
 import type { Window } from '../../src/core/window.ts';

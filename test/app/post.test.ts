@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { post } from '../../src/app/post.ts';
+import { post } from '../../src/app/afterwards/post.ts';
 import { systemClock } from '../../src/system.ts';
 
 const bounds = { wholeMsMax: 1500, attemptMsMax: 400, attemptsMax: 3, delayMs: 20 };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Interrupted } from '../../src/app/context.ts';
-import { keepSchedule, type ScheduledJob } from '../../src/app/schedule-loop.ts';
+import { keepSchedule, type ScheduledJob } from '../../src/app/schedule/loop.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { createVirtualClock } from '../upstream/virtual-clock.ts';
 

@@ -4,7 +4,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { job } from '../../jobs/import.ts';
 import type { Context } from '../../src/app/context.ts';
-import type { ImportFlags } from '../../src/app/import-step.ts';
+import type { ImportFlags } from '../../src/app/import/step.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { createLog } from '../../src/cli/log.ts';

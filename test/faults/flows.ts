@@ -2,12 +2,13 @@ import { globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utime
 import { join } from 'node:path';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as publishJob } from '../../jobs/publish.ts';
-import { booksStep } from '../../src/app/books-step.ts';
+import { lingerRules, namedSymbols, openConfiguredArchive } from '../../src/app/configured.ts';
 import type { Context } from '../../src/app/context.ts';
-import { publishStep } from '../../src/app/publish-step.ts';
-import { lingerRules, namedSymbols, openConfiguredArchive, runJob } from '../../src/app/run.ts';
+import { runJob } from '../../src/app/run.ts';
 import { sentence } from '../../src/app/sentence.ts';
-import { marketsStep, ticksStep } from '../../src/app/steps.ts';
+import { booksStep } from '../../src/app/steps/books-step.ts';
+import { marketsStep, ticksStep } from '../../src/app/steps/poll-steps.ts';
+import { publishStep } from '../../src/app/steps/publish-step.ts';
 import { exitCodeOfError } from '../../src/app/summary.ts';
 import { type Archive, openArchive } from '../../src/archive/archive.ts';
 import { requireWritable } from '../../src/archive/copies/export-file.ts';

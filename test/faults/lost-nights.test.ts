@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
-import { openConfiguredArchive } from '../../src/app/run.ts';
+import { openConfiguredArchive } from '../../src/app/configured.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { type KnownLoss, lostWindows } from '../../src/state/lost.ts';
 import { dayMs, firstNight, hourMs, type Nights, startNights } from '../app/nights.ts';

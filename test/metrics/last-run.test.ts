@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { samplesAfter } from '../../src/app/afterwards/textfile-step.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { samplesAfter } from '../../src/app/textfile-step.ts';
 import { notStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';
 import { families, type Sample } from '../../src/metrics/families.ts';

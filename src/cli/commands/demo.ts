@@ -59,7 +59,7 @@ export function addDemo(shell: Shell): void {
 
 async function whatIsThere(context: Context): Promise<string> {
   const [{ openConfiguredArchive }, { reportName }, { totalsOf }] = await Promise.all([
-    import('../../app/run.ts'),
+    import('../../app/configured.ts'),
     import('../../app/report.ts'),
     import('../../archive/manifest.ts'),
   ]);

@@ -41,7 +41,7 @@ export function addExport(shell: Shell): void {
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { datasetNames }, { formatOf, requireWritable }, { shapes }, { writeExport }] =
         await Promise.all([
-          import('../../app/run.ts'),
+          import('../../app/configured.ts'),
           import('../../archive/parquet/datasets.ts'),
           import('../../archive/copies/export-file.ts'),
           import('../../archive/copies/slice.ts'),

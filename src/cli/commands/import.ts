@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import type { ImportFlags } from '../../app/import-step.ts';
+import type { ImportFlags } from '../../app/import/step.ts';
 import { UsageError } from '../../core/errors.ts';
 import { parseTime } from '../../core/time.ts';
 import type { Window } from '../../core/window.ts';

@@ -121,7 +121,7 @@ function withoutBeatenKey(environment: readonly Layer[], flags: readonly Layer[]
  */
 async function archiveMaker(settings: Settings, { version }: Shell): Promise<() => boolean> {
   const [{ openConfiguredArchive }, { isArchive }, { systemDisk }] = await Promise.all([
-    import('../../app/run.ts'),
+    import('../../app/configured.ts'),
     import('../../archive/archive.ts'),
     import('../../archive/disk/disk.ts'),
   ]);

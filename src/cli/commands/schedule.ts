@@ -1,7 +1,7 @@
 import type { Context } from '../../app/context.ts';
 import type { Jobs } from '../../app/job.ts';
-import type { Board } from '../../app/schedule-board.ts';
-import type { ScheduleWatch } from '../../app/schedule-watch.ts';
+import type { Board } from '../../app/schedule/board.ts';
+import type { ScheduleWatch } from '../../app/schedule/watch.ts';
 import type { Summary } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
@@ -48,9 +48,9 @@ async function keep(shell: Shell, flags: CommonFlags, context: Context): Promise
     );
   }
   const [{ keepSchedule }, { parseCron }, { openBoard }] = await Promise.all([
-    import('../../app/schedule-loop.ts'),
+    import('../../app/schedule/loop.ts'),
     import('../../settings/cron.ts'),
-    import('../../app/schedule-board.ts'),
+    import('../../app/schedule/board.ts'),
   ]);
   const lastStarts = await lastStartsOf(context, wanted);
   const rhythms = wanted.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
@@ -81,7 +81,7 @@ const hourMs = 3_600_000;
 async function watchOf(context: Context, board: Board): Promise<ScheduleWatch | null> {
   const { port } = context.settings.schedule;
   if (port === null) return null;
-  const { watchSchedule } = await import('../../app/schedule-watch.ts');
+  const { watchSchedule } = await import('../../app/schedule/watch.ts');
   return watchSchedule(context, port, board);
 }
 
@@ -91,7 +91,7 @@ async function lastStartsOf(
   wanted: readonly { readonly name: Scheduled }[],
 ): Promise<Map<string, number | null>> {
   const [{ openConfiguredArchive }, { requireUpstream }, { lastStartOf }] = await Promise.all([
-    import('../../app/run.ts'),
+    import('../../app/configured.ts'),
     import('../../settings/settings.ts'),
     import('../../state/runs.ts'),
   ]);
@@ -115,7 +115,7 @@ async function runOnce(shell: Shell, name: Scheduled, context: Context): Promise
     summary = await starters[name](shell.jobs, { ...context, log, signal });
   } catch (error) {
     summary = notStarted(name, shell.version, startedAt, error, context.clock.nowMs());
-    const { afterRun } = await import('../../app/after-run.ts');
+    const { afterRun } = await import('../../app/afterwards/after-run.ts');
     await afterRun({ ...context, log, signal }, summary);
   }
   const { run_id, outcome, exit_code, error } = summary;

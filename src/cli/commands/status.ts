@@ -24,7 +24,7 @@ export function addStatus(shell: Shell): void {
     return withArchive(flags, shell.version, async (archive, context) => {
       const [{ readStatus }, { lingerRules }, { statusText }] = await Promise.all([
         import('../../reading/status.ts'),
-        import('../../app/run.ts'),
+        import('../../app/configured.ts'),
         import('../status-text.ts'),
       ]);
       const rules = { ...lingerRules(context), named: context.settings.symbols };

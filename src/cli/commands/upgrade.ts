@@ -13,7 +13,7 @@ export function addUpgrade(shell: Shell): void {
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ lingerRules, namedSymbols }, { publish }] = await Promise.all([
-        import('../../app/run.ts'),
+        import('../../app/configured.ts'),
         import('../../archive/publish/publish.ts'),
       ]);
       const display = await context.startDisplay('upgrade', 1, 'parts');

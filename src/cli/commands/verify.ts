@@ -43,8 +43,8 @@ async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
   await withContext(flags, shell.version, false, async (context) => {
     const startedAt = context.clock.nowMs();
     const [{ afterRun }, { openConfiguredArchive }] = await Promise.all([
-      import('../../app/after-run.ts'),
-      import('../../app/run.ts'),
+      import('../../app/afterwards/after-run.ts'),
+      import('../../app/configured.ts'),
     ]);
     let thrown: unknown;
     let failed = true;

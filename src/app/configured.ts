@@ -1,0 +1,44 @@
+import { type Archive, openArchive } from '../archive/archive.ts';
+import { dayMs } from '../core/window.ts';
+import type { Context } from './context.ts';
+
+// What the settings say, in the terms of those who need it.
+
+/**
+ * The archive that the settings name. Only a run that `collects` may start one, and only there it matters which
+ * upstream the settings name; a mistyped --output of a reader is an error.
+ */
+export function openConfiguredArchive(
+  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase'>,
+  collects: boolean,
+  mends = false,
+): Archive {
+  const { archive, source, upstream } = context.settings;
+  const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
+  const options = {
+    root: archive.output,
+    // Where there is none, there is nothing to mend.
+    create: collects && !mends && (archive.outputNamed || context.mayCreate),
+    upstream: collects ? (source.name ?? origin) : null,
+    parts: archive.parts,
+    writer: `oddslake ${context.version}`,
+    settleMs: archive.settleMinutes * minuteMs,
+    mends,
+  };
+  return openArchive(options, context.disk, context.openDatabase);
+}
+
+const minuteMs = 60_000;
+
+/** When a symbol that turned inactive is left alone. */
+export const lingerRules = ({ settings }: Context): { lingerMs: number; settleMs: number } => ({
+  lingerMs: settings.source.lingerDays * dayMs,
+  settleMs: settings.archive.settleMinutes * minuteMs,
+});
+
+/** How far ahead of ours the service's clock may be, in ms. */
+export const skewMs = ({ settings }: Pick<Context, 'settings'>): number => settings.poll.futureSkewSeconds * 1000;
+
+/** Symbols that the config names, or null where the market lists decide. */
+export const namedSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
+  settings.symbols.length === 0 ? null : new Set(settings.symbols);

@@ -1,0 +1,17 @@
+import type { Window } from '../../core/window.ts';
+
+/** What the polls of a run note for the summary of a night. */
+export interface NightNotes {
+  /** Up to where each symbol had been covered before the run; absent where it polls no ticks. */
+  coveredEnds?: ReadonlyMap<string, number>;
+  /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
+  listedAt: number | null;
+  /** Symbols whose ticks it was to have up to its end. */
+  polled: number;
+  /** What it asked for and has not got. */
+  readonly lacking: (Window & { readonly symbol: string })[];
+  /** Symbols of which it asked for a time that the service may have thinned out by now. */
+  readonly tooLate: string[];
+}
+
+export const startNotes = (): NightNotes => ({ listedAt: null, polled: 0, lacking: [], tooLate: [] });

@@ -1,0 +1,59 @@
+import { isDue, mayBeLive } from '../../core/life.ts';
+import { type SymbolFacts, unknownSymbol } from '../../core/market.ts';
+import { intersect, type Window } from '../../core/window.ts';
+import { isWanted, type SymbolPlan } from '../../ingest/plan.ts';
+import { coverageOf } from '../../state/coverage.ts';
+import type { Database } from '../../state/database.ts';
+import { allLostTicks, sureCoverageOf } from '../../state/lost.ts';
+import { allSymbols, notePolledFrom, oneSymbol, unsettledSymbols } from '../../state/symbols.ts';
+import { lingerRules, skewMs } from '../configured.ts';
+import type { Run } from '../run.ts';
+
+export interface PolledSymbol {
+  readonly facts: SymbolFacts;
+  /** What is covered of its ticks. */
+  readonly coverage: readonly Window[];
+}
+
+/**
+ * The symbols that a poll at `nowMs` asks for: those chosen by hand, else those of the config, else those that the market
+ * lists still ask for. Only what was chosen by hand is asked for though it was given up on.
+ */
+export function polledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
+  const { db } = archive.state;
+  const rules = lingerRules(context);
+  const named = chosen.length > 0 ? chosen : context.settings.symbols;
+  const symbols = named.length === 0 ? unsettledSymbols(db, nowMs - rules.lingerMs) : factsOf(db, named, nowMs);
+  const lost = allLostTicks(db);
+  const out: PolledSymbol[] = [];
+  for (const facts of symbols) {
+    if (chosen.length === 0 && !isDue(facts, nowMs)) continue;
+    const asDue = { ...facts, retiredAt: null };
+    if (named.length === 0 && !mayBeLive(asDue, nowMs, rules)) continue;
+    const coverage = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context), lost.get(facts.symbol) ?? []);
+    if (named.length === 0 && !isWanted(asDue, coverage, nowMs, rules)) continue;
+    out.push({ facts, coverage });
+  }
+  return out;
+}
+
+/** Whether no market list has named a symbol yet: those that files brought are nobody's to follow. */
+export const noneListed = ({ archive }: Run): boolean => !allSymbols(archive.state.db).some(({ listed }) => listed);
+
+/** Of symbols named by hand, known or not. */
+export const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
+  [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));
+
+/**
+ * Notes from when on the symbols are polled whose first poll was carried through. One that broke off is a first poll
+ * still: a service that gives the latest ticks first has not told of what came before them, and nobody else would ask.
+ */
+export function notePolled(db: Database, plans: readonly SymbolPlan[], done: readonly string[]): void {
+  const through = new Set(done);
+  db.transaction(() => {
+    for (const { symbol, windows, first } of plans) {
+      const from = first && through.has(symbol) ? intersect(coverageOf(db, symbol), windows)[0]?.from : undefined;
+      if (from !== undefined) notePolledFrom(db, symbol, from);
+    }
+  });
+}

@@ -1,0 +1,66 @@
+import type { Intake } from '../../archive/publish/intake.ts';
+import { ownThread, type PartWorkers } from '../../archive/publish/part-workers.ts';
+import { publish } from '../../archive/publish/publish.ts';
+import { verify } from '../../archive/verify/verify.ts';
+import { DamageError } from '../../core/errors.ts';
+import { lingerRules, namedSymbols } from '../configured.ts';
+import type { Run } from '../run.ts';
+import { openThreads, type Threads } from '../threads.ts';
+import { noteAnswered } from './lost-asked.ts';
+
+/** Ticks that are worth the start of threads. */
+const threadedTicks = 1_000_000;
+
+/**
+ * Publishes what is journaled, and what an import has read. Damaged parts are refused: exit code 6, and what was for them
+ * stays journaled; as does all of it where another process holds the lock for too long.
+ */
+export async function publishStep(
+  run: Run,
+  from: { intake?: Intake; threads?: Threads | undefined } = {},
+): Promise<void> {
+  const { context, archive } = run;
+  const display = await context.startDisplay('publish', 1, 'parts');
+  let own: Threads | undefined;
+  const workers = async (ticks: number): Promise<PartWorkers> => {
+    if (from.threads === undefined && context.threads > 1 && ticks >= threadedTicks)
+      own = await openThreads(context.threads);
+    return (from.threads ?? own)?.parts ?? ownThread;
+  };
+  try {
+    const published = await publish(archive, {
+      ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
+      named: namedSymbols(context),
+      rules: lingerRules(context),
+      candles: context.settings.archive.candles,
+      ...{ intake: from.intake, workers, coveredEnds: run.night.coveredEnds },
+      onProgress: (done, total) => display.update({ done, total }),
+    });
+    for (const file of published.files) run.files.set(file.path, file);
+    noteAnswered(run, published.lacking);
+    if (published.refused.length > 0) {
+      throw new DamageError(
+        `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,
+      );
+    }
+    if (published.files.length > 0) {
+      const { generation } = published.manifest;
+      context.log.info({ generation, files: published.files.length }, 'published');
+    }
+  } finally {
+    await own?.close();
+    display.stop();
+  }
+}
+
+/** Re-reads what this run published. */
+export async function verifyStep(run: Run): Promise<void> {
+  const changed = [...run.files.values()];
+  if (changed.length === 0) return;
+  const { findings } = await verify(run.archive, changed, undefined, run.context.signal);
+  if (findings.length > 0) {
+    throw new DamageError(
+      `${findings.map((f) => `${f.path} ${f.what}`).join(', ')} right after it was published: check the disk.`,
+    );
+  }
+}

@@ -1,0 +1,100 @@
+import { rawFiles } from '../../archive/raw/raw-prune.ts';
+import type { LostWindow } from '../../core/lost.ts';
+import type { RawPage } from '../../core/raw-page.ts';
+import { intersection, isEmpty, type Window } from '../../core/window.ts';
+import type { ImportFile } from '../import/files.ts';
+import { openReplay } from '../import/raw.ts';
+import { UnreadableFile } from '../import/unreadable-file.ts';
+import { openImportWriter } from '../import/write.ts';
+import type { Run } from '../run.ts';
+import { publishStep } from './publish-step.ts';
+import { lostTicks } from './restored.ts';
+
+/**
+ * Takes in what the answers that are kept as they came still have of ticks that are lost, and publishes it: what was had
+ * once is had again without a request. What of them cannot be read is passed over, there being others to ask.
+ *
+ * A window proves to be back by answers that are published together: so only as many windows are read for at a time as
+ * lost what the journal may hold, and what is journaled for them is published at the end.
+ */
+export async function rawReplayStep(run: Run): Promise<void> {
+  const files = rawFiles(run.archive).map(fileOf);
+  if (files.length === 0) return;
+  const { journalTicksMax } = run.context.settings.publish;
+  for (const batch of batchesOf(lostTicks(run), journalTicksMax)) {
+    await replayInto(
+      run,
+      files,
+      Map.groupBy(batch, ({ symbol }) => symbol),
+    );
+    await publishStep(run);
+  }
+  // What was answered then says nothing of what the upstream has now.
+  run.lost.answered.clear();
+}
+
+/** Windows in their order, cut into batches that lost about as many ticks together; none is empty. */
+function batchesOf(lost: readonly LostWindow[], ticksMax: number): LostWindow[][] {
+  const out: LostWindow[][] = [];
+  let room = 0;
+  for (const window of lost) {
+    if (out.length === 0 || window.ticks > room) {
+      out.push([]);
+      room = ticksMax;
+    }
+    out.at(-1)!.push(window);
+    room -= window.ticks;
+  }
+  return out;
+}
+
+/** Journals the answers that reach into lost windows, by symbol. */
+async function replayInto(
+  run: Run,
+  files: readonly ImportFile[],
+  lost: ReadonlyMap<string, readonly LostWindow[]>,
+): Promise<void> {
+  const { context } = run;
+  const { source, poll } = context.settings;
+  const futureMs = context.clock.nowMs() + poll.futureSkewSeconds * 1000;
+  // Answers are journaled as they were when they came: nothing is put aside.
+  const options = { preferred: false, futureMs, scratch: '', journalTicksMax: Number.POSITIVE_INFINITY };
+  const writer = openImportWriter(run, options);
+  const display = await context.startDisplay('kept answers', files.length, 'files');
+  let done = 0;
+  const replay = openReplay({
+    ...{ run, writer },
+    rules: { dataset: 'ticks', zone: null, paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
+    wanted: (page) => reachesInto(page, (symbol) => lost.get(symbol) ?? []),
+    onSetAside: () => {},
+    onTorn: () => {},
+    onProgress: () => display.update({ done, ticks: writer.ticks }),
+  });
+  try {
+    for (const file of files) await replay.find(file).catch(passUnreadable);
+    for (const file of files) await replay.learn(file).catch(passUnreadable);
+    for (const file of files) {
+      await replay.take(file).catch(passUnreadable);
+      done++;
+    }
+    await replay.finish();
+    await writer.finish();
+  } finally {
+    display.stop();
+  }
+}
+
+/** Whether an answer is of a window that reaches into one of these. */
+function reachesInto({ asked }: RawPage, lostOf: (symbol: string) => readonly Window[]): boolean {
+  if (asked.route !== 'ticks' || asked.meaning === null) return false;
+  const spoken = [{ from: asked.from, to: asked.to }, asked.meaning.asked];
+  return lostOf(asked.symbol).some((window) => spoken.some((span) => !isEmpty(intersection(span, window))));
+}
+
+const fileOf = (path: string): ImportFile => ({
+  ...{ path, named: false, format: 'raw', compression: 'none', writtenAt: 0, bytes: 0 },
+});
+
+const passUnreadable = (error: unknown): void => {
+  if (!(error instanceof UnreadableFile)) throw error;
+};

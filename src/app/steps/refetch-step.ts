@@ -1,0 +1,46 @@
+import { heldTicks } from '../../archive/lost-ticks.ts';
+import { union } from '../../core/window.ts';
+import type { SymbolPlan } from '../../ingest/plan.ts';
+import type { KnownLoss } from '../../state/lost.ts';
+import type { Run } from '../run.ts';
+import { keyOf } from './lost-asked.ts';
+import { collectPlans } from './poll-steps.ts';
+import { publishStep } from './publish-step.ts';
+import { lostTicks } from './restored.ts';
+
+/** Every symbol that lost ticks, whatever became of it since, with its lost windows whole. */
+const plansOf = (lost: readonly KnownLoss[]): SymbolPlan[] =>
+  [...Map.groupBy(lost, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
+    ...{ symbol, windows: union(windows), first: false },
+  }));
+
+/**
+ * Asks for all ticks that are lost, and publishes what comes. A window proves to be back by answers that are published
+ * together: where the journal grew so large that it was published on the way, what that cut apart is asked for again, one
+ * window after the other, whatever the journal comes to hold: none is longer than a day of one symbol.
+ */
+export async function refetchStep(run: Run): Promise<void> {
+  const plans = plansOf(lostTicks(run));
+  if (plans.length === 0) return;
+  const generation = run.archive.state.generation();
+  await collectPlans(run, plans, 'backfill');
+  const wasCut = run.archive.state.generation() !== generation;
+  await publishStep(run);
+  if (!wasCut) return;
+  const { tried, answered } = run.lost;
+  const apart = lostTicks(run).filter((loss) => tried.has(keyOf(loss)) && !answered.has(keyOf(loss)));
+  for (const loss of apart) {
+    await collectPlans(run, plansOf([loss]), 'backfill', Number.POSITIVE_INFINITY);
+    await publishStep(run);
+  }
+}
+
+/** Says what is lost where there is nobody to ask for it: told as a failure, but not as one that was tried. */
+export function nobodyToAsk(run: Run): void {
+  const lost = lostTicks(run).filter(({ toldAt }) => toldAt === null);
+  const held = heldTicks(run.archive, lost);
+  for (const [i, { symbol, from, to, ticks }] of lost.entries()) {
+    const reason = `lost: ${held[i]} of ${ticks} ticks are left, and nobody was asked: there is no upstream in the settings`;
+    run.failures.push({ symbol, from, to, reason });
+  }
+}
