@@ -54,7 +54,8 @@ export async function simulate(seed: number, nights = 30, tell: (line: string) =
     const struck = machine.struck();
     jobs.forEach(({ name, process }, i) => {
       const summary = summaries[i]!;
-      trace(`${name} ${process.isDead() ? 'dead' : JSON.stringify(summary)}`);
+      // What to do next names the archive, which lies elsewhere each time.
+      trace(`${name} ${process.isDead() ? 'dead' : JSON.stringify(summary).replaceAll(lake.root, 'lake')}`);
       if (process.isDead() || summary === null) return;
       const { exit_code: code, error, ticks: sum, failures } = summary;
       const { fetched, accepted, duplicates, conflicts, quarantined } = sum;
