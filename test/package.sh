@@ -23,7 +23,7 @@ bytes=$(wc -c <"$tarball")
 [ "$bytes" -lt 2000000 ] || { echo "package: $bytes bytes are too many" >&2; exit 1; }
 
 # As `npm install -g oddslake` does, in a place of its own; no install script is run.
-quietly npm install -g --prefix "$work/installed" --ignore-scripts --no-audit --no-fund "$tarball"
+quietly npm install -g --prefix "$work/installed" --prefer-offline --ignore-scripts --no-audit --no-fund "$tarball"
 PATH="$work/installed/bin:$(dirname "$(command -v node)"):/usr/bin:/bin"
 export HOME=$work/home
 cd "$work/reader"
