@@ -3,6 +3,8 @@
 # tarball and the registry, and used from an empty folder. Needs Node 24 or newer with npm, and curl.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# What asks the registry is the machine's own npm, as in bin/setup: what it is told of proxies and certificates goes by its node.
+machine=$PATH
 [ ! -x .node/bin/node ] || PATH=$PWD/.node/bin:$PATH
 
 # A space in the path is one more thing that could break.
@@ -23,7 +25,7 @@ bytes=$(wc -c <"$tarball")
 [ "$bytes" -lt 2000000 ] || { echo "package: $bytes bytes are too many" >&2; exit 1; }
 
 # As `npm install -g oddslake` does, in a place of its own; no install script is run.
-quietly npm install -g --prefix "$work/installed" --prefer-offline --ignore-scripts --no-audit --no-fund "$tarball"
+quietly env PATH="$machine" npm install -g --prefix "$work/installed" --prefer-offline --ignore-scripts --no-audit --no-fund "$tarball"
 PATH="$work/installed/bin:$(dirname "$(command -v node)"):/usr/bin:/bin"
 export HOME=$work/home
 cd "$work/reader"
