@@ -67,6 +67,8 @@ export function queryOver(
     const stopInterrupting = interruptOn(signal, connection);
     try {
       yield* work(connection);
+      // An interrupted result may end as one does that has no more rows.
+      signal.throwIfAborted();
     } catch (error) {
       signal.throwIfAborted();
       throw failureOf(error, published);

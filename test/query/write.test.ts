@@ -155,6 +155,28 @@ describe('an abort', () => {
     await expect(query.rows(endless, [], signal)).rejects.toMatchObject({ name: 'TimeoutError' });
   });
 
+  test('is never taken for the end of the rows', async () => {
+    const rows = 'SELECT range AS n, sin(range) AS x FROM range(200000)';
+    const readers = {
+      texts: (signal: AbortSignal) => query.texts([rows], 'csv', signal),
+      chunks: (signal: AbortSignal) => query.chunks(['SELECT range::DOUBLE AS n FROM range(200000)'], signal),
+    };
+    for (const read of Object.values(readers)) {
+      for (let pieces = 1; pieces <= 8; pieces++) {
+        const controller = new AbortController();
+        let left = pieces;
+        const reading = (async () => {
+          for await (const _ of read(controller.signal)) {
+            if (--left === 0) setTimeout(() => controller.abort(new Error('enough')), pieces % 3);
+            // As one who writes them does, others get their turn.
+            await new Promise((resolve) => setImmediate(resolve));
+          }
+        })();
+        await expect(reading).rejects.toThrow('enough');
+      }
+    }
+  });
+
   test('stops a result that nobody reads on', async () => {
     const stuck = new Writable({ write() {}, highWaterMark: 1 });
     await expect(query.write('FROM ticks', 'csv', stuck, AbortSignal.timeout(100))).rejects.toMatchObject({
