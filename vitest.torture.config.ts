@@ -1,14 +1,14 @@
 import { defineConfig } from 'vitest/config';
-import { usual } from './vitest.config.ts';
+import { common } from './vitest.config.ts';
 
 // The search for faults, apart from the tests that every change waits for, and what is generated at greater length:
 // `make torture`.
 export default defineConfig({
   test: {
-    ...usual,
+    ...common,
     include: ['test/faults/**/*.test.ts', 'test/service/generated.test.ts'],
     testTimeout: 300_000,
     hookTimeout: 60_000,
-    env: { ...usual.env, CASES: process.env.CASES ?? '5000' },
+    env: { ...common.env, CASES: process.env.CASES ?? '5000' },
   },
 });

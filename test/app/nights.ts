@@ -13,7 +13,7 @@ import type { RunningOptions, SandboxOptions } from '../../src/sandbox/options.t
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock } from '../../src/system.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 // Nights one after another in this process: the real job, archive and sandbox, on a wall clock that is moved by hand.
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { coverageOf, hashes, totalTicks } from '../e2e/lake.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 import { dayMs, firstNight, type Nights, startNights } from './nights.ts';
 
 // Nights whose answers were kept as they came, to be read again into another archive.

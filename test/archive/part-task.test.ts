@@ -12,7 +12,7 @@ import { type Chunk, ranks } from '../../src/core/merge.ts';
 import { dayMs } from '../../src/core/window.ts';
 import { inOrder } from '../../src/state/journal.ts';
 import { knownStandings } from '../../src/state/standings.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`part tasks: SEED=${seed}`);

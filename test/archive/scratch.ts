@@ -16,7 +16,7 @@ import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { notePolledFrom } from '../../src/state/symbols.ts';
 import { systemClock } from '../../src/system.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 // The wiring of the tests of state and archive: real files in a folder that goes with the test, a clock that stands.
 

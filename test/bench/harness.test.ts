@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { alternate, type Contender, type Outcome, summarise, timesAsFast } from '../../bench/harness.ts';
 import { findAccounting } from '../../bench/measure.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 const accounting = findAccounting();
 

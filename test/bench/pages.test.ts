@@ -5,7 +5,7 @@ import { generatedPages, ticksPerPage } from '../../bench/generated-pages.ts';
 import { nightlyPages, writePages } from '../../bench/pages.ts';
 import { dayMs } from '../../src/core/window.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 const made = (pages: number, seed: number) => [...generatedPages({ pages, seed })];
 

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { systemClock } from '../../src/system.ts';
 import { access, folder, run, startStanding, type Variables } from '../e2e/lake.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 import { filesOf, textOf } from './blocks.ts';
 import { project } from './kept-current.ts';
 import { place, type Typist, typist } from './typist.ts';

@@ -8,7 +8,7 @@ import { decode, decodeRows } from '../../src/archive/parquet/parquet.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { systemClock } from '../../src/system.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { coverageOf, dayMs, type Ended, fixedNow, folder, manifestOf, run as runApart, ticksOf } from './lake.ts';
 

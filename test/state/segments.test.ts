@@ -5,7 +5,7 @@ import { covers, dayFloor, dayMs } from '../../src/core/window.ts';
 import { addSegments, coverageOf, segmentsOf } from '../../src/state/coverage.ts';
 import { dayStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 const hourMs = 3_600_000;
 const start = Date.UTC(2026, 0, 1);

@@ -8,7 +8,7 @@ import { dayMs } from '../../src/core/window.ts';
 import { addSegments } from '../../src/state/coverage.ts';
 import { dayStandings, noteStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
-import { scratchRoot } from '../scratch-root.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 const day = Date.UTC(2026, 0, 1);
 let folder: string;
