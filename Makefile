@@ -1,9 +1,9 @@
-# Two commands on a fresh machine with Node 20 or newer, npm and make: `make run` and `make test`.
+# Two commands on a fresh machine with Node 20 or newer, npm and make: `make run` and `make test`. `make check` is what a change must pass.
 # Everything runs on Node 24 or newer: the machine's, or the one that bin/setup puts into .node/.
 export PATH := $(CURDIR)/.node/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-readers package torture mutants bench lint typecheck format setup clean
+.PHONY: help run test check test-readers package torture mutants bench lint typecheck format setup clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -11,8 +11,11 @@ help: ## this list
 run: setup ## a simulated service, one nightly run against it into output/demo, and how to load the result
 	@bin/oddslake demo
 
-test: setup ## every test; TEST_ARGS='test/core' for some of them
-	@vitest run $(TEST_ARGS)
+test: setup ## the quick tests of every part, under three minutes; TEST_ARGS='test/core' for any file or folder
+	@vitest run $(if $(TEST_ARGS),$(TEST_ARGS),--project quick)
+
+check: setup ## everything that a change must pass: all tests, readers, torture, lint, types, package; STEPS='lint types' for some
+	@test/check.sh $(STEPS)
 
 package: setup ## whether the package that npm makes works from elsewhere; asks the registry
 	@test/package.sh

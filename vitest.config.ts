@@ -1,5 +1,9 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import { limitMs } from './test/harness/limits.ts';
+import { requireNode } from './test/harness/node-version.ts';
+import { runEnvironment } from './test/harness/run-folder.ts';
+
+requireNode(process.version);
 
 /** What holds for every test, of the search for faults too. */
 export const common = {
@@ -7,17 +11,25 @@ export const common = {
   testTimeout: limitMs,
   hookTimeout: limitMs,
   teardownTimeout: limitMs,
-  // A zone with half hours and daylight saving: code that reads local time by accident fails here.
-  env: { TZ: 'America/St_Johns' },
+  globalSetup: './test/harness/run-folder.ts',
+  reporters: [
+    'default',
+    './test/harness/reporter.ts',
+    ...(process.env.TEST_RESULTS === undefined ? [] : [['json', { outputFile: process.env.TEST_RESULTS }] as const]),
+  ] as (string | ['json', { outputFile: string }])[],
+  env: {
+    // Unless one is set, a zone with half hours and daylight saving: code that reads local time by accident fails here.
+    TZ: process.env.TZ ?? 'America/St_Johns',
+    ...runEnvironment(process.pid),
+  },
 };
 
-/** The long part of `make check`: whole processes at every turn, pages that are typed, long properties, and files so named. */
-const long = ['test/e2e/**/*.test.ts', 'test/**/*.long.test.ts'];
-/** The one end-to-end path that `make test` takes. */
+/** The one end-to-end path that `make test` takes; all the others start whole processes at every turn. */
 const path = 'test/e2e/path.test.ts';
+/** Left to `make check`, with what vitest.torture.config.ts and test/readers have. */
+const long = ['test/e2e/**/*.test.ts', 'test/**/*.long.test.ts'];
 /** Files that put another module in the place of one of ours, which those that ran before them have loaded already. */
 const replacing = ['test/app/raw.test.ts'];
-// `make torture` and `make test-readers`.
 const elsewhere = [...configDefaults.exclude, 'test/faults/**', 'test/readers/**'];
 
 // To start a process and to load the program takes about a second, as long as many a file takes: so the files share two
@@ -31,11 +43,7 @@ export default defineConfig({
   test: {
     ...common,
     projects: [
-      project(
-        'quick',
-        ['test/**/*.test.ts'],
-        [...long.filter((each) => !each.includes('e2e')), 'test/e2e/!(path).test.ts', ...replacing],
-      ),
+      project('quick', ['test/**/*.test.ts'], ['test/e2e/!(path).test.ts', 'test/**/*.long.test.ts', ...replacing]),
       project('long', long, [path]),
       project('alone', replacing, [], true),
     ],

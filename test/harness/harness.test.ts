@@ -1,0 +1,76 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { isTimeLimit, MachineTooSlow, until } from './limits.ts';
+import { needsCommands, needsPath, skippedFor } from './needs.ts';
+import { requireNode } from './node-version.ts';
+import setup, { runFolders, runVariable } from './run-folder.ts';
+import { scratchRoot } from './scratch-root.ts';
+
+test('waiting ends with what is seen, or names what was not', async () => {
+  let looks = 0;
+  expect(await until(() => (++looks < 3 ? undefined : 0), 'a third look')).toBe(0);
+  const late = await until(() => false, 'the word', 10).catch((error: Error) => error);
+  expect(late).toBeInstanceOf(MachineTooSlow);
+  expect((late as Error).message).toMatch(/^machine too slow, or a hang: the word was not seen within 0\.01 s$/);
+});
+
+test.each([
+  [new MachineTooSlow('x', 1000).message, true],
+  ['Test timed out in 20000ms.\nIf this is a long-running test…', true],
+  ['Hook timed out in 5000ms.', true],
+  ['expected 1 to be 2', false],
+  ['expected "timed out" to be "done"', false],
+])('of time limits: %s is %s', (message, is) => {
+  expect(isTimeLimit(message)).toBe(is);
+});
+
+test('what a test needs is looked for, and named where it is missing', () => {
+  expect(skippedFor(null)).toEqual({});
+  expect(needsCommands('sh')).toEqual({});
+  expect(needsCommands('sh', 'no-such-command')).toEqual({
+    ...{ skip: true, meta: { missing: 'no-such-command is not installed' } },
+  });
+  expect(needsPath('/', 'no root')).toEqual({});
+  expect(needsPath('/no/such/path', 'no such path')).toMatchObject({ meta: { missing: 'no such path' } });
+});
+
+test.each(['v20.20.2', 'v22.0.0', 'v8.1.0'])('Node %s is refused with what to do', (version) => {
+  expect(() => requireNode(version)).toThrow(/need Node 24 or newer; this is v\d.*make test.*\.node\/bin/);
+});
+
+test('Node 24 and newer are taken', () => {
+  for (const version of ['v24.0.0', 'v25.1.0', process.version]) requireNode(version);
+});
+
+test('temporary files of a run are in its own folders', () => {
+  const { memory, disk } = runFolders(process.env[runVariable]!);
+  expect([tmpdir(), scratchRoot]).toEqual([disk, memory]);
+  expect(mkdtempSync(join(tmpdir(), 'x-'))).toContain(disk);
+});
+
+test('what a run that was killed has left is removed by the next, its processes first; other runs stay', async () => {
+  // The process ID of one that has ended.
+  const { pid: dead } = spawnSync('true');
+  const folders = Object.values(runFolders(dead));
+  for (const path of folders) {
+    mkdirSync(join(path, 'archive'), { recursive: true });
+    writeFileSync(join(path, 'archive/part'), 'x');
+  }
+  const options = { stdio: 'ignore', env: { ...process.env } } as const;
+  const marked = spawn('sleep', ['600'], { ...options, env: { ...process.env, [runVariable]: `${dead}` } });
+  const inFolder = spawn('sh', ['-c', 'sleep 600; :', `${folders[0]}/archive`], options);
+  const other = spawn('sleep', ['600'], options);
+  const ended = Promise.all([once(marked, 'exit'), once(inFolder, 'exit')]);
+  const teardown = setup();
+  if (existsSync('/proc/self')) expect((await ended).map(([, signal]) => signal)).toEqual(['SIGKILL', 'SIGKILL']);
+  expect(folders.filter((path) => existsSync(path))).toEqual([]);
+  expect([other.exitCode, other.signalCode]).toEqual([null, null]);
+  expect(Object.values(runFolders(process.env[runVariable]!)).every((path) => existsSync(path))).toBe(true);
+  teardown();
+  expect(Object.values(runFolders(process.pid)).filter((path) => existsSync(path))).toEqual([]);
+  for (const child of [marked, inFolder, other]) child.kill('SIGKILL');
+});

@@ -1,0 +1,35 @@
+import { spawnSync } from 'node:child_process';
+import { expect, test } from 'vitest';
+
+const folder = new URL('ends', import.meta.url).pathname;
+const vitest = new URL('../../node_modules/vitest/vitest.mjs', import.meta.url).pathname;
+
+/** A run of its own over test/harness/ends. */
+function play(args: readonly string[], env: Record<string, string> = {}) {
+  const { CI: _, ...outside } = process.env;
+  const all = [vitest, 'run', '--root', folder, ...args];
+  return spawnSync(process.execPath, all, { cwd: folder, encoding: 'utf8', env: { ...outside, ...env } });
+}
+
+test('the end of a run lists skipped tests by reason, and the failures of time limits apart from wrong results', () => {
+  const { stdout, status } = play([]);
+  expect(status).toBe(1);
+  expect(stdout.trim()).toBe(
+    `Skipped:
+  no reason given: 1 test in some-of-each.ts
+  no such browser: 2 tests in some-of-each.ts
+  no such disk: 1 test in some-of-each.ts
+  no such tool: 1 test in some-of-each.ts
+
+Of 3 failed tests, 2 reached a time limit and saw no wrong result: the machine is too slow, or something hangs.
+  some-of-each.ts > waits in vain
+  some-of-each.ts > hangs`,
+  );
+});
+
+test('a skipped test fails the run in CI, and only there', () => {
+  const alone = play(['-t', 'a group|passes']);
+  expect([alone.status, alone.stdout]).toEqual([0, expect.stringContaining('no such browser: 2 tests')]);
+  const inCi = play(['-t', 'a group|passes'], { CI: 'true' });
+  expect([inCi.status, inCi.stdout]).toEqual([1, expect.stringContaining('CI skips no test')]);
+});

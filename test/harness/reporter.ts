@@ -1,0 +1,56 @@
+import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
+import { isTimeLimit } from './limits.ts';
+import './needs.ts';
+
+// The end of a run: which tests were skipped and why, and which failures are of a time limit alone.
+
+/** In CI nothing may be skipped: what a test needs is installed there. */
+const isStrict = process.env.CI !== undefined;
+
+export default class EndOfRun implements Reporter {
+  #hasPattern = false;
+
+  onInit(vitest: Parameters<NonNullable<Reporter['onInit']>>[0]): void {
+    this.#hasPattern = vitest.config.testNamePattern !== undefined;
+  }
+
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const tests = modules.flatMap((module) => [...module.children.allTests()]);
+    const skipped = Map.groupBy(tests.filter(wasSkipped), whySkipped);
+    // With -t all others are skipped, by whoever asked for it.
+    if (this.#hasPattern) skipped.delete(noReason);
+    const lines = [...skipped].map(([reason, of]) => `  ${reason}: ${counted(of.length, 'test')} in ${filesOf(of)}`);
+    if (lines.length > 0) console.log(`Skipped:\n${lines.sort().join('\n')}\n`);
+    if (lines.length > 0 && isStrict) {
+      console.log('CI skips no test: install what is missing.');
+      process.exitCode = 1;
+    }
+    const failed = tests.filter((test) => test.result().state === 'failed');
+    const slow = failed.filter((test) => test.result().errors!.every(({ message }) => isTimeLimit(message)));
+    if (slow.length > 0)
+      console.log(
+        `Of ${counted(failed.length, 'failed test')}, ${slow.length} reached a time limit and saw no wrong result: ` +
+          `the machine is too slow, or something hangs.\n${slow.map((test) => `  ${test.module.relativeModuleId} > ${test.fullName}`).join('\n')}\n`,
+      );
+  }
+}
+
+const noReason = 'no reason given';
+const wasSkipped = (test: TestCase): boolean => test.result().state === 'skipped';
+
+function whySkipped(test: TestCase): string {
+  const result = test.result();
+  if (result.state === 'skipped' && result.note !== undefined) return result.note;
+  for (let task: TestCase | TestSuite = test; ; task = task.parent) {
+    const { missing } = task.meta();
+    if (missing !== undefined) return missing;
+    if (task.parent.type === 'module') return noReason;
+  }
+}
+
+const counted = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
+function filesOf(tests: readonly TestCase[]): string {
+  const files = [...new Set(tests.map((test) => test.module.relativeModuleId))].sort();
+  return files.length > 3 ? `${files.length} files` : files.join(', ');
+}

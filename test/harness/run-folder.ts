@@ -1,0 +1,90 @@
+import { existsSync, globSync, mkdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+
+// Everything that one run of the tests leaves on disk is below two folders of its own: one in memory, one on disk. The
+// run removes them at its end and ends the processes that still use them. A run that was killed could not: the next one
+// does it in its place.
+
+/** The environment variable by which threads and child processes find the folders of their run. */
+export const runVariable = 'TEST_RUN';
+
+const memory = '/dev/shm';
+/** What the tests of two processes hold at one time, with room, in bytes. A container may have 64 MB there. */
+const bytesMin = 2 ** 31;
+
+function hasRoom(): boolean {
+  if (!existsSync(memory)) return false;
+  const { bavail, bsize } = statfsSync(memory);
+  return bavail * bsize >= bytesMin;
+}
+
+const prefix = 'oddslake-tests-';
+const disk = process.env.TEST_DISK ?? tmpdir();
+const bases = [...new Set([hasRoom() ? memory : disk, disk])];
+
+/** The folders of a run, by the process ID of its main process: in memory where it has room, and on disk. */
+export const runFolders = (pid: number | string): { readonly memory: string; readonly disk: string } => ({
+  memory: join(bases[0]!, `${prefix}${pid}`),
+  disk: join(disk, `${prefix}${pid}`),
+});
+
+/** The environment of a run's tests: temporary files go into its folder, and what they start carries its name. */
+export const runEnvironment = (pid: number): Record<string, string> => ({
+  [runVariable]: `${pid}`,
+  TEST_DISK: disk,
+  TMPDIR: runFolders(pid).disk,
+});
+
+/** Vitest's global setup. */
+export default function setup(): () => void {
+  for (const pid of otherRuns()) if (!isTestRun(pid)) removeRun(pid);
+  for (const path of Object.values(runFolders(process.pid))) mkdirSync(path, { recursive: true });
+  return () => removeRun(process.pid);
+}
+
+/** Process IDs of the runs whose folders are there. */
+function otherRuns(): number[] {
+  const names = bases.flatMap((base) => globSync(`${prefix}*`, { cwd: base })).map((path) => basename(path));
+  return [...new Set(names.map((name) => Number(name.slice(prefix.length))))].filter((pid) => pid > 0);
+}
+
+/** Whether a process of this ID runs tests now. Where that cannot be seen, any process of this ID counts. */
+function isTestRun(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  return existsSync('/proc/self') ? (readProc(pid, 'cmdline') ?? '').includes('vitest') : true;
+}
+
+/** Ends what a run has left running (on Linux, where it can be told by its environment and arguments), removes its folders. */
+function removeRun(pid: number): void {
+  const folders = Object.values(runFolders(pid));
+  const marks = [`${runVariable}=${pid}\0`, ...folders.map((path) => `${path}/`)];
+  for (const path of globSync('/proc/[0-9]*')) {
+    const other = Number(basename(path));
+    if (other === process.pid || other === process.ppid) continue;
+    const text = `${readProc(other, 'environ') ?? ''}\0${readProc(other, 'cmdline') ?? ''}\0`;
+    if (marks.some((mark) => text.includes(mark))) kill(other);
+  }
+  for (const path of folders) rmSync(path, { recursive: true, force: true, maxRetries: 3 });
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** Null where the process has ended, or belongs to somebody else. */
+function readProc(pid: number, name: string): string | null {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  } catch {
+    return null;
+  }
+}
