@@ -1,0 +1,112 @@
+/**
+ * Puts faults into src at random places, one at a time, and tells which tests see each: those of `make test`, or only the
+ * rest of `make check` (but for torture and readers). Run: node test/mutation/drawn-faults.ts; SEED=1 and FAULTS=20 draw
+ * them, LIST=1 only lists them.
+ */
+import { globSync, readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import { join } from 'node:path';
+import { drawFrom } from '../faults/draw.ts';
+import { caughtBy, type Mutant, root, withCopy } from './copy.ts';
+
+const seed = Number(process.env.SEED || 1);
+const count = Number(process.env.FAULTS || 20);
+
+/** What is written in place of what; `$1` and so on as in String.replace. */
+const changes: readonly (readonly [RegExp, string])[] = [
+  ...([
+    [/ === /, ' !== '],
+    [/ !== /, ' === '],
+    [/ <= /, ' < '],
+    [/ < /, ' <= '],
+    [/ >= /, ' > '],
+    [/ > /, ' >= '],
+  ] as const),
+  ...([
+    [/ && /, ' || '],
+    [/ \|\| /, ' && '],
+    [/ \+ /, ' - '],
+    [/ - /, ' + '],
+    [/ \+= /, ' -= '],
+  ] as const),
+  ...([
+    [/\btrue\b/, 'false'],
+    [/\bfalse\b/, 'true'],
+    [/\bMath\.min\b/, 'Math.max'],
+    [/\bMath\.max\b/, 'Math.min'],
+  ] as const),
+  ...([
+    [/\b0\b/, '1'],
+    [/\b1\b/, '0'],
+    [/\bif \((.*)\) /, 'if (!($1)) '],
+    [/\.filter\(.*\)(?=[.;,)])/, ''],
+  ] as const),
+  [/^\s*(?:await |void )?[\w.]+\(.*\);$/, ''],
+];
+
+/** Whether a place in a line is code: neither in a comment nor in a string, as far as a line shows. */
+const isCode = (line: string, at: number): boolean =>
+  !/^\s*(\/?\*|\/\/|import\b|export (type|interface)|readonly )/.test(line) &&
+  !line.slice(0, at).includes('// ') &&
+  ["'", '`', '"'].every((quote) => line.slice(0, at).split(quote).length % 2 === 1);
+
+function mutantsOf(file: string): Mutant[] {
+  const text = readFileSync(join(root, file), 'utf8');
+  const lines = text.split('\n');
+  const plain = stripTypeScriptTypes(text).split('\n');
+  return lines.flatMap((before, i) =>
+    changes.flatMap(([what, by]): Mutant[] => {
+      const at = before.search(what);
+      // What stripping takes out is types alone.
+      if (at < 0 || !isCode(before, at) || plain[i]!.search(what) !== at) return [];
+      const after = before.replace(what, by);
+      return isProgram(lines.with(i, after).join('\n')) ? [{ file, line: i + 1, before, after }] : [];
+    }),
+  );
+}
+
+function isProgram(text: string): boolean {
+  try {
+    stripTypeScriptTypes(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const draw = drawFrom(seed);
+const files = globSync('{src,jobs}/**/*.ts', { cwd: root })
+  .filter((file) => !file.includes('/client/'))
+  .sort();
+// By lines of source, not by files: a long file has more to be wrong.
+const weighted = files.flatMap(
+  (file) => Array(readFileSync(join(root, file), 'utf8').split('\n').length).fill(file) as string[],
+);
+const mutants: Mutant[] = [];
+while (mutants.length < count) {
+  const all = mutantsOf(draw.one(weighted));
+  if (all.length > 0) mutants.push(draw.one(all));
+}
+
+const told = ({ file, line, before, after }: Mutant): string =>
+  `${file}:${line}\n    - ${before.trim()}\n    + ${after.trim()}`;
+console.log(`SEED=${seed} FAULTS=${count}, of ${files.length} files`);
+if (process.env.LIST) for (const mutant of mutants) console.log(told(mutant));
+else
+  await withCopy((copy) => {
+    const names = ['make test', 'make test', 'make check', 'make check'];
+    const seen = new Map<string, number>();
+    for (const [n, mutant] of mutants.entries()) {
+      const related = (project: string): string[] => ['related', '--run', mutant.file, '--project', project];
+      const by = caughtBy(mutant, copy, [
+        related('quick'),
+        ['run', 'test/e2e/path.test.ts', 'test/harness'],
+        related('long'),
+        ['run', '--project', 'long'],
+      ]);
+      const verdict = by === null ? 'not seen' : names[by[0]]!;
+      seen.set(verdict, (seen.get(verdict) ?? 0) + 1);
+      console.log(`${n + 1}/${count} ${told(mutant)}\n    ${verdict}${by === null ? '' : `: ${by[1]}`}`);
+    }
+    console.log([...seen].map(([verdict, times]) => `${times} ${verdict}`).join(', '));
+  });
