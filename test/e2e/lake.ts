@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished } from 'vitest';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
@@ -15,6 +16,7 @@ import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { systemClock } from '../../src/system.ts';
+import { limitMs, MachineTooSlow, until as untilSeen } from '../harness/limits.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // The wiring of the end-to-end tests: the real program in processes of its own, the real sandbox, real files.
@@ -50,16 +52,32 @@ export interface Running {
 
 export type Variables = Readonly<Record<string, string>>;
 
-/** Milliseconds after which a process counts as hanging. */
-const hangMsUsual = 60_000;
-const compileCache = join(tmpdir(), 'oddslake-e2e-compile-cache');
+/** What the processes of tests have in their environment, whatever they run: compiled code is kept between runs. */
+export const processEnv: Variables = {
+  PATH: process.env.PATH!,
+  NODE_COMPILE_CACHE: new URL('../../node_modules/.cache/oddslake-tests', import.meta.url).pathname,
+  ...(process.env.TMPDIR === undefined ? {} : { TMPDIR: process.env.TMPDIR }),
+};
 
-/** Starts `oddslake` with nothing in its environment but what is given. */
-export function start(args: readonly string[], env: Variables = {}, cwd = tmpdir(), hangMs = hangMsUsual): Running {
-  const main = new URL('../../bin/main.ts', import.meta.url).pathname;
-  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', main, ...args], {
+const [launcher, main] = ['oddslake', 'main.ts'].map((name) => new URL(`../../bin/${name}`, import.meta.url).pathname);
+
+/** Starts `oddslake` with nothing in its environment but what is given. One that hangs is killed after `msMax`. */
+export const start = (args: readonly string[], env?: Variables, cwd?: string, msMax?: number): Running =>
+  started(process.execPath, ['--disable-warning=ExperimentalWarning', main!, ...args], env, cwd, msMax);
+
+/** As `start`, by the launcher that people call. */
+export const launch = (args: readonly string[], env?: Variables): Running => started(launcher!, args, env);
+
+function started(
+  command: string,
+  args: readonly string[],
+  env: Variables = {},
+  cwd = tmpdir(),
+  msMax = limitMs / 2,
+): Running {
+  const child = spawn(command, args, {
     cwd,
-    env: { PATH: process.env.PATH, TZ: 'America/St_Johns', NODE_COMPILE_CACHE: compileCache, ...env },
+    env: { ...processEnv, TZ: 'America/St_Johns', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const texts = { stdout: '', stderr: '' };
@@ -71,8 +89,8 @@ export function start(args: readonly string[], env: Variables = {}, cwd = tmpdir
   const ended = new Promise<Ended>((resolve, reject) => {
     const hang = setTimeout(() => {
       child.kill('SIGKILL');
-      reject(new Error(`oddslake ${args.join(' ')} hangs\n${texts.stdout}\n${texts.stderr}`));
-    }, hangMs);
+      reject(new MachineTooSlow(`the end of oddslake ${args.join(' ')}\n${texts.stdout}\n${texts.stderr}\n`, msMax));
+    }, msMax);
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(hang);
@@ -89,19 +107,23 @@ export const endedOf = (ended: Omit<Ended, 'summary'>): Ended => ({
   },
 });
 
-export const run = (args: readonly string[], env: Variables = {}, cwd?: string): Promise<Ended> =>
+export const run = (args: readonly string[], env?: Variables, cwd?: string): Promise<Ended> =>
   start(args, env, cwd).ended;
 
-/**
- * Starts what runs until it is stopped, at the latest with the test. `first` is what it says once it is there, `said` what
- * it has said on standard error so far.
- */
-export async function startStanding(
-  args: readonly string[],
-  env: Variables = {},
-  hangMs?: number,
-): Promise<Running & { readonly first: string; readonly said: { readonly stderr: string } }> {
-  const running = start(args, env, undefined, hangMs);
+/** What runs until it is stopped. */
+export interface Standing extends Running {
+  /** What it says once it is there. */
+  readonly first: string;
+  /** What it has said on standard error so far. */
+  readonly said: { readonly stderr: string };
+}
+
+/** Starts what runs until it is stopped, at the latest with the test. */
+export const startStanding = (args: readonly string[], env: Variables = {}, msMax?: number): Promise<Standing> =>
+  standing(start(args, env, undefined, msMax));
+
+/** As `startStanding`, of what was started already. */
+export async function standing(running: Running): Promise<Standing> {
   const said = { stderr: '' };
   running.child.stderr!.on('data', (text: string) => {
     said.stderr += text;
@@ -112,7 +134,7 @@ export async function startStanding(
   });
   const first = await new Promise<string>((resolve, reject) => {
     running.child.stdout!.once('data', (text: string) => resolve(text));
-    void running.ended.then(({ stderr }) => reject(new Error(stderr)));
+    running.ended.then(({ stderr }) => reject(new Error(stderr)), reject);
   });
   return { ...running, first, said };
 }
@@ -125,8 +147,8 @@ export async function sandbox(options: Partial<SandboxOptions> = {}): Promise<Sa
 }
 
 /** A sandbox in a process of its own, so that its counters are not held up by this one. */
-export async function sandboxProcess(flags: readonly string[], hangMs?: number) {
-  const { first } = await startStanding(['sandbox', '--json', ...flags], {}, hangMs);
+export async function sandboxProcess(flags: readonly string[], msMax?: number) {
+  const { first } = await startStanding(['sandbox', '--json', ...flags], {}, msMax);
   const { url, key } = JSON.parse(first) as { url: string; key: string };
   const stats = async () => (await (await fetch(`${url}/sandbox/stats`)).json()) as SandboxStats;
   return { url, key, stats };
@@ -230,12 +252,22 @@ export const addsUp = ({ ticks }: Summary): boolean =>
 
 export const sleep = (ms: number): Promise<void> => systemClock.sleep(ms);
 
-/** Resolves once `look` gives true, looking every few ms. */
-export async function until(look: () => boolean | Promise<boolean>, ms = 20_000): Promise<void> {
-  const end = Date.now() + ms;
-  while (!(await look())) {
-    if (Date.now() > end) throw new Error('waited in vain');
-    await sleep(5);
+/** `until` of test/harness/limits.ts, for files that do not name what they wait for. */
+export const until = async (look: () => boolean | Promise<boolean>, _?: number): Promise<void> =>
+  void (await untilSeen(look, 'what the test waits for'));
+
+/** Ticks that runs have accepted and that are not yet published; 0 where there is no archive yet. */
+export function journaledTicks(output: string): number {
+  const path = join(output, '.oddslake/state.sqlite');
+  if (!existsSync(path)) return 0;
+  const db = new DatabaseSync(path, { readOnly: true });
+  try {
+    return Number(db.prepare('select sum(n) as n from journal_ticks').get()?.n ?? 0);
+  } catch {
+    // It is being made.
+    return 0;
+  } finally {
+    db.close();
   }
 }
 

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import {
+  access,
+  coverageOf,
+  fixedDay,
+  fixedNow,
+  folder,
+  hashes,
+  jobArgs,
+  launch,
+  manifestOf,
+  sandbox,
+  standing,
+  ticksOf,
+  untruths,
+} from './lake.ts';
+import { sha256 } from './served-archive.ts';
+
+// The one end-to-end test of `make test`: the launcher, real processes, a real archive. The others are of `make check`.
+
+/** Calls the program as people do, and expects it to end well. */
+async function oddslake(args: readonly string[], url = ''): Promise<string> {
+  const { code, stdout, stderr } = await launch(args, access(url)).ended;
+  expect(code, `oddslake ${args.join(' ')}\n${stderr}`).toBe(0);
+  return stdout;
+}
+
+test('an archive is collected, read, verified and served', async () => {
+  const box = await sandbox({ seed: 5, nowMs: fixedNow, markets: 8, ticksPerDay: 200 });
+  const lake = folder();
+  const night = jobArgs('nightly', lake, '--date', fixedDay);
+  const at = ['--output', lake, '--json'];
+
+  // A night is collected: what is published is what the service has.
+  await oddslake(night, box.url);
+  expect(untruths(lake, box)).toEqual([]);
+  const wanted = coverageOf(lake).reduce(
+    (sum, { symbol, from, to }) => sum + box.truth(symbol, { from, to }).t.length,
+    0,
+  );
+  expect(wanted).toBeGreaterThan(1000);
+
+  // The same night once more changes no byte of it.
+  const published = hashes(lake, 'ticks', 'candles_*', 'coverage', 'symbols');
+  await oddslake(night, box.url);
+  expect(hashes(lake, 'ticks', 'candles_*', 'coverage', 'symbols')).toEqual(published);
+
+  // It can be read, and every file is as it was published.
+  const [status, counted, verified, key] = (
+    await Promise.all([
+      oddslake(['status', ...at]),
+      oddslake(['sql', 'select count(*) as ticks from ticks', ...at]),
+      oddslake(['verify', ...at]),
+      oddslake(['keys', 'create', '--name', 'path', ...at]),
+    ])
+  ).map((text) => JSON.parse(text));
+  const { generation, datasets } = manifestOf(lake);
+  expect(status).toMatchObject({
+    generation,
+    published: { ticks: wanted },
+    last_run: { job: 'nightly', exit_code: 0 },
+  });
+  expect(counted).toEqual([{ ticks: wanted }]);
+  expect(verified).toMatchObject({ generation, findings: [] });
+
+  // It is served: ticks as JSON, and files byte for byte.
+  const service = await standing(launch(['serve', ...at, '--set', 'service.port=0']));
+  const { url } = JSON.parse(service.first) as { url: string };
+  const ask = (path: string) => fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key.key}` } });
+  const [symbol, ticks] = [...ticksOf(lake)][0]!;
+  const answer = await ask(`/api/v1/ticks?symbol=${encodeURIComponent(symbol)}&from=${ticks[0]!.t}&limit=20`);
+  expect(answer.status).toBe(200);
+  expect(await answer.json()).toMatchObject({ symbol, ticks: ticks.slice(0, 20) });
+  const [file] = datasets.ticks.files;
+  const bulk = await ask(`/api/v1/export/files/${file!.path.replace('date=', '')}`);
+  expect(bulk.status).toBe(200);
+  expect(sha256(new Uint8Array(await bulk.arrayBuffer()))).toBe(file!.sha256);
+  service.child.kill('SIGTERM');
+  expect((await service.ended).code).toBe(0);
+});
