@@ -160,6 +160,9 @@ export const quick = [
   ...['--set', 'upstream.retry_delay_seconds_max=0.05', '--set', 'report.nightly=false', '--json'],
 ];
 
+/** Flags of a job that asks for nothing else before it has an answer, however long that takes. */
+export const oneByOne = ['--set', 'upstream.concurrency=1', '--set', 'upstream.request_deadline_seconds=3600'];
+
 /** A job on an archive, as a user would call it; ports of sandboxes differ, so the upstream has a name. */
 export function job(name: string, url: string, output: string, ...flags: string[]): Promise<Ended> {
   return run(jobArgs(name, output, ...flags), access(url));

@@ -1,12 +1,11 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/app/summary.ts';
-import { access, folder, job, jobArgs, minuteMs, run, sandbox, start, until } from './lake.ts';
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
+import { limitMs, until } from '../harness/limits.ts';
+import { jobHere } from './here.ts';
+import { access, folder, jobArgs, journaledTicks, minuteMs, oneByOne, run, sandbox, start } from './lake.ts';
 
 /** A cron expression of the minute that lay so long ago. */
 function cronAgo(ms: number): string {
@@ -17,7 +16,7 @@ function cronAgo(ms: number): string {
 /** An archive whose runs all began so long ago. */
 async function archiveFrom(url: string, ago: number): Promise<string> {
   const output = folder();
-  const first = await job('nightly', url, output);
+  const first = await jobHere('nightly', url, output);
   expect(first.code, first.stderr).toBe(0);
   const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
   db.exec(`update runs set started_at = started_at - ${ago}`);
@@ -41,7 +40,7 @@ describe('schedule', () => {
     running.child.stdout!.on('data', (text: string) => {
       printed += text;
     });
-    await until(() => printed.endsWith('\n'));
+    await until(() => printed.endsWith('\n'), 'the summary of the night');
     running.child.kill('SIGTERM');
     const ended = await running.ended;
     expect(ended.code, ended.stderr).toBe(0);
@@ -57,13 +56,17 @@ describe('schedule', () => {
     const db = new DatabaseSync(join(output, '.oddslake', 'state.sqlite'));
     db.exec("update runs set job = 'ticks'");
     db.close();
-    const asked = box.stats().tickRequests;
-    const running = start(jobArgs('schedule', output, ...flags), access(box.url));
-    await until(() => box.stats().tickRequests > asked + 1);
+    const rows = box.stats().tickRows;
+    const running = start(jobArgs('schedule', output, ...flags, ...oneByOne), access(box.url));
+    await until(() => box.stats().tickRows > rows, 'an answer with ticks');
+    // The next is never answered: only the signal can end the run.
+    box.set({ latencyMs: limitMs });
+    const accepted = await until(() => journaledTicks(output) || undefined, 'ticks in the journal');
     running.child.kill('SIGINT');
     const ended = await running.ended;
     expect(ended.code, ended.stderr).toBe(0);
     expect(runsIn(ended.stdout)).toEqual([expect.objectContaining({ job: 'ticks', outcome: 'interrupted' })]);
+    expect(journaledTicks(output)).toBeGreaterThanOrEqual(accepted);
   });
 
   test('runs every job that the config schedules, and makes up for none that was missed longer ago than it says', async () => {
@@ -82,7 +85,7 @@ describe('schedule', () => {
     running.child.stdout!.on('data', (text: string) => {
       printed += text;
     });
-    await until(() => printed.split('\n').length > names.length, 40_000);
+    await until(() => printed.split('\n').length > names.length, 'a summary of each job');
     running.child.kill('SIGTERM');
     expect(
       runsIn((await running.ended).stdout)
@@ -97,7 +100,7 @@ describe('schedule', () => {
     idle.child.stderr!.on('data', (text: string) => {
       logged += text;
     });
-    await until(() => logged.includes('missed'));
+    await until(() => logged.includes('missed'), 'the word on the night that was missed');
     idle.child.kill('SIGTERM');
     expect((await idle.ended).stdout).toBe('');
   });
@@ -112,7 +115,7 @@ describe('schedule', () => {
     running.child.stderr!.on('data', (text: string) => {
       said += text;
     });
-    await until(() => said.includes('the schedule goes on'));
+    await until(() => said.includes('the schedule goes on'), 'the end of the run');
     expect(running.child.exitCode).toBe(null);
     running.child.kill('SIGTERM');
     const ended = await running.ended;
