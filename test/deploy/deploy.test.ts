@@ -7,6 +7,7 @@ import { parse } from 'yaml';
 import { families } from '../../src/metrics/families.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { loadSettings } from '../../src/settings/load.ts';
+import { needsCommands } from '../harness/needs.ts';
 import { callsIn, unknownNames, wrongIn } from './command-lines.ts';
 import { argumentsOf, compose, containersOf, kubernetes, podOf } from './documents.ts';
 
@@ -23,9 +24,6 @@ function folder(): string {
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }
-
-/** Whether a program is on this machine; what needs one that is not is left out. */
-const isHere = (program: string): boolean => spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
 
 test.each([...names, 'docs/OPERATING.md'])('%s names only settings, variables and metrics that are there', (path) => {
   expect(unknownNames(textOf(path), metrics)).toEqual([]);
@@ -96,7 +94,7 @@ describe('sample configs load', () => {
 });
 
 describe('systemd', () => {
-  test.runIf(isHere('systemd-analyze'))('finds nothing wrong with the units, and little that they could do', () => {
+  test('finds nothing wrong with the units, and little that they could do', needsCommands('systemd-analyze'), () => {
     const at = folder();
     const units = names.filter((path) => /\.(service|timer)$/.test(path));
     for (const path of units) {
@@ -226,7 +224,7 @@ describe('the cluster', () => {
   });
 });
 
-test.runIf(isHere('python3'))('the DAG is Python', () => {
+test('the DAG is Python', needsCommands('python3'), () => {
   const source = `import ast, sys; ast.parse(open(sys.argv[1]).read())`;
   const parsed = spawnSync('python3', ['-c', source, join(root, 'deploy/airflow/oddslake_nightly.py')], {
     encoding: 'utf8',

@@ -1,69 +1,14 @@
-import { execFile, spawnSync } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { executableTerms } from '../../src/cli/backtest-flags.ts';
 import { parametersText } from '../../src/report/backtest-figures.ts';
 import { executables } from '../../src/research/executables.ts';
 import { objectives } from '../../src/research/objectives.ts';
-import { backtestLake } from '../e2e/backtest-lake.ts';
-import { folder, run, startStanding } from '../e2e/lake.ts';
-import { blocksIn, textOf } from './blocks.ts';
+import { textOf } from './blocks.ts';
 import { project } from './kept-current.ts';
 
-// docs/BACKTESTS.md beyond its lines of shell, which test/docs/pages.test.ts types: what comes of them.
-
 const text = textOf('docs/BACKTESTS.md');
-const blocks = (language: string): string[] => blocksIn(text, language);
-const noCurl = spawnSync('curl', ['--version']).status !== 0;
-const secret = 'a secret of more than 32 characters, for tests';
-
-test('what docs/BACKTESTS.md tells a reader to type does what it says', async () => {
-  const cwd = folder();
-  await backtestLake(cwd);
-  const [strategy, ...others] = blocks('json');
-  expect([text.includes('`dip.json`:\n\n```json\n'), others]).toEqual([true, []]);
-  writeFileSync(join(cwd, 'dip.json'), strategy!);
-  const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
-  const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8' };
-  const type = (code: string) => promisify(execFile)('sh', ['-euc', code], { cwd, env });
-  const [first, own, grid, http, ...more] = blocks('sh');
-  expect(more).toEqual([]);
-
-  const { stdout: simple } = await type(first!);
-  // The second: RAIN bought at 0.4 and sold by its settlement, SNOW at 0.1.
-  expect(simple.match(/^ {2}total_pnl {2}.*$/gm)).toEqual([
-    '  total_pnl  +0.6500 dollars',
-    '  total_pnl  +0.5000 dollars',
-  ]);
-  expect(existsSync(join(cwd, 'threshold.html'))).toBe(true);
-  const { stdout: kept } = await type(own!);
-  expect(kept).toMatch(/^ {2}strategy +dip\n {13}dip 0\.1\n/);
-  expect(kept).toMatch(/^\w+ +done +dip +\S+ +total_pnl +\S+ +local/m);
-  const { stdout: tried } = await type(grid!);
-  expect(tried).toContain('6 points\n');
-
-  if (noCurl) return console.warn('What docs/BACKTESTS.md asks over HTTP is not tried: there is no curl.');
-  const withSecret = { ODDSLAKE_TOKEN_SECRET: secret };
-  const args = ['serve', '--output', join(cwd, 'lake'), '--set', 'service.port=0', '--json'];
-  const { first: said } = await startStanding(args, withSecret);
-  const issued = await run(['tokens', 'issue', '--user', 'local', '--scope', 'research'], withSecret);
-  env.URL = (JSON.parse(said) as { url: string }).url;
-  env.TOKEN = issued.stdout.trim();
-  const { generated_at, ...answered } = JSON.parse((await type(http!)).stdout);
-  const cli = 'oddslake backtest run threshold --category weather --grid buy_below=0.25,0.35,0.45 --output lake --json';
-  expect(generated_at).toBeGreaterThan(0);
-  expect(answered).toEqual(JSON.parse((await type(cli)).stdout));
-  // What was kept at the terminal is the same user's there.
-  const listed = await type('curl -sf -H "Authorization: Bearer $TOKEN" "$URL/api/v1/backtest"');
-  const { backtests } = JSON.parse(listed.stdout);
-  expect(backtests).toMatchObject([{ state: 'done', asked: { entry_executable: { name: 'dip' } } }]);
-  const one = await type(`curl -sf -H "Authorization: Bearer $TOKEN" "$URL/api/v1/backtest/${backtests[0].id}"`);
-  const shown = await type(`oddslake backtest show ${backtests[0].id} --output lake --json`);
-  const { id, ...result } = JSON.parse(shown.stdout);
-  expect(JSON.parse(one.stdout)).toMatchObject({ id, result });
-}, 60_000);
 
 test('docs/BACKTESTS.md names every strategy and objective as it is, and links to what is there', () => {
   for (const { name, says, strategy } of executables) {

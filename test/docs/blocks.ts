@@ -78,3 +78,12 @@ export function filesOf(text: string): { name: string; code: string }[] {
     return name === undefined || language === 'sh' || language === 'bash' ? [] : [{ name, code }];
   });
 }
+
+/** Languages of blocks that are shell. */
+export const shells = ['sh', 'bash'];
+
+/** Every command of shell that a page tells its reader to type. */
+export const typedOn = (page: string): Typed[] =>
+  blocksOf(textOf(page))
+    .filter(({ language }) => shells.includes(language))
+    .flatMap(typedIn);

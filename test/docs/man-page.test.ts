@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { exitCodes } from '../contract/promises.ts';
+import { needsCommands } from '../harness/needs.ts';
 import { expectCurrent, project } from './kept-current.ts';
 import { escaped, manPage } from './man-page.ts';
 import { commandsOf, program } from './program.ts';
@@ -38,11 +39,8 @@ const linters: readonly (readonly [program: string, ...args: string[]])[] = [
 ];
 
 for (const [linter, ...args] of linters) {
-  test.skipIf(spawnSync(linter, ['--version']).error !== undefined)(
-    `${linter} finds nothing wrong with the man page`,
-    () => {
-      const { stdout, stderr } = spawnSync(linter, [...args, `${project}man/oddslake.1`], { encoding: 'utf8' });
-      expect(stdout + stderr).toBe('');
-    },
-  );
+  test(`${linter} finds nothing wrong with the man page`, needsCommands(linter), () => {
+    const { stdout, stderr } = spawnSync(linter, [...args, `${project}man/oddslake.1`], { encoding: 'utf8' });
+    expect(stdout + stderr).toBe('');
+  });
 }

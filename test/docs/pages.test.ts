@@ -1,57 +1,13 @@
-import { spawnSync } from 'node:child_process';
 import { existsSync, globSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { blocksOf, pages, textOf, typedIn } from './blocks.ts';
+import { describe, expect, test } from 'vitest';
+import { blocksOf, pages, shells, textOf, typedIn, typedOn } from './blocks.ts';
 import { inlineIn, misspelt } from './invocations.ts';
 import { project } from './kept-current.ts';
 import { linesNotRun, reasonOf } from './not-run.ts';
 import { program } from './program.ts';
-import { readerOf, type World, world } from './worlds.ts';
 
-// README.md and every page of docs/ as their readers type them: each line of shell is run, in its order, over a real
-// archive and real services, but for those that test/docs/not-run.ts names with a reason.
-
-const shells = ['sh', 'bash'];
-/** What a machine that only collects may lack; a line that needs it is passed over, with a word. */
-const lacking = ['curl', 'python3'].filter((name) => spawnSync(name, ['--version']).status !== 0);
-if (lacking.length > 0) console.warn(`Lines with ${lacking.join(' or ')} are not typed: it is not here.`);
-
-const typedOn = (page: string) =>
-  blocksOf(textOf(page))
-    .filter(({ language }) => shells.includes(language))
-    .flatMap(typedIn);
-
-const isRun = (page: string, code: string): boolean =>
-  reasonOf(page, code.replaceAll('sudo -u oddslake ', '')) === undefined &&
-  !lacking.some((name) => code.includes(name));
-
-const withLines = pages.filter((page) => typedOn(page).some(({ code }) => isRun(page, code)));
-
-describe('what a reader is told to type is typed:', () => {
-  let there: World;
-  beforeAll(async () => {
-    there = await world();
-  }, 60_000);
-  afterAll(() => there.end());
-
-  test.each(withLines)(
-    '%s',
-    async (page) => {
-      const reader = await readerOf(page, there);
-      for (const { code, line } of typedOn(page)) {
-        if (!isRun(page, code)) continue;
-        try {
-          await reader.type(code);
-        } catch (error) {
-          // Where somebody is to look.
-          throw new Error(`${page}:${line}: ${(error as Error).message}`, { cause: error });
-        }
-      }
-    },
-    300_000,
-  );
-});
+// README.md and every page of docs/: what they name is there. pages.long.test.ts types what they tell their readers to type.
 
 test('every command and flag of oddslake that a page names is there', () => {
   const wrong = pages.flatMap((page) => {

@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFil
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import { processEnv } from '../e2e/lake.ts';
+import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { project } from './kept-current.ts';
 
 /** Somebody at a shell in a folder, who types one command after another. */
@@ -16,8 +18,7 @@ export interface Typist {
 
 /** Commands that stay until they are stopped. */
 const stays = /^\s*(?:\w+=\S*\s+)*(?:\S*\/)?oddslake\s+(serve|schedule|sandbox)\b(?![^#]*--help)/;
-const hangMs = 90_000;
-const firstWordsMs = 20_000;
+const msMax = limitMs / 2;
 
 /** `replace`: what is typed in place of what the page has, as addresses and keys of its own. */
 export function typist(
@@ -30,8 +31,7 @@ export function typist(
     if (existsSync(join(project, name)) && !existsSync(join(cwd, name)))
       symlinkSync(join(project, name), join(cwd, name));
   const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
-  const cache = join(tmpdir(), 'oddslake-e2e-compile-cache');
-  const env: Record<string, string> = { PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8', NODE_COMPILE_CACHE: cache, ...given };
+  const env: Record<string, string> = { ...processEnv, PATH: path, HOME: cwd, LC_ALL: 'C.UTF-8', ...given };
   const memory = mkdtempSync(join(tmpdir(), 'oddslake-typist-'));
   let place = cwd;
   return {
@@ -70,10 +70,18 @@ function heard(child: ChildProcess): Told {
   return told;
 }
 
+/** Rejects what is waited for where it takes too long, and kills the child. */
+function hanging(child: ChildProcess, waitedFor: string, reject: (error: Error) => void): NodeJS.Timeout {
+  return setTimeout(() => {
+    child.kill('SIGKILL');
+    reject(new MachineTooSlow(waitedFor, msMax));
+  }, msMax);
+}
+
 function ended(child: ChildProcess, code: string): Promise<Told> {
   const told = heard(child);
   return new Promise((resolve, reject) => {
-    const hang = setTimeout(() => child.kill('SIGKILL'), hangMs);
+    const hang = hanging(child, `the end of ${code.trim()}`, reject);
     child.once('close', (status, signal) => {
       clearTimeout(hang);
       if (status === 0) resolve(told);
@@ -87,6 +95,9 @@ function ended(child: ChildProcess, code: string): Promise<Told> {
   });
 }
 
+/** What a schedule logs of each of its jobs: it prints nothing until one of them has ended. */
+const scheduled = /\bscheduled\b/;
+
 /** What stays says something, and ends well when it is stopped after the test. */
 function firstWords(child: ChildProcess, code: string): Promise<Told> {
   const told = heard(child);
@@ -97,15 +108,17 @@ function firstWords(child: ChildProcess, code: string): Promise<Told> {
     if (status !== 0) throw new Error(`${code.trim()}\nwas stopped and ended with ${status}\n${told.stderr}`);
   });
   return new Promise((resolve, reject) => {
-    // One that says nothing until it has something to do stays, and that is all there is to see.
-    const wait = setTimeout(() => resolve(told), firstWordsMs);
-    const spoke = (): void => {
-      clearTimeout(wait);
+    const hang = hanging(child, `a word of ${code.trim()}`, reject);
+    const settled = (): void => {
+      clearTimeout(hang);
       resolve(told);
     };
-    child.stdout!.once('data', spoke);
+    child.stdout!.once('data', settled);
+    child.stderr!.on('data', () => {
+      if (scheduled.test(told.stderr)) settled();
+    });
     void over.then((status) => {
-      clearTimeout(wait);
+      clearTimeout(hang);
       reject(new Error(`${code.trim()}\nended with ${status}\n${told.stderr}`));
     });
   });

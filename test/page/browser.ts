@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs';
 import { type Browser, type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import { limitMs } from '../harness/limits.ts';
+import { needsPath } from '../harness/needs.ts';
 import type { Serving } from '../service/serving.ts';
 
 // The wiring of the tests of the page: Debian's Chromium, one for a file, and a context of its own for each visit.
@@ -11,13 +13,11 @@ const flags = [
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
 ];
 
-/** Where no browser is, the tests are left out, and say so; in CI they fail. */
-export const noBrowser = !existsSync(executablePath) && process.env.CI === undefined;
-if (noBrowser)
-  console.warn(`The tests of the page are left out: there is no ${executablePath}. .ci/chromium installs it.`);
+/** Options of tests and describes that look at pages. */
+export const needsBrowser = needsPath(executablePath, `there is no ${executablePath}: .ci/chromium installs it`);
 
-/** How long anything on the page may take before it counts as missing. */
-const waitMsMax = 8000;
+/** How long anything on the page may take before it counts as missing: less than a test, so that it is named. */
+const waitMsMax = limitMs / 5;
 export const soon = { timeout: waitMsMax };
 
 let browser: Browser | undefined;
@@ -25,7 +25,8 @@ let browser: Browser | undefined;
 /** Call it once in a file. */
 export function withBrowser(): void {
   beforeAll(async () => {
-    if (!noBrowser) browser = await chromium.launch({ executablePath, args: flags });
+    if (existsSync(executablePath))
+      browser = await chromium.launch({ executablePath, args: flags, timeout: waitMsMax });
   });
   afterAll(() => browser?.close());
 }
@@ -61,7 +62,6 @@ async function newVisit(options: BrowserContextOptions): Promise<Visit> {
   const context = await browser!.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   onTestFinished(() => context.close());
   const page = await context.newPage();
-  // Less than a test may take, so that what is missing is told by name.
   page.setDefaultTimeout(waitMsMax);
   const complaints: string[] = [];
   const asked: string[] = [];

@@ -1,12 +1,10 @@
 import { cpSync, globSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { jobHere, runHere } from '../e2e/here.ts';
 import { hashes, manifestOf, sandbox } from '../e2e/lake.ts';
 import { callsIn } from './command-lines.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const page = readFileSync(new URL('../../docs/OPERATING.md', import.meta.url), 'utf8');
 

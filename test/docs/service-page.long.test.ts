@@ -7,14 +7,16 @@ import { paths } from '../../src/contract/paths.ts';
 import { systemClock } from '../../src/system.ts';
 import { issueToken } from '../../src/workspace/tokens.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
-import { folder, hashes, until } from '../e2e/lake.ts';
+import { folder, hashes } from '../e2e/lake.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';
+import { until } from '../harness/limits.ts';
+import { skippedFor } from '../harness/needs.ts';
 import { secret } from '../service/forged-tokens.ts';
 import { poll } from '../service/historical-archive.ts';
 import { blocksIn, textOf } from './blocks.ts';
 import { project } from './kept-current.ts';
 
-// docs/SERVICE.md beyond its lines of shell, which test/docs/pages.test.ts types: what comes of them.
+// docs/SERVICE.md beyond its lines of shell, which test/docs/pages.long.test.ts types: what comes of them.
 
 const text = textOf('docs/SERVICE.md');
 const blocks = (language: string): string[] => blocksIn(text, language);
@@ -26,7 +28,6 @@ const python = process.env.ODDSLAKE_PYTHON ?? 'python3';
 const has = (code: string): boolean => spawnSync(python, ['-c', code]).status === 0;
 const noPython = !has('import urllib.request') || spawnSync('curl', ['--version']).status !== 0;
 const libraries = 'import duckdb, pandas, polars, pyarrow';
-if (noPython) console.warn('docs/SERVICE.md is not tried: there is no Python 3, or no curl.');
 
 const days = [day0, day0 + dayMs];
 const ticks = days.flatMap((day) =>
@@ -52,8 +53,9 @@ async function lake(): Promise<string> {
   return cwd;
 }
 
-test.skipIf(noPython)(
+test(
   'what docs/SERVICE.md tells a reader to type does what it says',
+  skippedFor(noPython ? 'there is no Python 3, or no curl' : null),
   async () => {
     const cwd = await lake();
     const path = `${join(project, 'bin')}:${dirname(process.execPath)}:${process.env.PATH}`;
@@ -119,12 +121,13 @@ test.skipIf(noPython)(
       hashes(join(cwd, 'lake'), 'ticks', 'symbols', 'candles_1h'),
     );
   },
-  30_000,
 );
 
 const nginx = ['/usr/sbin/nginx', '/usr/bin/nginx', '/usr/local/sbin/nginx'].find((path) => existsSync(path));
 
-test.skipIf(nginx === undefined)('behind a proxy set up as docs/SERVICE.md has it, answers are whole', async () => {
+const noNginx = skippedFor(nginx === undefined ? 'nginx is not installed' : null);
+
+test('behind a proxy set up as docs/SERVICE.md has it, answers are whole', noNginx, async () => {
   const cwd = await lake();
   const key = await keyOf(join(cwd, 'lake'));
   const { url, ask } = await serve(join(cwd, 'lake'), key);
@@ -144,7 +147,7 @@ test.skipIf(nginx === undefined)('behind a proxy set up as docs/SERVICE.md has i
     proxy.kill('SIGTERM');
     await ended;
   });
-  await until(() => existsSync(socket));
+  await until(() => existsSync(socket), 'the socket of the proxy');
   const path = '/api/v1/historical/ticks?format=csv';
   const headers = ['-H', `Authorization: Bearer ${key}`];
   const asked = ['-sf', '--unix-socket', socket, ...headers, `http://lake.example${path}`];

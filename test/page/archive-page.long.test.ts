@@ -1,24 +1,22 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { backtestPage } from '../../src/report/backtest-page.ts';
+import { archiveReport } from '../../src/report/archive-page.ts';
 import { scratchFolder } from '../archive/scratch.ts';
-import { madeResult } from '../report/made-result.ts';
-import { noBrowser, visitFile, withBrowser } from './browser.ts';
+import { madeGathered, madeTroubled } from '../report/made-gathered.ts';
+import { needsBrowser, visitFile, withBrowser } from './browser.ts';
 import { leastContrast } from './contrast.ts';
 import { rubbish } from './lake.ts';
 
 withBrowser();
 
-/** A page with everything that one can have. */
-function written(): string {
-  const file = join(scratchFolder(), 'page.html');
-  const grid = { buy_below: [0.1, 0.2, 0.3], sell_above: [0.5, 0.6] };
-  writeFileSync(file, backtestPage(madeResult({ grid, symbols: rubbish, lacking: 0.2 }), '1.2.3'));
+function written(gathered = madeTroubled(rubbish)): string {
+  const file = join(scratchFolder(), 'report.html');
+  writeFileSync(file, archiveReport(gathered, '1.2.3').text);
   return file;
 }
 
-describe.skipIf(noBrowser)('the page of a backtest', () => {
+describe('the report on an archive', needsBrowser, () => {
   test.each([
     [1280, 'light'],
     [1280, 'dark'],
@@ -30,12 +28,12 @@ describe.skipIf(noBrowser)('the page of a backtest', () => {
       const file = written();
       const { page, complaints, asked } = await visitFile(file, { viewport: { width, height: 900 }, colorScheme });
       expect(await page.evaluate('document.documentElement.scrollWidth - innerWidth')).toBe(0);
-      // Equity, drawdown, grid and calibration, each as it is for this width.
-      const shown = await page.evaluate(
+      // Ticks, bytes, coverage, lag, conflicts, requests and growth, each as it is for this width.
+      const shown = (await page.evaluate(
         `[...document.querySelectorAll('svg')].map((svg) => svg.getBoundingClientRect().width).filter((w) => w > 0)`,
-      );
-      expect(shown).toHaveLength(4);
-      for (const plot of shown as number[]) expect(plot).toBeGreaterThan(width === 390 ? 300 : 280);
+      )) as number[];
+      expect(shown).toHaveLength(7);
+      for (const plot of shown) expect(plot).toBeGreaterThan(width === 390 ? 300 : 900);
       const [contrast, of] = (await page.evaluate(leastContrast)) as [number, string];
       expect(contrast, of).toBeGreaterThan(4.5);
       const paper = await page.evaluate('getComputedStyle(document.body).backgroundColor');
@@ -46,23 +44,24 @@ describe.skipIf(noBrowser)('the page of a backtest', () => {
     },
   );
 
-  test('on paper it is black on white and wide, whatever the screen', async () => {
+  test('says in words to those who do not see it how each run ended and what each plot shows', async () => {
+    const { page } = await visitFile(written(madeGathered()));
+    const runs = page.getByRole('list', { name: /^How the last 14 runs ended/ }).getByRole('listitem');
+    expect(await runs.last().textContent()).toContain('2026-11-22 03:00 nightly: done');
+    await page
+      .getByRole('img', { name: /^Ticks by the UTC day of their own time: 140,091 in all/ })
+      .first()
+      .waitFor();
+    await page.getByText('The days in numbers').click();
+    expect(await page.getByRole('region', { name: 'The days in numbers' }).getByRole('row').count()).toBe(15);
+  });
+
+  test('on paper it is black on white, whatever the screen', async () => {
     const { page } = await visitFile(written(), { viewport: { width: 390, height: 900 }, colorScheme: 'dark' });
     await page.emulateMedia({ media: 'print' });
     expect(await page.evaluate('getComputedStyle(document.body).color')).toBe('rgb(0, 0, 0)');
     expect(await page.locator('.narrow:visible').count()).toBe(0);
-    expect(await page.locator('.wide:visible').count()).toBe(3);
-  });
-
-  test('a policy in it keeps scripts out, should one ever get in', async () => {
-    const file = written();
-    const { page, complaints } = await visitFile(file);
-    await page.evaluate(`(() => {
-      const script = document.createElement('script');
-      script.textContent = 'globalThis.hit = 9';
-      document.body.append(script);
-    })()`);
-    expect(await page.evaluate('globalThis.hit')).toBeUndefined();
-    expect(complaints.join()).toContain('Content Security Policy');
+    const panel = await page.evaluate(`getComputedStyle(document.querySelector('.verdict')).backgroundColor`);
+    expect(panel).toBe('rgb(255, 255, 255)');
   });
 });
