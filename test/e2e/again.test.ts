@@ -1,18 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { until } from '../harness/limits.ts';
 import { jobHere as job } from './here.ts';
-import {
-  access,
-  fixedDay,
-  fixedNow,
-  folder,
-  hashes,
-  jobArgs,
-  sandbox,
-  start,
-  totalTicks,
-  until,
-  untruths,
-} from './lake.ts';
+import { access, fixedDay, fixedNow, folder, hashes, jobArgs, sandbox, start, totalTicks, untruths } from './lake.ts';
 
 const input = { seed: 11, nowMs: fixedNow, markets: 10, ticksPerDay: 200, cap: 200 };
 const backfill = ['--from', '2025-05-20', '--to', '2025-06-10'];
@@ -32,9 +21,7 @@ test('a nightly of a past date, run again, asks for no tick and changes no byte'
 });
 
 describe('a backfill', () => {
-  test('that is killed asks next time for only what is missing, and a third time for nothing', {
-    timeout: 60_000,
-  }, async () => {
+  test('that is killed asks next time for only what is missing, and a third time for nothing', async () => {
     const box = await sandbox(input);
     const calm = folder();
     const whole = await job('backfill', box.url, calm, ...backfill);
@@ -44,7 +31,7 @@ describe('a backfill', () => {
     const output = folder();
     box.set({ latencyMs: 15 });
     const running = start(jobArgs('backfill', output, ...backfill), access(box.url));
-    await until(() => box.stats().tickRequests > needed + needed * 0.6);
+    await until(() => box.stats().tickRequests > needed + needed * 0.6, 'most of the requests');
     running.child.kill('SIGKILL');
     await running.ended;
     box.set({ latencyMs: 0 });

@@ -7,9 +7,10 @@ import type { BacktestResult } from '../../src/research/result.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { answer, append, day0, hourMs, opened, publishNow } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { backtestLake, settledAt } from './backtest-lake.ts';
 import { runHere } from './here.ts';
-import { type Ended, folder, start, until } from './lake.ts';
+import { type Ended, folder, start } from './lake.ts';
 
 const backtest = (lake: string, ...args: string[]): Promise<Ended> => runHere(['backtest', ...args, '--output', lake]);
 
@@ -256,7 +257,7 @@ test('a run that is stopped by SIGINT ends with 130, and leaves no page, no obje
   const args = ['backtest', 'run', 'mean_reversion', '--grid', `enter_beyond=${values}`, '--save', '--out', file];
   const { child, ended } = start([...args, '--output', lake]);
   const pins = () => globSync('*', { cwd: join(lake, '.oddslake/pins') });
-  await until(() => pins().length > 0);
+  await until(() => pins().length > 0, 'the pin of the run');
   child.kill('SIGINT');
   const { code, signal, stdout, stderr } = await ended;
   expect([code, signal, stdout]).toEqual([130, null, '']);

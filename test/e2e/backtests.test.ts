@@ -2,9 +2,10 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../src/system.ts';
 import { issueToken } from '../../src/workspace/tokens.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { type Kept, kept, long, path, runDirectly } from '../service/backtesting.ts';
 import { secret } from '../service/forged-tokens.ts';
-import { folder, until } from './lake.ts';
+import { folder } from './lake.ts';
 import { type ServeProcess, serve } from './served-archive.ts';
 
 const tokens = { issuer: 'oddslake', audience: 'oddslake', secret, jwksUrl: null, jwksFile: null };
@@ -56,25 +57,26 @@ test('a service that is killed, or told to stop, in the middle of a backtest run
     expect(answered.status).toBe(202);
     ids.push(((await answered.json()) as Kept).id);
   }
+  /** Whether one of them is under way. */
   const isBegun = async (service: ServeProcess) => {
-    const { state, progress } = await jobOf(service, ids[0]!);
-    return state === 'running' && progress.batches_total !== null;
+    const jobs = await Promise.all(ids.map((id) => jobOf(service, id)));
+    return jobs.some(({ state, progress }) => state === 'running' && progress.batches_total !== null);
   };
-  await until(() => isBegun(first), 60_000);
+  await until(() => isBegun(first), 'the middle of a backtest');
   expect(await first.end('SIGKILL')).toBe(null);
 
   const second = await start();
-  await until(() => isBegun(second), 60_000);
+  await until(() => isBegun(second), 'the middle of a backtest, after the next start');
   const atOnce = post(second, long(20));
-  await until(async () => (await underWay(second)) === 2, 60_000);
+  await until(async () => (await underWay(second)) === 2, 'a backtest that is answered at once');
   expect(await second.end('SIGTERM')).toBe(0);
   expect((await atOnce).status).toBe(503);
 
   const third = await start();
   for (const id of ids) {
-    await until(async () => ['done', 'failed'].includes((await jobOf(third, id)).state), 60_000);
+    await until(async () => ['done', 'failed'].includes((await jobOf(third, id)).state), 'the end of a backtest');
     const { state, result } = await jobOf(third, id);
     expect([state, result]).toEqual(['done', wanted]);
   }
   expect(await third.end('SIGTERM')).toBe(0);
-}, 180_000);
+});

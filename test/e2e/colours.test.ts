@@ -1,50 +1,54 @@
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
-import { access, fixedDay, fixedNow, folder, job, jobArgs, sandboxProcess } from './lake.ts';
+import { limitMs, MachineTooSlow } from '../harness/limits.ts';
+import { needsCommands } from '../harness/needs.ts';
+import { jobHere } from './here.ts';
+import { access, fixedDay, fixedNow, folder, jobArgs, processEnv, sandbox, type Variables } from './lake.ts';
 
 // On a terminal of its own (script, of util-linux), and off one.
 
 const main = new URL('../../bin/main.ts', import.meta.url).pathname;
-const hasTerminal = spawnSync('script', ['--version']).status === 0;
 const esc = '\u001b';
 const colour = new RegExp(`${esc}\\[\\d+m`);
 
-function said(args: readonly string[], env: Record<string, string>, onTerminal: boolean): string {
+/** What a command prints, on both streams. */
+async function said(args: readonly string[], env: Variables, onTerminal: boolean): Promise<string> {
   const words = [process.execPath, '--disable-warning=ExperimentalWarning', main, ...args];
   const quoted = words.map((word) => `'${word}'`).join(' ');
-  const ended = onTerminal
-    ? spawnSync('script', ['-qec', `stty cols 80; ${quoted}`, '/dev/null'], options(env))
-    : spawnSync(words[0]!, words.slice(1), options(env));
-  return ended.stdout + ended.stderr;
+  const [command, ...rest] = onTerminal ? ['script', '-qec', `stty cols 80; ${quoted}`, '/dev/null'] : words;
+  const child = spawn(command!, rest, {
+    ...{ env: { ...processEnv, TERM: 'xterm-256color', ...env }, stdio: ['ignore', 'pipe', 'pipe'] },
+    ...{ timeout: limitMs / 2, killSignal: 'SIGKILL' },
+  });
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  if (child.signalCode !== null) throw new MachineTooSlow(`the end of ${args.join(' ')}`, limitMs / 2);
+  return stdout + stderr;
 }
 
-const options = (env: Record<string, string>) =>
-  ({ encoding: 'utf8', env: { PATH: process.env.PATH, TERM: 'xterm-256color', ...env } }) as const;
-
-test.skipIf(!hasTerminal)(
+test(
   'colours are for terminals that know them; NO_COLOR, FORCE_COLOR and TERM=dumb are heard, and --json has none',
+  needsCommands('script'),
   async () => {
-    // In a process of its own: this one waits for each command.
-    const flags = ['--now', String(fixedNow), '--market-count', '4', '--ticks-per-day', '50'];
-    const box = await sandboxProcess(flags);
+    const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const lake = join(folder(), 'lake');
-    expect((await job('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
+    expect((await jobHere('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
     const markets = jobArgs('markets', lake).filter((arg) => arg !== '--json');
     const symbols = ['symbols', '--output', lake];
-    for (const args of [markets, symbols]) {
-      const on = (env: Record<string, string> = {}) => said(args, { ...access(box.url), ...env }, true);
-      const off = (env: Record<string, string> = {}) => said(args, { ...access(box.url), ...env }, false);
-      expect(on()).toMatch(colour);
-      expect(on({ NO_COLOR: '1' })).not.toMatch(colour);
-      expect(on({ FORCE_COLOR: '0' })).not.toMatch(colour);
+    const terminal = async (args: readonly string[]) => {
+      const on = (env: Variables = {}) => said(args, { ...access(box.url), ...env }, true);
+      const off = (env: Variables = {}) => said(args, { ...access(box.url), ...env }, false);
+      expect(await on()).toMatch(colour);
+      expect(await on({ NO_COLOR: '1' })).not.toMatch(colour);
+      expect(await on({ FORCE_COLOR: '0' })).not.toMatch(colour);
       // One that is dumb draws no bar either.
-      expect(on({ TERM: 'dumb' })).not.toContain(esc);
-      expect(off()).not.toContain(esc);
-      expect(off({ FORCE_COLOR: '1' })).toMatch(colour);
-    }
+      expect(await on({ TERM: 'dumb' })).not.toContain(esc);
+      expect(await off()).not.toContain(esc);
+      expect(await off({ FORCE_COLOR: '1' })).toMatch(colour);
+    };
+    await Promise.all([terminal(markets), terminal(symbols)]);
     for (const args of [jobArgs('markets', lake), [...symbols, '--json']])
-      expect(said([...args, '--quiet'], { ...access(box.url), FORCE_COLOR: '1' }, true)).not.toContain(esc);
+      expect(await said([...args, '--quiet'], { ...access(box.url), FORCE_COLOR: '1' }, true)).not.toContain(esc);
   },
-  120_000,
 );

@@ -1,12 +1,14 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { limitMs, until } from '../harness/limits.ts';
 import { jobHere } from './here.ts';
 import {
   access,
   coverageOf,
   folder,
   job,
+  journaledTicks,
   manifestOf,
   minuteMs,
   quick,
@@ -97,7 +99,10 @@ test('publish takes in what a run left in the journal', async () => {
     ['nightly', '--output', output, '--set', 'source.name=box', ...quick, '--set', 'poll.page_limit=100'],
     access(box.url),
   );
-  while (box.stats().tickRequests < 20) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => box.stats().tickRequests >= 20, 'twenty requests for ticks');
+  // The next are never answered: only the signal can end the run.
+  box.set({ latencyMs: limitMs });
+  await until(() => journaledTicks(output) > 0, 'ticks in the journal');
   child.kill('SIGTERM');
   expect((await ended).code).toBe(143);
   expect(totalTicks(output)).toBe(0);

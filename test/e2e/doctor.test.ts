@@ -8,6 +8,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import type { Diagnosis } from '../../src/app/doctor/doctor.ts';
 import type { Finding } from '../../src/app/doctor/finding.ts';
+import { needsCommands, skippedFor } from '../harness/needs.ts';
 import { runHere } from './here.ts';
 import { access, folder, jobArgs, run, sandbox, type Variables } from './lake.ts';
 
@@ -132,10 +133,9 @@ test('a clock that is off by more than poll.future_skew_seconds is a problem, on
   expect(slightly.finding('clock')?.found).toContain("behind the service's");
 });
 
-const noOpenssl = spawnSync('openssl', ['version']).error !== undefined;
-
-test.skipIf(noOpenssl)(
+test(
   'a certificate that nobody vouches for is what a run ends with 7 for, and nothing is sent',
+  needsCommands('openssl'),
   async () => {
     const { output } = await polled();
     const at = folder();
@@ -274,11 +274,13 @@ test('a database of the service that is not there is a problem of that service',
 
 const isRoot = process.getuid?.() === 0;
 
-test.skipIf(!isRoot)('a full disk is what a run ends with 1 for', async () => {
+const needsRoot = skippedFor(isRoot ? null : 'only root may mount a small disk');
+
+test('a full disk is what a run ends with 1 for', needsRoot, async (context) => {
   const at = join(folder(), 'small');
   mkdirSync(at);
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', at]).status !== 0)
-    return console.warn('A full disk is not tried: nothing may be mounted here.');
+    return context.skip('nothing may be mounted here');
   try {
     const { code, finding } = await doctor(join(at, 'lake'), access('http://127.0.0.1:1'), '--offline');
     expect([code, finding('space')]).toMatchObject([1, { level: 'problem' }]);
@@ -288,14 +290,13 @@ test.skipIf(!isRoot)('a full disk is what a run ends with 1 for', async () => {
   }
 });
 
-test('a folder that this user may not write is what a run ends with 1 for', async () => {
+test('a folder that this user may not write is what a run ends with 1 for', async (context) => {
   const { output } = await polled();
   const args = ['doctor', '--json', '--offline', '--output', output, ...flags];
   chmodSync(output, 0o555);
   onTestFinished(() => chmodSync(output, 0o755));
   const told = isRoot ? asNobody(args, output) : (await run(args, access('http://x.invalid'))).stdout;
-  if (told === null)
-    return console.warn('A folder that may only be read is not tried: there is no way to be another user.');
+  if (told === null) return context.skip('there is no way to be another user');
   const { findings } = JSON.parse(told) as Diagnosis;
   expect(findings).toContainEqual(expect.objectContaining({ check: 'permissions', level: 'problem', exit_code: 1 }));
 });

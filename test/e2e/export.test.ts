@@ -32,7 +32,7 @@ beforeAll(async () => {
     await box.stop();
   }
   symbols = [...ticksOf(lake).keys()].sort();
-}, 60_000);
+});
 
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 

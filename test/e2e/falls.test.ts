@@ -1,10 +1,8 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
 import { access, fixedNow, folder, sandbox } from './lake.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
-
 test('a night whose lists name far fewer markets ends with 4, says so to a person, and publishes what there is', async () => {
   const output = folder();
   const box = await sandbox({ seed: 8, nowMs: fixedNow, markets: 12, ticksPerDay: 10 });

@@ -57,7 +57,7 @@ describe('after an import', () => {
     expect(JSON.parse(view.stdout)).toEqual([{ symbol: 'own', from: yesterday, to: yesterday + minuteMs + 1 }]);
   });
 
-  test('a backfill asks for nothing but what the files do not cover', { timeout: 60_000 }, async () => {
+  test('a backfill asks for nothing but what the files do not cover', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { symbol } = await polled(box);
     const output = folder();
@@ -85,9 +85,7 @@ describe('after an import', () => {
     expect(JSON.parse(gaps.stdout)).toMatchObject({ count: 0 });
   });
 
-  test('a symbol that only files name is neither polled at night nor missed on later days', {
-    timeout: 60_000,
-  }, async () => {
+  test('a symbol that only files name is neither polled at night nor missed on later days', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output } = await polled(box);
     const expected = manifestOf(output).days[fixedDay]!.expected;
@@ -101,9 +99,7 @@ describe('after an import', () => {
     expect(manifestOf(output).days[fixedDay]!.expected).toBe(expected);
   });
 
-  test('polled prices stand, unless imported ones are preferred; then they stand against later polls', {
-    timeout: 60_000,
-  }, async () => {
+  test('polled prices stand, unless imported ones are preferred; then they stand against later polls', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output, symbol } = await polled(box);
     const [first, second] = ticksOf(output).get(symbol)!.slice(-2) as [Tick, Tick];

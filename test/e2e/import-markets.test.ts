@@ -10,7 +10,7 @@ console.log(`import of markets: SEED=${seed}`);
 const yesterday = Date.UTC(2025, 5, 13);
 
 describe('an import of markets', () => {
-  test('brings the rows that one archive published into another, byte for byte', { timeout: 60_000 }, async () => {
+  test('brings the rows that one archive published into another, byte for byte', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output } = await polled(box);
     const [name] = Object.keys(hashes(output, 'markets'));
@@ -43,7 +43,7 @@ describe('an import of markets', () => {
     expect(ticks.summary.symbols.done).toBe(ticks.summary.symbols.planned);
   });
 
-  test('leaves newer facts as they are, and fills in what was not known', { timeout: 60_000 }, async () => {
+  test('leaves newer facts as they are, and fills in what was not known', async () => {
     const box = await sandbox({ seed, nowMs: fixedNow });
     const { output, symbol } = await polled(box);
     const row = `'${symbol}' AS symbol, 'another question' AS question, 'unheard of' AS category, false AS is_active, 1 AS settled`;

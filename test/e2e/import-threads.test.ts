@@ -52,9 +52,7 @@ function stateOf(output: string): unknown {
   }
 }
 
-test('an import in threads leaves what one without leaves, to the byte, and counts the same', {
-  timeout: 120_000,
-}, async () => {
+test('an import in threads leaves what one without leaves, to the byte, and counts the same', async () => {
   const files = folder();
   writePages(files);
   const [alone, threaded] = [folder(), folder()];

@@ -31,7 +31,7 @@ const inOrder = (ticks: readonly Tick[]): Tick[] =>
   [...ticks].sort((a, b) => (a.symbol < b.symbol ? -1 : a.symbol > b.symbol ? 1 : a.t - b.t));
 
 describe('an import', () => {
-  test('gives the same bytes whatever the format, however it is packed', { timeout: 60_000 }, async () => {
+  test('gives the same bytes whatever the format, however it is packed', async () => {
     const files = folder();
     const parquet = readFileSync(await writeParquet(join(files, 'raw.parquet'), selectOf(sample)));
     let wanted: Record<string, string> | undefined;

@@ -39,7 +39,7 @@ test('every command with a flag that it does not have prints one JSON object wit
       /^oddslake: unknown option '--jsno'\n\(Did you mean --json\?\)\n|^oddslake: (required|missing)/,
     );
   });
-}, 120_000);
+});
 
 test('an unknown command, too; and without --json nothing is printed but for people', async () => {
   const unknown = await run(['nigthly', '--json']);
@@ -110,7 +110,7 @@ describe('on an archive', () => {
       expect(stdout).not.toContain('\u001b');
       if (jobNames.includes(call[0]!)) expect(documents[0]).toMatchObject({ outcome: 'done', exit_code: 0 });
     }
-  }, 180_000);
+  });
 
   test('a plan, and what was mended, is a line of its own before the summary', async () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });

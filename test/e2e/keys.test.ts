@@ -2,9 +2,10 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
 import { opened } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { freshDatabase, overEachDatabase, urlOf } from '../workspace/databases.ts';
 import { runHere } from './here.ts';
-import { type Ended, folder, run, startStanding, until } from './lake.ts';
+import { type Ended, folder, run, startStanding } from './lake.ts';
 
 const secret = 'a secret of more than 32 characters, for tests';
 
@@ -35,7 +36,10 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   const keys = (...args: string[]) => runHere(['keys', ...args, '--output', output]);
   expect((await keys('list')).stdout).toBe('no key yet: oddslake keys create --name NAME makes one\n');
   const service = await served(output);
-  await until(() => service.said.stderr.includes('oddslake keys create --name NAME makes one'));
+  await until(
+    () => service.said.stderr.includes('oddslake keys create --name NAME makes one'),
+    'the word on how to make a key',
+  );
 
   const made = await keys('create', '--name', 'my laptop', '--expires', '2099-01-01', '--requests-per-minute', '1200');
   expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^olk_[0-9a-f]{12}_[\w-]{43}\n$/)]);
@@ -70,7 +74,7 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   ]);
   const again = jsonOf<{ revoked: { id: string }[] }>(await keys('revoke', key, id, '--json'));
   expect(again.revoked.map((each) => each.id)).toEqual([id]);
-  await until(async () => (await service.status(key)) === 401);
+  await until(async () => (await service.status(key)) === 401, 'the refusal of the key');
   expect(await service.status(String(second.key))).toBe(200);
 });
 

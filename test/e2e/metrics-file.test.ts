@@ -1,11 +1,9 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { readExposition, sampleOf } from '../metrics/exposition.ts';
 import { jobHere, runHere } from './here.ts';
 import { access, fixedDay, fixedNow, folder, jobArgs, run, sandbox } from './lake.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const input = { seed: 5, nowMs: fixedNow, markets: 4, ticksPerDay: 50 };
 

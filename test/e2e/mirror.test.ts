@@ -68,7 +68,7 @@ function lastMarkets(output: string): Row[] {
 const lastBooks = (output: string) => new Map([...booksOf(output)].map(([symbol, books]) => [symbol, books.at(-1)]));
 
 // A dozen processes, one after the other.
-test('the collector alone mirrors an archive through the service to an equal one', { timeout: 60_000 }, async () => {
+test('the collector alone mirrors an archive through the service to an equal one', async () => {
   const output = await collected();
   const { job: mirror } = await serve(output);
   const copy = folder();

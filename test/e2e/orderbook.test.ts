@@ -1,9 +1,10 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { until } from '../harness/limits.ts';
 import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
 import { jobHere as job } from './here.ts';
-import { access, folder, jobArgs, sandbox, start, until } from './lake.ts';
+import { access, folder, jobArgs, sandbox, start } from './lake.ts';
 
 describe('orderbook', () => {
   test('polls the symbols named, and goes on where one of them fails', async () => {
@@ -82,7 +83,7 @@ describe('orderbook', () => {
     expect((await job('markets', box.url, output)).code).toBe(0);
     box.set({ latencyMs: 40 });
     const running = start(jobArgs('orderbook', output), access(box.url));
-    await until(() => bookRequests(box) > 40);
+    await until(() => bookRequests(box) > 40, 'forty requests');
     running.child.kill('SIGKILL');
     await running.ended;
     box.set({ latencyMs: 0 });

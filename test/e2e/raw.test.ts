@@ -1,20 +1,9 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { until } from '../harness/limits.ts';
 import { jobHere as job, runHere as run } from './here.ts';
-import {
-  access,
-  coverageOf,
-  fixedDay,
-  fixedNow,
-  folder,
-  hashes,
-  jobArgs,
-  sandbox,
-  start,
-  totalTicks,
-  until,
-} from './lake.ts';
+import { access, coverageOf, fixedDay, fixedNow, folder, hashes, jobArgs, sandbox, start, totalTicks } from './lake.ts';
 
 const input = { seed: 8, nowMs: fixedNow, markets: 6, ticksPerDay: 60 };
 const briefly = ['--set', 'source.first_lookback_days=1'];
@@ -53,7 +42,7 @@ test('what a killed nightly had been answered is read from its files as far as t
       (sum, path) => sum + readFileSync(join(rawOf(output), path)).length,
       0,
     );
-  await until(() => box.stats().tickRows > 0 && written() > 0);
+  await until(() => box.stats().tickRows > 0 && written() > 0, 'an answer that is kept');
   running.child.kill('SIGKILL');
   await running.ended;
   const imported = await importRaw(again, output);

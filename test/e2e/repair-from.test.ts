@@ -39,9 +39,7 @@ async function lostOf(output: string): Promise<readonly object[]> {
   return (JSON.parse(stdout) as { gaps: { reason?: string }[] }).gaps.filter(({ reason }) => reason === 'lost');
 }
 
-test('what a thinned upstream cannot bring back stays a gap, told once, until another oddslake brings it all', {
-  timeout: 120_000,
-}, async () => {
+test('what a thinned upstream cannot bring back stays a gap, told once, until another oddslake brings it all', async () => {
   const { box, output, other, before } = await damaged();
   const whole = manifestOf(output);
   const repair = await job('verify', box.url, output, '--repair', ...few);

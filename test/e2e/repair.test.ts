@@ -1,14 +1,12 @@
 import { existsSync, globSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Repaired } from '../../src/archive/repair/repair-report.ts';
 import { jobHere as job, runHere as run } from './here.ts';
 import { access, fixedNow, folder, hashes, manifestOf, quick, run as runApart, sandbox } from './lake.ts';
 import { keyOf, serve as serveArchive } from './served-archive.ts';
 
 // Many processes: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
-
 const input = { seed: 6, nowMs: fixedNow, markets: 4, ticksPerDay: 300 };
 const kept = ['ticks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts', 'symbols'] as const;
 

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { until } from '../harness/limits.ts';
 import { runHere as run } from './here.ts';
-import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start, until } from './lake.ts';
+import { access, fixedNow, folder, hashes, jobArgs, manifestOf, sandbox, start } from './lake.ts';
 
 /** What in a snapshot does not belong to its own manifest; none is as it should be. */
 function strangers(snapshot: string): string[] {
@@ -31,7 +32,7 @@ test('snapshots taken while a backfill publishes again and again are each of one
     } catch {
       return false;
     }
-  });
+  }, 'the first publish');
   const generations: number[] = [];
   while (child.exitCode === null && generations.length < 8) {
     const snap = join(parent, `${generations.length}`);

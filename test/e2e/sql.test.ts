@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { jobHere as job, runHere as run } from './here.ts';
 import { dayMs, fixedNow, folder, hashes, sandbox, totalTicks } from './lake.ts';
 
-test('sql has views and macros over the datasets, beside what the commands say', { timeout: 60_000 }, async () => {
+test('sql has views and macros over the datasets, beside what the commands say', async () => {
   const output = folder();
   const box = await sandbox({ seed: 4, nowMs: fixedNow, retentionMs: 2 * dayMs, markets: 5 });
   const filled = await job('backfill', box.url, output, '--from', '2025-06-10', '--to', '2025-06-15');

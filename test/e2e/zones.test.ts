@@ -1,13 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { quarantined } from '../app/one-process.ts';
 import { put, writtenAt } from './import-lake.ts';
 import { access, coverageOf, dayMs, folder, jobArgs, run, sandbox, ticksOf, untruths } from './lake.ts';
 
 // Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
-
 // The nights in which New York changes its clocks, as seen from there and from the first zone of the world to see a day.
 
 const zones = ['America/New_York', 'Pacific/Kiritimati'];
