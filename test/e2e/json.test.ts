@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Jobs } from '../../src/app/job.ts';
 import { createProgram } from '../../src/cli/program.ts';
+import { jobHere } from './here.ts';
 import { access, dayMs, fixedDay, fixedNow, folder, job, jobArgs, run, sandbox, start, startStanding } from './lake.ts';
 
 // What --json prints: one JSON object as the last line, whatever the command and however it ends.
@@ -55,7 +56,7 @@ describe('on an archive', () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const cwd = folder();
     const lake = join(cwd, 'lake');
-    expect((await job('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
+    expect((await jobHere('nightly', box.url, lake, '--date', fixedDay)).code).toBe(0);
     const rows = join(cwd, 'rows.csv');
     writeFileSync(rows, `symbol,t,p\nX,${fixedNow - dayMs},0.5\n`);
     const at = (name: string, ...rest: string[]): string[] => jobArgs(name, lake, ...rest);
@@ -67,13 +68,19 @@ describe('on an archive', () => {
       expect(code, stderr).toBe(0);
       return JSON.parse(stdout).id;
     };
-    const key = await idOf(read('keys', 'create', '--name', 'a'));
-    const kept = await idOf(read('backtest', 'run', ...backtest, '--save'));
-    const calls: readonly (readonly string[])[] = [
+    const [key, kept] = await Promise.all([
+      idOf(read('keys', 'create', '--name', 'a')),
+      idOf(read('backtest', 'run', ...backtest, '--save')),
+    ]);
+    type Calls = readonly (readonly string[])[];
+    // One after the other: they write one archive.
+    const writing: Calls = [
       at('nightly', '--date', fixedDay),
       ...['markets', 'ticks', 'orderbook', 'publish'].map((name) => at(name)),
       at('backfill', ...span),
       at('import', rows),
+    ];
+    const others: Calls = [
       [...read('doctor', '--offline'), '--set', 'source.name=box'],
       read('report'),
       read('status'),
@@ -96,12 +103,11 @@ describe('on an archive', () => {
       ['demo', '--json', '--output', join(cwd, 'demo')],
     ];
     const done = new Set(
-      calls.map((call) => names.find((name) => name.every((word, i) => call[i] === word))!.join(' ')),
+      [...writing, ...others].map((call) => names.find((name) => name.every((word, i) => call[i] === word))!.join(' ')),
     );
     const standing = ['serve', 'sandbox', 'schedule'];
     expect([...done, ...standing].sort()).toEqual(names.map((name) => name.join(' ')).sort());
-    // One after the other: they share an archive.
-    for (const call of calls) {
+    const tried = async (call: readonly string[]): Promise<void> => {
       const { code, stdout, stderr } = await run(call, { ...access(box.url), FORCE_COLOR: '1' });
       expect(code, `${call.join(' ')}\n${stderr}`).toBe(0);
       // Rows stand in an array, one a line: there may be more of them than a line holds.
@@ -109,13 +115,15 @@ describe('on an archive', () => {
       expect(documents, call.join(' ')).toHaveLength(1);
       expect(stdout).not.toContain('\u001b');
       if (jobNames.includes(call[0]!)) expect(documents[0]).toMatchObject({ outcome: 'done', exit_code: 0 });
-    }
+    };
+    for (const call of writing) await tried(call);
+    await forAll(others, tried);
   });
 
   test('a plan, and what was mended, is a line of its own before the summary', async () => {
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
     const lake = join(folder(), 'lake');
-    await job('nightly', box.url, lake);
+    await jobHere('nightly', box.url, lake);
     const plan = await job('backfill', box.url, lake, '--from', '2025-05-01', '--to', '2025-05-02', '--dry-run');
     expect(parsed(plan.stdout)).toEqual([{ plan: expect.anything() }, expect.objectContaining({ job: 'backfill' })]);
     const mended = await job('verify', box.url, lake, '--repair');
@@ -128,7 +136,7 @@ describe('on an archive', () => {
   test('what runs until it is stopped says in one line where it is', async () => {
     const lake = join(folder(), 'lake');
     const box = await sandbox({ nowMs: fixedNow, markets: 4, ticksPerDay: 50 });
-    await job('nightly', box.url, lake);
+    await jobHere('nightly', box.url, lake);
     const served = await startStanding(['serve', '--output', lake, '--set', 'service.port=0', '--json']);
     expect(parsed(served.first)).toEqual([{ url: expect.any(String), docs: expect.any(String), archive: lake }]);
   });

@@ -260,12 +260,17 @@ export const until = async (look: () => boolean | Promise<boolean>, _?: number):
   void (await untilSeen(look, 'what the test waits for'));
 
 /** Ticks that runs have accepted and that are not yet published; 0 where there is no archive yet. */
-export function journaledTicks(output: string): number {
+export const journaledTicks = (output: string): number => inState(output, 'select sum(n) as n from journal_ticks');
+
+/** Snapshots of order books, likewise. */
+export const journaledBooks = (output: string): number => inState(output, 'select count(*) as n from journal_books');
+
+function inState(output: string, sql: string): number {
   const path = join(output, '.oddslake/state.sqlite');
   if (!existsSync(path)) return 0;
   const db = new DatabaseSync(path, { readOnly: true });
   try {
-    return Number(db.prepare('select sum(n) as n from journal_ticks').get()?.n ?? 0);
+    return Number(db.prepare(sql).get()?.n ?? 0);
   } catch {
     // It is being made.
     return 0;

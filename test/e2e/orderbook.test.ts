@@ -1,10 +1,10 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { until } from '../harness/limits.ts';
+import { limitMs, until } from '../harness/limits.ts';
 import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
 import { jobHere as job } from './here.ts';
-import { access, folder, jobArgs, sandbox, start } from './lake.ts';
+import { access, folder, jobArgs, journaledBooks, sandbox, start } from './lake.ts';
 
 describe('orderbook', () => {
   test('polls the symbols named, and goes on where one of them fails', async () => {
@@ -84,6 +84,9 @@ describe('orderbook', () => {
     box.set({ latencyMs: 40 });
     const running = start(jobArgs('orderbook', output), access(box.url));
     await until(() => bookRequests(box) > 40, 'forty requests');
+    // The next are never answered, so that it is killed in the middle.
+    box.set({ latencyMs: limitMs });
+    await until(() => journaledBooks(output) > 10, 'books in the journal');
     running.child.kill('SIGKILL');
     await running.ended;
     box.set({ latencyMs: 0 });
