@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { datasets } from '../../src/archive/parquet/datasets.ts';
 import { decodeRows, type Value } from '../../src/archive/parquet/parquet.ts';
+import { limitMs, until } from '../harness/limits.ts';
 import { jobHere as job, runHere } from './here.ts';
 import { access, coverageOf, dayMs, folder, jobArgs, manifestOf, minuteMs, run, sandbox, ticksOf } from './lake.ts';
 
@@ -25,16 +26,18 @@ function rows(output: string, dataset: 'symbols' | 'markets'): Record<string, Va
 
 describe('upstream', () => {
   test('concurrency bounds the requests under way', async () => {
-    const box = await sandbox({ nowMs: now, markets: 8, latencyMs: 20 });
-    await job('nightly', box.url, folder(), ...briefly, ...set('upstream.concurrency=2'));
-    expect(box.stats().inFlightMost).toBe(2);
-    const wide = await sandbox({ nowMs: now, markets: 8, latencyMs: 20 });
-    await job('nightly', wide.url, folder(), ...briefly, ...set('upstream.concurrency=6'));
-    expect(wide.stats().inFlightMost).toBe(6);
+    for (const concurrency of [2, 6]) {
+      const box = await sandbox({ nowMs: now, markets: 8, latencyMs: 500 });
+      const ended = job('nightly', box.url, folder(), ...briefly, ...set(`upstream.concurrency=${concurrency}`));
+      await until(() => box.stats().inFlightMost >= concurrency, `${concurrency} requests under way`);
+      box.set({ latencyMs: 20 });
+      await ended;
+      expect(box.stats().inFlightMost).toBe(concurrency);
+    }
   });
 
   test.each([
-    ['request_deadline_seconds', 'upstream.request_deadline_seconds=0.5', { latencyMs: 2000 }, /in time|within/],
+    ['request_deadline_seconds', 'upstream.request_deadline_seconds=0.5', { latencyMs: limitMs }, /in time|within/],
     ['response_bytes_max', 'upstream.response_bytes_max=1024', {}, /1024|1 kB|larger|longer|bytes/],
   ])('%s gives up what exceeds it', async (_, setting, options, reason) => {
     const box = await sandbox({ nowMs: now, markets: 3, ...options });
