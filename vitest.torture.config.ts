@@ -7,8 +7,6 @@ export default defineConfig({
   test: {
     ...common,
     include: ['test/faults/**/*.test.ts', 'test/service/generated.test.ts'],
-    testTimeout: 300_000,
-    hookTimeout: 60_000,
     env: { ...common.env, CASES: process.env.CASES ?? '5000' },
   },
 });

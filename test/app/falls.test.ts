@@ -1,11 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { job as ticksJob } from '../../jobs/ticks.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const input = { seed: 5, markets: 20, ticksPerDay: 150, lifeDaysMax: 30 };
 const at = (n: number): number => firstNight + n * dayMs;

@@ -1,12 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const at = (n: number): number => firstNight + n * dayMs;
 const manifestOf = (output: string) => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;

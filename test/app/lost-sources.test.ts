@@ -1,6 +1,6 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as importFiles } from '../../jobs/import.ts';
 import { job as repair } from '../../jobs/repair.ts';
@@ -12,9 +12,6 @@ import { at, backfilled, damaged, gapsOf, lostWarning, only, repaired, thinned, 
 import { hourMs } from './nights.ts';
 
 // What a loss is brought back from: answers of the upstream in pieces, files, another service.
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 // Of the ticks of all losses together, and of each of them alone.
 test.each([300, 20])(

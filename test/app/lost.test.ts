@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { statusText } from '../../src/cli/status-text.ts';
 import { isoUtc } from '../../src/core/time.ts';
 import { readStatus } from '../../src/reading/status.ts';
@@ -19,9 +19,6 @@ import {
   withArchive,
 } from './lost-lake.ts';
 import { dayMs, hourMs } from './nights.ts';
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 test('what an upstream still has is whole again, to the byte', async () => {
   const lake = await damaged();

@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import { publishedRows } from '../archive/scratch.ts';
 import { ticksOf } from '../e2e/lake.ts';
 import { marketsMisbehaviours } from './misbehaviour-markets.ts';
 import { archiveFolder, contextOf, quarantined } from './one-process.ts';
 import { type ScriptedService, startScripted } from './scripted-service.ts';
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const hourMs = 3_600_000;
 const firstNight = Date.UTC(2025, 5, 3, 3, 17);

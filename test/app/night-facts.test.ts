@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import { job as ticksJob } from '../../jobs/ticks.ts';
 import type { Summary } from '../../src/app/summary.ts';
@@ -9,9 +9,6 @@ import { coveredEnds } from '../../src/state/coverage.ts';
 import { type Database, openDatabase } from '../../src/state/database.ts';
 import { allSymbols } from '../../src/state/symbols.ts';
 import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const input = { seed: 5, markets: 12, ticksPerDay: 150, lifeDaysMax: 30 };
 const at = (n: number): number => firstNight + n * dayMs;

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { ExportFormat } from '../../src/archive/copies/export-file.ts';
@@ -15,9 +15,6 @@ import { coverageOf, run, ticksOf } from '../e2e/lake.ts';
 import { serving } from '../service/serving.ts';
 import { archiveFolder, contextOf } from './one-process.ts';
 import { type ScriptedService, startScripted, type Tick } from './scripted-service.ts';
-
-// Many runs and processes: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 /** Names that a URL, a path, SQL, a shell, CSV, JSON or a terminal could stumble on. All of them are different symbols. */
 const odd = [

@@ -9,8 +9,6 @@ import { rawFiles } from './raw-nights.ts';
 
 // What is lost and stands in answers that were kept is had again without asking for it.
 
-vi.setConfig({ testTimeout: 60_000 });
-
 const keeping = 'raw.keep_days=7';
 const thinned = { thinShare: 0.5, thinAfterMs: dayMs };
 const ticksOf = (lake: Damaged) => hashes(lake.nights.output, 'ticks/**/*.parquet');

@@ -1,14 +1,11 @@
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { dayFloor, dayMs, union } from '../../src/core/window.ts';
 import { takeWriteLock, tryLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
 import { coverageOf, hashes, manifestOf, ticksOf } from '../e2e/lake.ts';
 import { expectHonest, expectWhole, hourMs, runIds, symbols, world, yearMs } from './clocks.ts';
 import { archiveFolder } from './one-process.ts';
-
-// Many runs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 });
 
 const evening = Date.UTC(2025, 5, 3, 23, 59, 59, 900);
 

@@ -188,7 +188,7 @@ describe('publishing order books', () => {
       }),
       { seed, numRuns: 12 },
     );
-  }, 60_000);
+  });
 
   test('covers the millisecond of each answer beside the coverage of ticks, which stays as it is', async () => {
     const root = scratchFolder();
@@ -318,4 +318,4 @@ test('a part of books is read back as it was written, over many batches and row 
   expect(back).toEqual(columns);
   expect(Buffer.compare(encodeBooks(back, 1_000), bytes)).toBe(0);
   expect(mergeBooks(columns, snapshots).changed).toBe(false);
-}, 30_000);
+});

@@ -100,7 +100,7 @@ describe('the candles of a publish', () => {
       }),
       { seed, numRuns: 12 },
     );
-  }, 60_000);
+  });
 
   test('are written again for the part of the day that changed, and no other', async () => {
     const root = scratchFolder();

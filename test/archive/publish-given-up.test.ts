@@ -5,18 +5,29 @@ import type { PartWorkers } from '../../src/archive/publish/part-workers.ts';
 import { answer, append, day0, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 /** Works on every part at once, and tells of none before it is let. */
-function held(): { workers: PartWorkers; begun: Promise<void>; letGo(): void } {
+function held(): { workers: PartWorkers; begun: Promise<void>; letGo(): Promise<void> } {
   const begun = Promise.withResolvers<void>();
   const free = Promise.withResolvers<void>();
+  const works: Promise<unknown>[] = [];
   const workers: PartWorkers = {
     width: 4,
-    async work(task, { live }) {
+    work(task, { live }) {
       begun.resolve();
-      await free.promise;
-      return workPart(task, live);
+      const work = free.promise.then(() => workPart(task, live));
+      works.push(work);
+      return work;
     },
   };
-  return { workers, begun: begun.promise, letGo: free.resolve };
+  return {
+    ...{ workers, begun: begun.promise },
+    async letGo() {
+      free.resolve();
+      expect(works.length).toBeGreaterThan(0);
+      await Promise.all(works);
+      // Whoever waits for them has had many turns.
+      for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve));
+    },
+  };
 }
 
 test('a publish that was given up writes nothing more, though threads are still at its parts', async () => {
@@ -40,8 +51,7 @@ test('a publish that was given up writes nothing more, though threads are still 
     workers: async () => failing,
   });
   await expect(publishing).rejects.toThrow('the thread has ended');
-  letGo();
-  await new Promise((resolve) => setTimeout(resolve, 20));
+  await letGo();
   expect(globSync('.oddslake/staging/**/*.parquet', { cwd: root })).toEqual([]);
   await publishNow(archive, now, 'run', { candles: [] });
   expect(publishedTicks(root)).toHaveLength(6);

@@ -63,7 +63,7 @@ describe('publishing', () => {
       }),
       { seed, numRuns: 25 },
     );
-  }, 60_000);
+  });
 
   test('keeps every tick once: rows added are the accepted ones, and the counts of a run add up', async () => {
     await fc.assert(
@@ -95,7 +95,7 @@ describe('publishing', () => {
       ),
       { seed, numRuns: 15 },
     );
-  }, 60_000);
+  });
 
   test('counts what a run that is over had journaled as recovered, for the run that publishes it', async () => {
     const archive = opened();
@@ -254,4 +254,4 @@ test('a day whose prices are all told anew is published, with every conflict', a
   }
   expect(publishedRows(root, 'conflicts').length).toBe(count);
   expect(runCounts(archive.state.db, 'run')).toMatchObject({ accepted: count, conflicts: count });
-}, 60_000);
+});

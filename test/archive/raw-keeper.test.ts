@@ -9,6 +9,7 @@ import { readRawFile } from '../../src/archive/raw/raw-file.ts';
 import { openRawKeeper } from '../../src/archive/raw/raw-keeper.ts';
 import { pruneRaw } from '../../src/archive/raw/raw-prune.ts';
 import type { RawPage } from '../../src/core/raw-page.ts';
+import { until } from '../harness/limits.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 
 const secret = 'sk-very-secret';
@@ -92,7 +93,7 @@ test('a disk that is full or broken costs the answers, told in one sentence, and
     const keeper = keeperIn(root, failing);
     for (let n = 0; n < 20; n++) {
       keeper.keep(answer(n, 'x'.repeat(1000)));
-      await new Promise((resolve) => setTimeout(resolve, 2));
+      await new Promise((resolve) => setImmediate(resolve));
     }
     const told = await keeper.close();
     expect(told).toMatch(/^Answers could not be kept as they came \(raw\.keep_days\).*: \S/);
@@ -138,9 +139,9 @@ test('what was written makes room for what is to come, in a file of its own wher
   const noise = randomBytes(33 * megabyte);
   for (const n of [1, 2]) {
     keeper.keep(answer(n, noise));
-    while (written < n * noise.length) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until(() => written >= n * noise.length, 'the answer on the disk');
     // What follows the last write waits for nothing any more.
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   }
   expect(await keeper.close()).toBeNull();
   expect(filesIn(root).length).toBe(2);
@@ -185,7 +186,7 @@ test('a new day has its file as soon as its first answer comes, and what comes a
   const keeper = keeperIn(root);
   keeper.keep(answer(0, 'x'));
   keeper.keep(answer(1, 'x', day0 + dayMs));
-  while (filesIn(root).length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  await until(() => filesIn(root).length >= 2, 'the file of the new day');
   await keeper.close();
   keeper.keep(answer(2, 'x', day0 + 2 * dayMs));
   expect(await keeper.close()).toBeNull();

@@ -1,6 +1,6 @@
 import { lstatSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { removedSince } from '../../src/archive/copies/changes.ts';
 import { dayPath } from '../../src/archive/layout.ts';
@@ -11,9 +11,6 @@ import { rowGroupsOf } from '../../src/state/row-groups.ts';
 import { flip, repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published } from './parted.ts';
 import { answer, append, day0, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';
-
-// Many repairs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
 const ticks0 = dayPath('ticks', day0, 0);

@@ -1,15 +1,12 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { dayPath } from '../../src/archive/layout.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, now, publishedRows, publishNow } from './scratch.ts';
-
-// Many repairs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const { lake } = damagedLake();
 const ticks0 = dayPath('ticks', day0, 0);

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
@@ -11,9 +11,6 @@ import { lostWindows } from '../../src/state/lost.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
 import { answer, append, day0, hashes, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';
-
-// Many repairs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const { lake, template } = damagedLake();
 const ticks0 = dayPath('ticks', day0, 0);

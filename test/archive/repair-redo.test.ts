@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { cpSync, globSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { dayPath } from '../../src/archive/layout.ts';
@@ -12,9 +12,6 @@ import { rowGroupsOf } from '../../src/state/row-groups.ts';
 import { filledArchive, flip, groupRows, repairNow } from './damaged.ts';
 import { dyingDisk, PowerCut } from './dying-disk.ts';
 import { answer, append, clockAt, day0, dayMs, hashes, now, opened, publishNow, scratchFolder } from './scratch.ts';
-
-// Many repairs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const everything = '{ticks,candles_1h,candles_1d,orderbooks,coverage,conflicts,markets,symbols}/**/*.parquet';
 const roots = '{manifest.json,SHA256SUMS,README.md,views.sql}';

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import type { Repaired } from '../../src/archive/repair/repair-report.ts';
@@ -17,9 +17,6 @@ import { verify } from '../../src/archive/verify/verify.ts';
 import type { FileRecord } from '../../src/state/row-groups.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { day0, dayMs, hashes, publishedRows } from './scratch.ts';
-
-// Many repairs: a machine that is busy with other things takes its time.
-vi.setConfig({ testTimeout: 60_000 });
 
 const { lake, template } = damagedLake();
 const ticks0 = dayPath('ticks', day0, 0);

@@ -70,7 +70,7 @@ describe('rows of every type but lists', () => {
       }),
       { seed, numRuns: 50 },
     );
-  }, 60_000);
+  });
 
   test.each([20_480, 20_481])(
     'come back from more than a page: %i',
@@ -88,7 +88,7 @@ describe('rows of every type but lists', () => {
       row.map((value, c) => (columns[c]!.nullable && i >= 20_000 && i < 42_000 ? null : value)),
     );
     expect(decodeRows(columns, encodeRows(columns, rows))).toEqual(rows);
-  }, 30_000);
+  });
 
   test('are to DuckDB what they are by the plain way, and so are their bounds', async () => {
     const folder = scratchFolder();
@@ -113,7 +113,7 @@ describe('rows of every type but lists', () => {
       { seed, numRuns: 15 },
     );
     duckdb.closeSync();
-  }, 60_000);
+  });
 
   test('are refused with a null where none may be', () => {
     expect(() => encodeRows(datasets.conflicts, [['A', day0, null, 0.5, day0]])).toThrow('never null has a null');

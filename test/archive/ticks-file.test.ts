@@ -109,7 +109,7 @@ describe('a part of ticks', () => {
       }),
       { seed, numRuns: 40 },
     );
-  }, 60_000);
+  });
 
   test('comes back from row groups of one row each', () => {
     expectSame(partOf({ sizes: [3, 1, 5], names: ['A'], times: 'random', distinct: 2 }, draws(seed)), 1);
@@ -161,7 +161,7 @@ describe('a part of ticks', () => {
       });
       expectSame(part, rows);
     }
-  }, 30_000);
+  });
 
   test('takes less than by parquet-wasm, whether times differ or are shared', () => {
     for (const times of ['random', 'shared'] as const) {
@@ -199,4 +199,4 @@ test('DuckDB reads the rows and the types of the plain way, and its bounds leave
     { seed, numRuns: 20 },
   );
   duckdb.closeSync();
-}, 60_000);
+});

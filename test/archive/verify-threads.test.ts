@@ -62,7 +62,7 @@ describe('hashing in threads', () => {
   });
   const forgotten = fc.array(fc.nat(), { maxLength: 4 });
 
-  test('finds and notes what one thread does, whatever became of the files', { timeout: 120_000 }, async () => {
+  test('finds and notes what one thread does, whatever became of the files', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(damaged, { maxLength: 6 }), forgotten, async (all, unnoted) => {
         const archive = await published();

@@ -85,4 +85,4 @@ test('a result has every field that the schema names, and none beside them', asy
     const named = Object.keys(BacktestResult.properties);
     expect(Object.keys(result).sort()).toEqual(named.sort());
   }
-}, 60_000);
+});

@@ -28,7 +28,7 @@ beforeAll(async () => {
   const second = await nightly();
   expect(second.code, second.stderr).toBe(0);
   summary = second.summary;
-}, 60_000);
+});
 
 afterAll(async () => {
   await box.stop();

@@ -10,6 +10,7 @@ import { DamageError, UsageError } from '../../src/core/errors.ts';
 import { openArchiveQuery } from '../../src/reading/pinned.ts';
 import { answer, append, day0, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
 import { importInto } from '../e2e/import-lake.ts';
+import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { badFiles, goodFile, goodTicks, readable } from './bad-parquet.ts';
 import { fastScratch } from './damage-lake.ts';
 
@@ -63,13 +64,14 @@ test('a folder full of them is imported by one process, which lives, in little m
   const args = ['import', files, '--output', root, '--set', 'source.name=box', '--json', '--quiet'];
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program, ...args], {
     env: { PATH: process.env.PATH },
-    timeout: 120_000,
+    timeout: limitMs / 2,
     killSignal: 'SIGKILL',
   });
   let [stdout, stderr] = ['', ''];
   child.stdout.on('data', (data) => (stdout += String(data)));
   child.stderr.on('data', (data) => (stderr += String(data)));
   const [code, signal] = await once(child, 'close');
+  if (signal === 'SIGKILL') throw new MachineTooSlow('the end of an import of bad files', limitMs / 2);
   expect([code, signal], stderr).toEqual([4, null]);
   const summary = JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as Summary;
   expect(summary.failures_count).toBe(bad.length);

@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, mkdirSync, readdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import {
@@ -16,19 +26,37 @@ import {
   untruths,
 } from '../e2e/lake.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';
+import { until } from '../harness/limits.ts';
+import { skippedFor } from '../harness/needs.ts';
 
 const sizeKb = 3_000;
 
-/** A file system of few megabytes, or the reason why there is none. */
-function smallDisk(): { at: string } | { why: string } {
+const mount = (at: string) =>
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeKb}k`, 'oddslake-test', at], { stdio: 'pipe' });
+const unmount = (at: string) => execFileSync('umount', ['-l', at], { stdio: 'pipe' });
+
+/** Why no file system of few megabytes can be had here; null where it can. */
+function missingMount(): string | null {
+  const at = mkdtempSync(join(tmpdir(), 'oddslake-mount-'));
+  try {
+    mount(at);
+    unmount(at);
+    return null;
+  } catch (error) {
+    return `a tmpfs cannot be mounted here: ${(error as Error).message.split('\n')[0]}`;
+  } finally {
+    rmdirSync(at);
+  }
+}
+
+const smallDisk = skippedFor(missingMount());
+
+/** A file system of few megabytes, which goes with the test. */
+function mountSmallDisk(): { at: string } {
   const at = join(folder(), 'small');
   mkdirSync(at);
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeKb}k`, 'oddslake-test', at], { stdio: 'pipe' });
-  } catch (error) {
-    return { why: `a tmpfs cannot be mounted here: ${(error as Error).message.split('\n')[0]}` };
-  }
-  onTestFinished(() => void execFileSync('umount', ['-l', at], { stdio: 'pipe' }));
+  mount(at);
+  onTestFinished(() => void unmount(at));
   return { at };
 }
 
@@ -38,104 +66,106 @@ function fill(at: string, freeBytes: number): void {
   appendFileSync(join(at, 'ballast'), new Uint8Array(Math.max(0, bavail * bsize - freeBytes)));
 }
 
-test('a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost', async (context) => {
-  const disk = smallDisk();
-  if ('why' in disk) {
-    console.log(`skipped: ${disk.why}`);
-    return context.skip(disk.why);
-  }
-  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
-  const calm = folder();
-  expect((await job('nightly', box.url, calm, '--date', fixedDay)).code).toBe(0);
-  const output = join(disk.at, 'archive');
-  let collected = 0;
-  // From hardly enough for the state to nearly enough for all of it: each run dies somewhere else.
-  for (const free of [8_000, 120_000, 260_000, 450_000, 550_000, 650_000, 800_000, 1_000_000]) {
-    fill(disk.at, free);
-    const ended = await job('nightly', box.url, output, '--date', fixedDay);
-    if (ended.code !== 0) expectSentence(ended, 1, /disk is full.*Free some space/);
-    expect(addsUp(ended.summary)).toBe(true);
-    // What one journaled that could not write down how it ended, the next one has as recovered.
-    if (ended.summary.ticks.accepted + ended.summary.recovered > 0) collected++;
-    rmSync(join(disk.at, 'ballast'));
-    if (ended.code === 0) break;
-  }
-  expect(collected).toBeGreaterThan(0);
-  const last = await job('nightly', box.url, output, '--date', fixedDay);
-  expect(last.code, last.stderr).toBe(0);
-  expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
-  expect(untruths(output, box)).toEqual([]);
-  expect((await run(['verify', '--output', output])).code).toBe(0);
-}, 60_000);
-
-test('an export, a snapshot and an import onto a full disk end with 1, and leave nothing half there', async (context) => {
-  const disk = smallDisk();
-  if ('why' in disk) {
-    console.log(`skipped: ${disk.why}`);
-    return context.skip(disk.why);
-  }
-  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
-  const output = folder();
-  expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
-  const before = hashes(output, '.');
-  const csv = join(folder(), 'own.csv');
-  const lines = Array.from({ length: 20_000 }, (_, i) => `own,${fixedNow - i * 1000},0.${(i % 89) + 10}\n`);
-  writeFileSync(csv, `symbol,t,p\n${lines.join('')}`);
-  fill(disk.at, 8_000);
-  const exported = (format: string) => ['export', '--output', output, '--out', join(disk.at, `slice.${format}`)];
-  for (const args of [
-    ...['parquet', 'arrow', 'csv', 'ndjson'].map(exported),
-    ['snapshot', join(disk.at, 'copy'), '--output', output],
-  ]) {
-    const { code, stderr } = await run(args);
-    expect(code, args.join(' ')).toBe(1);
-    expect(stderr).toMatch(/^oddslake: The disk is full.*Free some space/m);
-    expect(readdirSync(disk.at)).toEqual(['ballast']);
-  }
-  expect(hashes(output, '.')).toEqual(before);
-  rmSync(join(disk.at, 'ballast'));
-  fill(disk.at, 200_000);
-  const lake = join(disk.at, 'lake');
-  const imported = () => run(['import', csv, '--output', lake, '--set', 'source.name=own', '--json']);
-  expectSentence(await imported(), 1, /disk is full.*Free some space/);
-  rmSync(join(disk.at, 'ballast'));
-  const again = await imported();
-  expect([again.code, again.stderr]).toEqual([0, expect.not.stringContaining('oddslake:')]);
-  expect(ticksOf(lake).get('own')).toHaveLength(lines.length);
-}, 60_000);
-
-test('a service on a full disk goes on answering; exports that found no room say so, and are made once there is', async (context) => {
-  const disk = smallDisk();
-  if ('why' in disk) {
-    console.log(`skipped: ${disk.why}`);
-    return context.skip(disk.why);
-  }
-  const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
-  const output = join(disk.at, 'archive');
-  expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
-  const { ask, end } = await serve(output, await keyOf(output));
-  const asked = { method: 'POST', body: '{"dataset":"ticks","format":"csv"}' };
-  const post = () => ask('/api/v1/export', { ...asked, headers: { 'content-type': 'application/json' } });
-  const ended = async (answer: Response): Promise<{ state: string; error: string | null }> => {
-    const { id } = (await answer.json()) as { id: string };
-    for (;;) {
-      const found = (await (await ask(`/api/v1/export/jobs/${id}`)).json()) as { state: string; error: string | null };
-      if (!['waiting', 'running'].includes(found.state)) return found;
-      await new Promise((resolve) => setTimeout(resolve, 20));
+test(
+  'a disk that fills up ends a run with 1; with space again the next one completes and nothing is lost',
+  smallDisk,
+  async () => {
+    const disk = mountSmallDisk();
+    const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
+    const calm = folder();
+    expect((await job('nightly', box.url, calm, '--date', fixedDay)).code).toBe(0);
+    const output = join(disk.at, 'archive');
+    let collected = 0;
+    // From hardly enough for the state to nearly enough for all of it: each run dies somewhere else.
+    for (const free of [8_000, 120_000, 260_000, 450_000, 550_000, 650_000, 800_000, 1_000_000]) {
+      fill(disk.at, free);
+      const ended = await job('nightly', box.url, output, '--date', fixedDay);
+      if (ended.code !== 0) expectSentence(ended, 1, /disk is full.*Free some space/);
+      expect(addsUp(ended.summary)).toBe(true);
+      // What one journaled that could not write down how it ended, the next one has as recovered.
+      if (ended.summary.ticks.accepted + ended.summary.recovered > 0) collected++;
+      rmSync(join(disk.at, 'ballast'));
+      if (ended.code === 0) break;
     }
-  };
-  fill(disk.at, 100_000);
-  const hindered = await post();
-  expect(hindered.status).toBe(202);
-  expect(await ended(hindered)).toMatchObject({ state: 'failed', error: expect.stringMatching(/disk.* is full/) });
-  fill(disk.at, 0);
-  for (let i = 0; i < 20; i++) {
-    const { status } = await post();
-    expect([202, 503]).toContain(status);
-    if (status === 503) break;
-  }
-  expect((await ask('/api/v1/historical/ticks?limit=1')).status).toBe(200);
-  rmSync(join(disk.at, 'ballast'));
-  expect(await ended(await post())).toMatchObject({ state: 'done', error: null });
-  expect(await end('SIGTERM')).toBe(0);
-}, 60_000);
+    expect(collected).toBeGreaterThan(0);
+    const last = await job('nightly', box.url, output, '--date', fixedDay);
+    expect(last.code, last.stderr).toBe(0);
+    expect(hashes(output, 'ticks')).toEqual(hashes(calm, 'ticks'));
+    expect(untruths(output, box)).toEqual([]);
+    expect((await run(['verify', '--output', output])).code).toBe(0);
+  },
+);
+
+test(
+  'an export, a snapshot and an import onto a full disk end with 1, and leave nothing half there',
+  smallDisk,
+  async () => {
+    const disk = mountSmallDisk();
+    const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
+    const output = folder();
+    expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    const before = hashes(output, '.');
+    const csv = join(folder(), 'own.csv');
+    const lines = Array.from({ length: 20_000 }, (_, i) => `own,${fixedNow - i * 1000},0.${(i % 89) + 10}\n`);
+    writeFileSync(csv, `symbol,t,p\n${lines.join('')}`);
+    fill(disk.at, 8_000);
+    const exported = (format: string) => ['export', '--output', output, '--out', join(disk.at, `slice.${format}`)];
+    for (const args of [
+      ...['parquet', 'arrow', 'csv', 'ndjson'].map(exported),
+      ['snapshot', join(disk.at, 'copy'), '--output', output],
+    ]) {
+      const { code, stderr } = await run(args);
+      expect(code, args.join(' ')).toBe(1);
+      expect(stderr).toMatch(/^oddslake: The disk is full.*Free some space/m);
+      expect(readdirSync(disk.at)).toEqual(['ballast']);
+    }
+    expect(hashes(output, '.')).toEqual(before);
+    rmSync(join(disk.at, 'ballast'));
+    fill(disk.at, 200_000);
+    const lake = join(disk.at, 'lake');
+    const imported = () => run(['import', csv, '--output', lake, '--set', 'source.name=own', '--json']);
+    expectSentence(await imported(), 1, /disk is full.*Free some space/);
+    rmSync(join(disk.at, 'ballast'));
+    const again = await imported();
+    expect([again.code, again.stderr]).toEqual([0, expect.not.stringContaining('oddslake:')]);
+    expect(ticksOf(lake).get('own')).toHaveLength(lines.length);
+  },
+);
+
+test(
+  'a service on a full disk goes on answering; exports that found no room say so, and are made once there is',
+  smallDisk,
+  async () => {
+    const disk = mountSmallDisk();
+    const box = await sandbox({ seed: 3, nowMs: fixedNow, markets: 6, ticksPerDay: 150 });
+    const output = join(disk.at, 'archive');
+    expect((await job('nightly', box.url, output, '--date', fixedDay)).code).toBe(0);
+    const { ask, end } = await serve(output, await keyOf(output));
+    const asked = { method: 'POST', body: '{"dataset":"ticks","format":"csv"}' };
+    const post = () => ask('/api/v1/export', { ...asked, headers: { 'content-type': 'application/json' } });
+    const ended = async (answer: Response): Promise<{ state: string; error: string | null }> => {
+      const { id } = (await answer.json()) as { id: string };
+      return until(async () => {
+        const found = (await (await ask(`/api/v1/export/jobs/${id}`)).json()) as {
+          state: string;
+          error: string | null;
+        };
+        return !['waiting', 'running'].includes(found.state) && found;
+      }, 'the end of the export');
+    };
+    fill(disk.at, 100_000);
+    const hindered = await post();
+    expect(hindered.status).toBe(202);
+    expect(await ended(hindered)).toMatchObject({ state: 'failed', error: expect.stringMatching(/disk.* is full/) });
+    fill(disk.at, 0);
+    for (let i = 0; i < 20; i++) {
+      const { status } = await post();
+      expect([202, 503]).toContain(status);
+      if (status === 503) break;
+    }
+    expect((await ask('/api/v1/historical/ticks?limit=1')).status).toBe(200);
+    rmSync(join(disk.at, 'ballast'));
+    expect(await ended(await post())).toMatchObject({ state: 'done', error: null });
+    expect(await end('SIGTERM')).toBe(0);
+  },
+);

@@ -2,7 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { access, type Ended, fixedNow, jobArgs, type Running, start, until } from '../e2e/lake.ts';
+import { access, type Ended, fixedNow, jobArgs, type Running, start } from '../e2e/lake.ts';
+import { limitMs, until } from '../harness/limits.ts';
 import type { CallKind, HaltHow, HaltReport } from './kill-hook.ts';
 
 // The real program in processes of its own, with the hook in it that can kill it, and a clock that stands where the
@@ -35,7 +36,7 @@ export const hookedJob = (name: string, archive: string, ...flags: string[]): st
   jobArgs(name, archive, ...settled, ...flags);
 
 /** Milliseconds after which a process counts as hanging: many run at once, and some are stopped meanwhile. */
-export const hangMs = 180_000;
+export const hangMs = limitMs / 2;
 
 export function startHooked(
   args: readonly string[],
@@ -75,7 +76,7 @@ export async function startStopped(
 ): Promise<Running & HaltReport> {
   rmSync(report, { force: true });
   const running = startHooked(args, url, { HALT_REPORT: report, HALT_SIGNAL: 'SIGSTOP', ...haltAt(stop) });
-  await until(() => existsSync(report) || isOver(running), hangMs);
+  await until(() => existsSync(report) || isOver(running), 'the call at which it is stopped');
   return { ...running, ...reportIn(report) };
 }
 

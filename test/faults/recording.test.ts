@@ -3,21 +3,24 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { skippedFor } from '../harness/needs.ts';
 
 const project = new URL('../..', import.meta.url).pathname;
 const data = join(project, '..', 'shared', 'data');
 const ticksFile = join(data, 'polymarket-us-ticks.parquet');
 const marketsFile = join(data, 'polymarket-us-markets.parquet');
-const present = existsSync(ticksFile) && existsSync(marketsFile);
-if (!present) console.log(`skipped: the replay of the recording, since ${data} is absent`);
+const missing = [ticksFile, marketsFile].find((path) => !existsSync(path));
+const needed = skippedFor(
+  missing === undefined ? null : `there is no recording ${basename(missing)} beside the project`,
+);
 
 /** A real recording, replayed over HTTP by the sandbox and fetched by `oddslake backfill`, each a process of its own. */
-describe.skipIf(!present)('a replayed recording', () => {
+describe('a replayed recording', needed, () => {
   const folder = mkdtempSync(join(tmpdir(), 'oddslake-replay-'));
   const lake = join(folder, 'lake');
   let sandbox: ReturnType<typeof spawn>;
@@ -30,7 +33,7 @@ describe.skipIf(!present)('a replayed recording', () => {
     });
     const [line] = (await once(createInterface({ input: sandbox.stdout! }), 'line')) as [string];
     url = (JSON.parse(line) as { url: string }).url;
-  }, 60_000);
+  });
 
   afterAll(async () => {
     sandbox.kill('SIGTERM');

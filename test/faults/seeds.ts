@@ -1,4 +1,5 @@
 import { expect } from 'vitest';
+import { limitMs } from '../harness/limits.ts';
 
 export { type Draw, drawFrom } from './draw.ts';
 
@@ -42,5 +43,5 @@ export async function search({ name, least, share }: Search, body: (seed: number
   return done;
 }
 
-/** Longest that a search may take, for the test's own bound, in ms. */
-export const searchMsMax = (minutes + 30) * 60_000;
+/** Only a search that hangs takes longer; in ms. */
+export const searchMsMax = minutes * 60_000 + 3 * limitMs;

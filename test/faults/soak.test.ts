@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import { openDatabase } from '../../src/state/database.ts';
 import { dayMs, firstNight, startNights } from '../app/nights.ts';
 import { untruths } from '../e2e/lake.ts';
+import { limitMs } from '../harness/limits.ts';
 
 // Nights one after another in one process, as `schedule` runs them: what is held must not grow with their number.
 
@@ -43,7 +44,7 @@ async function held(output: string): Promise<Held> {
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 test('months of nights hold no more memory, files and descriptors at their end than after the first weeks', {
-  timeout: 60_000 + count * 10_000,
+  timeout: limitMs + count * 20_000,
 }, async () => {
   const faults = { faultShare: 0.05, lateShare: 0.02, reviseShare: 0.005, stallMs: 50 };
   const service = { seed, markets: 20, lifeDaysMax: 10, ticksPerDay: 100, ...faults };

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../src/system.ts';
 import { dayMs, firstNight, startNights } from '../app/nights.ts';
 import { manifestOf, untruths } from '../e2e/lake.ts';
+import { limitMs } from '../harness/limits.ts';
 
 /** Nights that are run; NIGHTS=365 for the year. */
 const count = Number(process.env.NIGHTS ?? 24);
@@ -19,7 +20,7 @@ const megabytes = (path: string): string => `${(statSync(path).size / 1e6).toFix
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 test('a night asks in proportion to the live symbols, not to all ever known, however many nights went before', {
-  timeout: 60_000 + count * 10_000,
+  timeout: limitMs + count * 20_000,
 }, async () => {
   const nights = await startNights({ seed, markets: 60, lifeDaysMax: 10, ticksPerDay: 60 });
   const perSymbol: number[] = [];

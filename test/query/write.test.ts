@@ -140,19 +140,28 @@ describe('parquet', () => {
 
 const endless = 'SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7';
 
+/** A signal that is aborted some milliseconds after the query has begun to listen to it, when DuckDB is at work. */
+function abortedAmid(reason: Error): AbortSignal {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const listen = signal.addEventListener.bind(signal);
+  signal.addEventListener = (...told: Parameters<typeof listen>) => {
+    listen(...told);
+    setTimeout(() => controller.abort(reason), 20);
+  };
+  return signal;
+}
+
 describe('an abort', () => {
   test.each(['csv', 'parquet'] as const)('stops a computation, with its own reason: %s', async (format) => {
-    const controller = new AbortController();
-    setTimeout(() => controller.abort(new Error('SIGINT')), 100);
-    const started = performance.now();
-    await expect(query.write(endless, format, collector().out, controller.signal)).rejects.toThrow('SIGINT');
-    expect(performance.now() - started).toBeLessThan(5000);
+    // By itself it would end in years.
+    const signal = abortedAmid(new Error('SIGINT'));
+    await expect(query.write(endless, format, collector().out, signal)).rejects.toThrow('SIGINT');
   });
 
   test('stops a table and a computation for use inside', async () => {
-    const signal = AbortSignal.timeout(100);
-    await expect(query.table(endless, 5, signal)).rejects.toMatchObject({ name: 'TimeoutError' });
-    await expect(query.rows(endless, [], signal)).rejects.toMatchObject({ name: 'TimeoutError' });
+    await expect(query.table(endless, 5, abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
+    await expect(query.rows(endless, [], abortedAmid(new Error('SIGINT')))).rejects.toThrow('SIGINT');
   });
 
   test('is never taken for the end of the rows', async () => {
@@ -179,9 +188,8 @@ describe('an abort', () => {
 
   test('stops a result that nobody reads on', async () => {
     const stuck = new Writable({ write() {}, highWaterMark: 1 });
-    await expect(query.write('FROM ticks', 'csv', stuck, AbortSignal.timeout(100))).rejects.toMatchObject({
-      name: 'TimeoutError',
-    });
+    const signal = abortedAmid(new Error('SIGINT'));
+    await expect(query.write('FROM ticks', 'csv', stuck, signal)).rejects.toThrow('SIGINT');
     expect(await query.rows('SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 });

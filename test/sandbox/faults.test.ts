@@ -2,6 +2,8 @@ import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { type FaultKind, faultKinds } from '../../src/sandbox/faults.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { until } from '../harness/limits.ts';
+import { createVirtualClock } from '../upstream/virtual-clock.ts';
 import { ask, busiest, type Page, page, sandbox } from './asking.ts';
 
 /** One request as bytes on the wire, until the connection ends. */
@@ -78,11 +80,20 @@ test.each(faultKinds)('shows the fault %s on the wire', async (kind) => {
 });
 
 test('counts a client that does not wait for a stalled answer as gone', async () => {
-  const box = await sandbox({ faultShare: 1, faults: ['stall'], stallMs: 150 });
+  const clock = createVirtualClock();
+  const box = await sandbox({ faultShare: 1, faults: ['stall'], stallMs: 150 }, { clock });
   const headers = { authorization: 'Bearer sandbox-key' };
-  const asked = fetch(`${box.url}/api/v1/markets`, { headers, signal: AbortSignal.timeout(50) });
+  const patience = new AbortController();
+  const asked = fetch(`${box.url}/api/v1/markets`, { headers, signal: patience.signal });
+  asked.catch(() => {});
+  await until(() => box.stats().faults.stall === 1, 'the stalled request');
+  patience.abort();
   await expect(asked).rejects.toThrow();
-  await expect.poll(() => box.stats().byPath).toEqual({ '/api/v1/markets': { gone: 1 } });
+  // Exchanges after it, so that the sandbox has seen the connection end.
+  for (let n = 0; n < 20; n++) await (await fetch(`${box.url}/sandbox/stats`)).arrayBuffer();
+  expect(box.stats().byPath).toEqual({});
+  await clock.pass(150);
+  expect(box.stats().byPath).toEqual({ '/api/v1/markets': { gone: 1 } });
 });
 
 test('deals out the faults in the asked share, alike for a seed', async () => {

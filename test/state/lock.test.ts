@@ -6,6 +6,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { takeWriteLock } from '../../src/state/lock.ts';
 import { systemClock } from '../../src/system.ts';
 import { scratchFolder } from '../archive/scratch.ts';
+import { createLeapingClock } from '../upstream/virtual-clock.ts';
 
 /** Another process that holds the lock until it ends. */
 async function holder(path: string) {
@@ -64,14 +65,13 @@ describe('the write lock', () => {
   test('is held by one at a time: the second waits, then fails with exit code 5', async () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const first = await takeWriteLock(path, 0, systemClock);
-    const began = performance.now();
-    await expect(takeWriteLock(path, 300, systemClock)).rejects.toEqual(busy);
-    expect(performance.now() - began).toBeGreaterThanOrEqual(300);
+    const clock = createLeapingClock();
+    await expect(takeWriteLock(path, 300, clock)).rejects.toEqual(busy);
+    expect(clock.monotonicMs()).toBe(300);
     await expect(takeWriteLock(path, 0, systemClock, undefined, 'Try later.')).rejects.toThrow(
       /over \(.*\)\. Try later\.$/,
     );
-    const waiting = takeWriteLock(path, 5_000, systemClock);
-    setTimeout(() => first.release(), 150);
+    const waiting = takeWriteLock(path, 5_000, createLeapingClock({ onSleep: () => first.release() }));
     (await waiting).release();
   });
 
@@ -88,7 +88,7 @@ describe('the write lock', () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const child = await holder(path);
     child.kill('SIGSTOP');
-    await expect(takeWriteLock(path, 400, systemClock)).rejects.toEqual(busy);
+    await expect(takeWriteLock(path, 400, createLeapingClock())).rejects.toEqual(busy);
     child.kill('SIGKILL');
     await once(child, 'close');
     (await takeWriteLock(path, 0, systemClock)).release();
@@ -98,9 +98,10 @@ describe('the write lock', () => {
     const path = join(scratchFolder(), 'lock.sqlite');
     const first = await takeWriteLock(path, 0, systemClock);
     const stop = new AbortController();
-    const waiting = takeWriteLock(path, 60_000, systemClock, stop.signal);
-    setTimeout(() => stop.abort(new Error('stopped')), 50);
-    await expect(waiting).rejects.toThrow('stopped');
+    // It sleeps until the signal ends that.
+    const onSleep = () => setImmediate(() => stop.abort(new Error('stopped')));
+    const clock = createLeapingClock({ leapMsMax: 0, onSleep });
+    await expect(takeWriteLock(path, 60_000, clock, stop.signal)).rejects.toThrow('stopped');
     first.release();
   });
 

@@ -1,6 +1,9 @@
+import type http from 'node:http';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { asked, failure, open, sendJson, serve, serveRaw, ticksBody } from './loopback.ts';
+import { limitMs, until } from '../harness/limits.ts';
+import { asked, failure, open, sendJson, serve, serveRaw, tellingOfHeads, ticksBody } from './loopback.ts';
+import { createVirtualClock } from './virtual-clock.ts';
 
 const page = ticksBody();
 
@@ -96,16 +99,36 @@ test('ends a body without end at the limit', async () => {
 });
 
 test('has one deadline for headers and body together', async () => {
+  const clock = createVirtualClock();
+  const answers: http.ServerResponse[] = [];
+  let [heads, tries] = [0, 0];
   await using server = await serve((_, response) => {
-    const drip = setInterval(() => response.write(' '), 100);
-    response.on('close', () => clearInterval(drip));
+    answers.push(response);
+    response.write(' ');
   });
-  await using upstream = open(server.url, { retryAttemptsMax: 2, requestDeadlineMs: 250 });
-  const before = performance.now();
-  const error = await failure(upstream.ticks(asked));
-  expect(error.message).toContain('no whole answer within 0.25 s twice');
+  const deps = { clock, random: () => 1, openWire: tellingOfHeads(() => heads++), onCounters: () => tries++ };
+  await using upstream = open(server.url, { retryAttemptsMax: 2, requestDeadlineMs: 250 }, deps);
+  let error: Error | undefined;
+  const failed = failure(upstream.ticks(asked)).then((one) => {
+    error = one;
+  });
+  for (const attempt of [1, 2]) {
+    await until(() => heads === attempt, `the head of answer ${attempt}`);
+    // A body that goes on and on does not move the deadline.
+    for (const ms of [100, 100, 49]) {
+      answers.at(-1)!.write(' ');
+      await clock.pass(ms);
+    }
+    expect([error, answers.at(-1)!.destroyed]).toEqual([undefined, false]);
+    await clock.pass(1);
+    await until(() => tries === attempt, `the end of try ${attempt}`);
+    // Before the retry.
+    if (attempt === 1) await clock.pass(2);
+  }
+  await failed;
+  expect(error!.message).toContain('no whole answer within 0.25 s twice');
   expect(error).toMatchObject({ failure: 'transient' });
-  expect(performance.now() - before).toBeLessThan(1000);
+  expect(clock.monotonicMs()).toBe(250 + 2 + 250);
 });
 
 test('frees its slot when an error comes with a body without end', async () => {
@@ -113,6 +136,17 @@ test('frees its slot when an error comes with a body without end', async () => {
     if (index > 0) socket.end(`HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n${page}`);
     else socket.write('HTTP/1.1 500 Oops\r\n\r\nwait for it');
   });
-  await using upstream = open(server.url, { concurrency: 1, requestDeadlineMs: 200 });
-  expect((await upstream.ticks(asked)).received).toBe(2);
+  const clock = createVirtualClock();
+  let [heads, tries] = [0, 0];
+  const deps = { clock, openWire: tellingOfHeads(() => heads++), onCounters: () => tries++ };
+  await using upstream = open(server.url, { concurrency: 1, requestDeadlineMs: limitMs }, deps);
+  const answer = upstream.ticks(asked);
+  await until(() => heads === 1, 'the head of the error');
+  // Until its deadline the body is read for what it says of the error.
+  await clock.pass(limitMs);
+  await until(() => tries === 1, 'the end of the first try');
+  // Before the retry.
+  await clock.pass(5);
+  expect((await answer).received).toBe(2);
+  expect(upstream.counters().requests).toBe(2);
 });

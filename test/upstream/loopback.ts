@@ -4,6 +4,8 @@ import { systemClock, systemRandom } from '../../src/system.ts';
 import { openUpstream } from '../../src/upstream/client.ts';
 import type { UpstreamDeps, UpstreamOptions } from '../../src/upstream/options.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
+import { type OpenWire, openWire } from '../../src/upstream/wire.ts';
+import { limitMs } from '../harness/limits.ts';
 
 export interface Served extends AsyncDisposable {
   readonly url: string;
@@ -55,19 +57,34 @@ export const apiKey = 'key-that-nobody-may-see';
 export const asked = { symbol: 'KXBTC', from: 1_700_000_000_000, to: 1_700_003_600_000, limit: 1000 };
 export const what = 'ticks of KXBTC [2023-11-14T22:13:20.000Z, 2023-11-14T23:13:20.000Z)';
 
-/** A client with retries so quick that tests need not wait. */
+/** A client with retries so quick that tests need not wait, and no deadline that a busy machine reaches. */
 export function open(
   baseUrl: string,
   options: Partial<UpstreamOptions> = {},
   deps: Partial<UpstreamDeps> = {},
 ): Upstream & AsyncDisposable {
-  const quick = { requestsPerSecond: 1000, retryDelayMsMin: 2, retryDelayMsMax: 5, requestDeadlineMs: 2000 };
+  const quick = { requestsPerSecond: 1000, retryDelayMsMin: 2, retryDelayMsMax: 5, requestDeadlineMs: limitMs / 2 };
   const upstream = openUpstream(
     { baseUrl, apiKey, userAgent: 'oddslake/test', ...quick, ...options },
     { clock: systemClock, random: systemRandom, ...deps },
   );
   return { ...upstream, [Symbol.asyncDispose]: () => upstream.close() };
 }
+
+/** The wire of the product, which tells when the head of an answer has come. */
+export const tellingOfHeads =
+  (onHead: () => void): OpenWire =>
+  (options, clock) => {
+    const wire = openWire(options, clock);
+    return {
+      ...wire,
+      get: (path, signal, heed) =>
+        wire.get(path, signal, (head) => {
+          onHead();
+          heed(head);
+        }),
+    };
+  };
 
 export function ticksBody(symbol = 'KXBTC', count = 2): string {
   const ticks = Array.from({ length: count }, (_, i) => ({ t: 1_700_000_000_000 + i, p: (i + 1) / 1000 }));

@@ -3,57 +3,68 @@ import { expect, test } from 'vitest';
 import { backoffMs, createRetryBudget } from '../../src/upstream/retry.ts';
 import { retryAfterMs } from '../../src/upstream/retry-after.ts';
 import { asked, failure, open, sendJson, serve, ticksBody, what } from './loopback.ts';
+import { createLeapingClock } from './virtual-clock.ts';
 
 const page = ticksBody();
 
-/** Answers the third request with `headers`; gives the moments of that answer and of later arrivals. */
-async function serveOnePause(status: number, headers: () => http.OutgoingHttpHeaders, body = '') {
-  const seen = { pausedAt: Number.NaN, later: [] as number[] };
+/**
+ * Answers the third request with `headers`; gives the moments of that answer, of the client's pause and of the arrivals
+ * after it, by a clock on which waiting takes no time.
+ */
+async function serveOnePause(status: number, headers: (nowMs: number) => http.OutgoingHttpHeaders, body = '') {
+  const clock = createLeapingClock();
+  const seen = { answeredAt: Number.NaN, pausedAt: Number.NaN, later: [] as number[] };
   const server = await serve((_, response, index) => {
     if (index === 2) {
       response.sendDate = false;
-      response.writeHead(status, headers()).end(body);
-      seen.pausedAt = performance.now();
+      response.writeHead(status, headers(clock.nowMs())).end(body);
+      seen.answeredAt = clock.monotonicMs();
       return;
     }
-    if (index > 2) seen.later.push(performance.now());
+    if (!Number.isNaN(seen.pausedAt)) seen.later.push(clock.monotonicMs());
     sendJson(response, page);
   });
-  return { server, seen };
+  const pause = () => {
+    seen.pausedAt = clock.monotonicMs();
+  };
+  return { server, seen, deps: { clock, log: { debug() {}, info: pause, warn: pause } } };
 }
 
-test.concurrent.each<[string, number, () => http.OutgoingHttpHeaders]>([
+test.each<[string, number, (nowMs: number) => http.OutgoingHttpHeaders]>([
   ['seconds', 429, () => ({ 'retry-after': '1' })],
   ['seconds on 503', 503, () => ({ 'retry-after': '1' })],
-  ['a date', 429, () => ({ 'retry-after': new Date(Math.ceil(Date.now() / 1000) * 1000 + 1000).toUTCString() })],
+  ['a date', 429, (now) => ({ 'retry-after': new Date(Math.ceil(now / 1000) * 1000 + 1000).toUTCString() })],
   [
     "a date by the server's own clock, which is years behind",
     503,
     () => ({ date: 'Mon, 03 Feb 2003 09:00:00 GMT', 'retry-after': 'Mon, 03 Feb 2003 09:00:01 GMT' }),
   ],
 ])('pauses the whole key until Retry-After has passed: %s', async (_, status, headers) => {
-  const { server, seen } = await serveOnePause(status, headers);
+  const { server, seen, deps } = await serveOnePause(status, headers);
   await using _server = server;
-  await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 });
+  await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 }, deps);
   await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
-  const pauses = seen.later.map((at) => at - seen.pausedAt);
+  const pauses = seen.later.map((at) => at - seen.answeredAt);
   const paused = pauses.filter((pause) => pause >= 1000);
   // The other slot's request may be under way at that moment, and still arrives.
   expect(pauses.length - paused.length).toBeLessThanOrEqual(1);
   expect(Math.min(...paused)).toBeLessThan(2300);
-  expect(seen.later).toHaveLength(8);
+  expect(server.requests).toHaveLength(11);
+  expect(seen.later.length).toBeGreaterThanOrEqual(7);
   // A date is a second or more after the answer was written, and some milliseconds less after it was read.
   expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(1000);
 });
 
 test('backs the key off for a while after a 429 that names no time', async () => {
-  const { server, seen } = await serveOnePause(429, () => ({}));
+  const { server, seen, deps } = await serveOnePause(429, () => ({}));
   await using _server = server;
-  await using upstream = open(server.url, { retryDelayMsMin: 150, retryDelayMsMax: 200, requestsPerSecond: 50 });
+  const options = { retryDelayMsMin: 150, retryDelayMsMax: 200, requestsPerSecond: 50, concurrency: 4 };
+  await using upstream = open(server.url, options, deps);
   await Promise.all(Array.from({ length: 10 }, () => upstream.ticks(asked)));
+  const pauses = seen.later.map((at) => at - seen.pausedAt);
   // Requests that were under way at that moment still arrive.
-  const after = seen.later.filter((at) => at - seen.pausedAt > 40);
-  expect(Math.min(...after) - seen.pausedAt).toBeGreaterThanOrEqual(145);
+  expect(pauses.filter((pause) => pause < 150).length).toBeLessThanOrEqual(3);
+  expect(pauses.filter((pause) => pause >= 150).length).toBeGreaterThanOrEqual(5);
 });
 
 test('gives up instead of waiting for an absurd time, and sends nothing in it', async () => {
@@ -108,24 +119,25 @@ test('gives half a retry back for a success, up to what there was', () => {
   expect([budget.take(), budget.take(), budget.take()]).toEqual([true, true, false]);
 });
 
-test.concurrent.each<[string, () => http.OutgoingHttpHeaders]>([
+test.each<[string, () => http.OutgoingHttpHeaders]>([
   ['the draft', () => ({ ratelimit: '"default";r=0;t=1' })],
   ['the older form', () => ({ 'ratelimit-limit': '3', 'ratelimit-remaining': '0', 'ratelimit-reset': '1' })],
   ['X-', () => ({ 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': '1' })],
 ])('starts nothing more once no request is left, until the reset: %s', async (_, headers) => {
-  const { server, seen } = await serveOnePause(200, headers, page);
+  const { server, seen, deps } = await serveOnePause(200, headers, page);
   await using _server = server;
-  await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 });
+  await using upstream = open(server.url, { requestsPerSecond: 50, concurrency: 2 }, deps);
   await Promise.all(Array.from({ length: 6 }, () => upstream.ticks(asked)));
   const pauses = seen.later.map((at) => at - seen.pausedAt);
   // The other slot's request may be under way at that moment.
-  expect(pauses.filter((pause) => pause < 990).length).toBeLessThanOrEqual(1);
+  expect(pauses.filter((pause) => pause < 1000).length).toBeLessThanOrEqual(1);
+  expect(pauses.filter((pause) => pause >= 1000).length).toBeGreaterThanOrEqual(2);
   expect(upstream.counters()).toMatchObject({ retries: 0, requests: 6 });
 });
 
 test('waits for a stated reset no longer than for any Retry-After, and then asks', async () => {
   await using server = await serve((_, response) => sendJson(response, page, { ratelimit: '"day";r=0;t=86400' }));
-  await using upstream = open(server.url, { retryAfterMsMax: 50 });
+  await using upstream = open(server.url, { retryAfterMsMax: 50 }, { clock: createLeapingClock() });
   for (let i = 0; i < 3; i++) await upstream.ticks(asked);
   expect(server.requests).toHaveLength(3);
   expect(upstream.counters().throttledMs).toBeGreaterThanOrEqual(100);
@@ -134,10 +146,12 @@ test('waits for a stated reset no longer than for any Retry-After, and then asks
 test('keeps to a policy from the first answer on', async () => {
   const arrivals: number[] = [];
   await using server = await serve((_, response) => {
-    arrivals.push(performance.now());
+    arrivals.push(clock.monotonicMs());
     sendJson(response, page, { 'ratelimit-policy': '"default";q=20;w=2' });
   });
-  await using upstream = open(server.url, { requestsPerSecond: 1000, concurrency: 1 });
+  const clock = createLeapingClock();
+  await using upstream = open(server.url, { requestsPerSecond: 1000, concurrency: 1 }, { clock });
   for (let i = 0; i < 6; i++) await upstream.ticks(asked);
-  expect(arrivals[5]! - arrivals[1]!).toBeGreaterThan(380);
+  // A request each tenth of a second, from the one after the first answer on.
+  expect(arrivals[5]! - arrivals[1]!).toBeGreaterThanOrEqual(399);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { UpstreamError } from '../../src/core/errors.ts';
-import { asked, failure, open, sendJson, serve, serveRaw, ticksBody, what } from './loopback.ts';
+import { asked, failure, open, sendJson, serve, serveRaw, tellingOfHeads, ticksBody, what } from './loopback.ts';
 import { seeded } from './seeded.ts';
 
 const page = ticksBody();
@@ -38,13 +38,15 @@ test('names different reasons with their counts', async () => {
 });
 
 test('asks again after a reset connection, before and in the middle of an answer', async () => {
+  let reset = () => {};
   await using server = await serve((request, response, index) => {
     if (index === 0) return request.socket.resetAndDestroy();
+    reset = () => {};
     if (index > 1) return sendJson(response, page);
+    reset = () => request.socket.resetAndDestroy();
     response.writeHead(200, { 'content-length': page.length }).write(page.slice(0, 40));
-    setTimeout(() => request.socket.resetAndDestroy(), 20);
   });
-  await using upstream = open(server.url);
+  await using upstream = open(server.url, {}, { openWire: tellingOfHeads(() => reset()) });
   expect((await upstream.ticks(asked)).received).toBe(2);
   expect(server.requests).toHaveLength(3);
 });

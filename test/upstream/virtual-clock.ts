@@ -6,28 +6,18 @@ export interface VirtualClock extends Clock {
   pass(ms: number): Promise<void>;
 }
 
+interface Sleeper {
+  readonly at: number;
+  readonly wake: () => void;
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
 export function createVirtualClock(): VirtualClock {
   let now = 0;
-  const sleepers = new Set<{ at: number; wake: () => void }>();
-  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  const sleepers = new Set<Sleeper>();
   return {
-    nowMs: () => 1_700_000_000_000 + now,
-    monotonicMs: () => now,
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        signal?.throwIfAborted();
-        const abort = () => {
-          sleepers.delete(sleeper);
-          reject(signal!.reason);
-        };
-        const wake = () => {
-          signal?.removeEventListener('abort', abort);
-          resolve();
-        };
-        const sleeper = { at: now + ms, wake };
-        sleepers.add(sleeper);
-        signal?.addEventListener('abort', abort);
-      }),
+    ...clockOf(() => now, sleepers),
     async pass(ms) {
       const end = now + ms;
       await settle();
@@ -41,5 +31,60 @@ export function createVirtualClock(): VirtualClock {
       }
       now = end;
     },
+  };
+}
+
+/**
+ * A clock on which sleeping takes no time: it moves on to where the next sleeper wakes, and stands still while nobody
+ * sleeps. Sleeps longer than `leapMsMax` are time limits: they end by their signal alone.
+ */
+export function createLeapingClock({ leapMsMax = 120_000, onSleep = () => {} } = {}): Clock {
+  let now = 0;
+  let isLeaping = false;
+  const sleepers = new Set<Sleeper>();
+  const clock = clockOf(() => now, sleepers);
+  async function leap(): Promise<void> {
+    if (isLeaping) return;
+    isLeaping = true;
+    for (;;) {
+      await settle();
+      const [next] = [...sleepers].filter(({ at }) => at <= now + leapMsMax).sort((a, b) => a.at - b.at);
+      if (next === undefined) break;
+      now = Math.max(now, next.at);
+      sleepers.delete(next);
+      next.wake();
+    }
+    isLeaping = false;
+  }
+  return {
+    ...clock,
+    sleep(ms, signal) {
+      onSleep();
+      const sleeping = clock.sleep(ms, signal);
+      void leap();
+      return sleeping;
+    },
+  };
+}
+
+function clockOf(now: () => number, sleepers: Set<Sleeper>): Clock {
+  return {
+    nowMs: () => 1_700_000_000_000 + now(),
+    monotonicMs: now,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        signal?.throwIfAborted();
+        const abort = () => {
+          sleepers.delete(sleeper);
+          reject(signal!.reason);
+        };
+        const wake = () => {
+          signal?.removeEventListener('abort', abort);
+          resolve();
+        };
+        const sleeper = { at: now() + ms, wake };
+        sleepers.add(sleeper);
+        signal?.addEventListener('abort', abort);
+      }),
   };
 }
