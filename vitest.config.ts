@@ -28,24 +28,21 @@ export const common = {
 const path = 'test/e2e/path.test.ts';
 /** Left to `make check`, with what vitest.torture.config.ts and test/readers have. */
 const long = ['test/e2e/**/*.test.ts', 'test/**/*.long.test.ts'];
-/** Files that put another module in the place of one of ours, which those that ran before them have loaded already. */
-const replacing = ['test/app/raw.test.ts'];
 const elsewhere = [...configDefaults.exclude, 'test/faults/**', 'test/readers/**'];
 
 // To start a process and to load the program takes about a second, as long as many a file takes: so the files share two
 // processes, and what one changes of its process it has to put back.
-const project = (name: string, include: string[], exclude: string[], isolate = false) => ({
+const project = (name: string, include: string[], exclude: string[]) => ({
   extends: true as const,
-  test: { name, include, exclude: [...elsewhere, ...exclude], isolate },
+  test: { name, include, exclude: [...elsewhere, ...exclude], isolate: false },
 });
 
 export default defineConfig({
   test: {
     ...common,
     projects: [
-      project('quick', ['test/**/*.test.ts'], ['test/e2e/!(path).test.ts', 'test/**/*.long.test.ts', ...replacing]),
+      project('quick', ['test/**/*.test.ts'], ['test/e2e/!(path).test.ts', 'test/**/*.long.test.ts']),
       project('long', long, [path]),
-      project('alone', replacing, [], true),
     ],
   },
 });

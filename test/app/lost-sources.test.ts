@@ -92,7 +92,7 @@ test('another service is asked with a key of its own and at its own pace, the up
   const nowMs = at(1) + hourMs;
   nights.box().set(thinned);
   const other = await startSandbox(
-    { seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60, key: 'other-key', nowMs, requestsPerSecond: 4 },
+    { seed: 3, markets: 12, ticksPerDay: 150, lifeDaysMax: 60, key: 'other-key', nowMs, requestsPerSecond: 20 },
     { clock: systemClock },
   );
   onTestFinished(() => other.stop());

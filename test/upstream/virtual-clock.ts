@@ -36,9 +36,9 @@ export function createVirtualClock(): VirtualClock {
 
 /**
  * A clock on which sleeping takes no time: it moves on to where the next sleeper wakes, and stands still while nobody
- * sleeps. Sleeps longer than `leapMsMax` are time limits: they end by their signal alone.
+ * sleeps, or `mayLeap` says no. Sleeps longer than `leapMsMax` are time limits: they end by their signal alone.
  */
-export function createLeapingClock({ leapMsMax = 120_000, onSleep = () => {} } = {}): Clock {
+export function createLeapingClock({ leapMsMax = 120_000, onSleep = () => {}, mayLeap = () => true } = {}): Clock {
   let now = 0;
   let isLeaping = false;
   const sleepers = new Set<Sleeper>();
@@ -48,6 +48,7 @@ export function createLeapingClock({ leapMsMax = 120_000, onSleep = () => {} } =
     isLeaping = true;
     for (;;) {
       await settle();
+      while (!mayLeap()) await settle();
       const [next] = [...sleepers].filter(({ at }) => at <= now + leapMsMax).sort((a, b) => a.at - b.at);
       if (next === undefined) break;
       now = Math.max(now, next.at);

@@ -1,0 +1,3 @@
+import { alone, testNights } from './misbehaviour-nights.ts';
+
+testNights(alone);

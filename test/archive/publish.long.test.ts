@@ -1,0 +1,3 @@
+import { publishTests } from './publish-tests.ts';
+
+publishTests(1);

@@ -1,0 +1,3 @@
+import { rawFileTests } from './raw-file-tests.ts';
+
+rawFileTests(1);

@@ -1,0 +1,3 @@
+import { rowFileTests } from './row-file-tests.ts';
+
+rowFileTests(1);

@@ -1,0 +1,3 @@
+import { rowPagesTests } from './row-pages-tests.ts';
+
+rowPagesTests(1);

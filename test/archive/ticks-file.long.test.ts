@@ -1,0 +1,3 @@
+import { ticksFileTests } from './ticks-file-tests.ts';
+
+ticksFileTests(1);

@@ -1,0 +1,3 @@
+import { verifyThreadsTests } from './verify-threads-tests.ts';
+
+verifyThreadsTests(1);

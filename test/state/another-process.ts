@@ -1,0 +1,21 @@
+import { spawn } from 'node:child_process';
+import { onTestFinished } from 'vitest';
+
+const module = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
+
+/** Another process with `pace` of the folder at hand. */
+export function another(folder: string, body: string) {
+  const program = `
+    const { openState } = await import(${module('state/state.ts')});
+    const { openSharedPace } = await import(${module('state/pace.ts')});
+    const { createPacer } = await import(${module('upstream/pacer.ts')});
+    const { systemClock: clock } = await import(${module('system.ts')});
+    const folder = ${JSON.stringify(folder)};
+    const pace = openSharedPace(openState(folder, { upstream: 'https://box.test', parts: 4 }), folder);
+    ${body}`;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return child;
+}

@@ -1,0 +1,3 @@
+import { adaptTests } from './adapt-tests.ts';
+
+adaptTests(1);

@@ -1,0 +1,3 @@
+import { decodeTests } from './decode.property-tests.ts';
+
+decodeTests(1);
