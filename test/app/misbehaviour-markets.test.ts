@@ -3,6 +3,7 @@ import { job as nightly } from '../../jobs/nightly.ts';
 import { publishedRows } from '../archive/scratch.ts';
 import { ticksOf } from '../e2e/lake.ts';
 import { marketsMisbehaviours } from './misbehaviour-markets.ts';
+import { fewFiles } from './nights.ts';
 import { archiveFolder, contextOf, quarantined } from './one-process.ts';
 import { type ScriptedService, startScripted } from './scripted-service.ts';
 
@@ -15,7 +16,7 @@ let box: ScriptedService;
 /** One hour after the other. */
 async function night() {
   box.nowMs += hourMs;
-  const set = ['source.first_lookback_days=0.1', 'falls.markets_share_max=1', 'falls.ticks_share_max=1'];
+  const set = ['source.first_lookback_days=0.1', 'falls.markets_share_max=1', 'falls.ticks_share_max=1', ...fewFiles];
   return nightly.run(await contextOf(output, box.url, () => box.nowMs, [...set, 'source.views=matched']), {
     day: null,
   });

@@ -5,6 +5,7 @@ import type { Summary } from '../../src/app/summary.ts';
 import { covers, subtract, union, type Window, within } from '../../src/core/window.ts';
 import { addsUp, coverageOf, ticksOf } from '../e2e/lake.ts';
 import { type Misbehaviour, misbehaviours } from './misbehaviour.ts';
+import { fewFiles } from './nights.ts';
 import { archiveFolder, contextOf, quarantined, type SetAside } from './one-process.ts';
 import { type ScriptedService, startScripted, type Tick } from './scripted-service.ts';
 
@@ -43,7 +44,7 @@ async function playNights(rows: readonly Misbehaviour[], output: string): Promis
   try {
     // Each night asks for what is new and no more, so that what comes of it is plain.
     const asked = ['source.first_lookback_days=1', 'poll.overlap_minutes=0', 'archive.settle_minutes=0'];
-    const set = [...asked, 'archive.parts=1', 'upstream.response_bytes_max=1000000'];
+    const set = [...asked, ...fewFiles, 'upstream.response_bytes_max=1000000'];
     const context = () => contextOf(output, box.url, () => box.nowMs, set);
     const look = (summary: Summary): Night => {
       const covered = new Map(

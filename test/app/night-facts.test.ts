@@ -1,41 +1,10 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import { job as ticksJob } from '../../jobs/ticks.ts';
-import type { Summary } from '../../src/app/summary.ts';
-import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { coveredEnds } from '../../src/state/coverage.ts';
-import { type Database, openDatabase } from '../../src/state/database.ts';
 import { allSymbols } from '../../src/state/symbols.ts';
-import { dayMs, fewFiles, firstNight, hourMs, startNights } from './nights.ts';
-
-const input = { seed: 5, markets: 12, ticksPerDay: 150, lifeDaysMax: 30 };
-const at = (n: number): number => firstNight + n * dayMs;
-const ticksOf = ({ night }: Summary) => night!.ticks;
-
-test('a night is told beside the median of those before it, by counts that add up', async () => {
-  const nights = await startNights({ ...input, lateShare: 0.05, lateDelayMsMax: 3 * hourMs }, [
-    ...fewFiles,
-    'poll.overlap_minutes=240',
-  ]);
-  const summaries: Summary[] = [];
-  for (let n = 0; n < 9; n++) summaries.push(await nights.night(at(n)));
-  for (const [n, summary] of summaries.entries()) {
-    const { night, ticks } = summary;
-    expect(night!.nights).toBe(Math.min(n, 7));
-    expect(night!.ticks.new.count).toBe(ticks.accepted);
-    expect(night!.ticks.late.count).toBeLessThanOrEqual(ticks.accepted);
-    expect(night!.ticks.conflicts.count).toBe(ticks.conflicts);
-    expect(night!.covered).toEqual({ symbols: expect.any(Number), gap_minutes: 0 });
-    expect(summary.next_action).toBeNull();
-  }
-  // Nothing was covered before the first night; after it, what became visible late is in the overlap of the next.
-  expect(ticksOf(summaries[0]!).late).toEqual({ count: 0, median: null });
-  for (const summary of summaries.slice(1)) expect(ticksOf(summary).late.count).toBeGreaterThan(0);
-  const before = summaries.slice(1, 8).map((summary) => ticksOf(summary).new.count);
-  expect(ticksOf(summaries[8]!).new.median).toBe(before.toSorted((a, b) => a - b)[3]);
-});
+import { at, input, inState, listed, makeOlder, rowsOf, ticksOf } from './night-facts.ts';
+import { fewFiles, hourMs, startNights } from './nights.ts';
 
 test('late ticks are those older than the end of what had been covered, counted by hand', async () => {
   const nights = await startNights({ ...input, lateShare: 0.2, lateDelayMsMax: 2 * hourMs }, [
@@ -62,18 +31,6 @@ test('what another job polled since the last night counts for the night', async 
   const summary = await nights.night(at(1));
   expect(ticksOf(summary).new.count).toBe(hourly.ticks.accepted + summary.ticks.accepted);
   expect(hourly.night).toBeUndefined();
-});
-
-test('a night that is repeated is compared with nothing, and is no part of later medians', async () => {
-  const nights = await startNights(input, fewFiles);
-  for (let n = 0; n < 3; n++) await nights.night(at(n));
-  const day = Math.floor(at(2) / dayMs) * dayMs - dayMs;
-  const manifest = readFileSync(join(nights.output, 'manifest.json'), 'utf8');
-  const again = await nightly.run(await nights.contextAt(at(2)), { day });
-  expect(again.night).toMatchObject({ nights: 0, ticks: { new: { count: 0, median: null } } });
-  const ticksFiles = (text: string) => JSON.parse(text).datasets.ticks;
-  expect(ticksFiles(readFileSync(join(nights.output, 'manifest.json'), 'utf8'))).toEqual(ticksFiles(manifest));
-  expect((await nights.night(at(3))).night!.nights).toBe(3);
 });
 
 test('markets are new, gone and resolved against the lists of the night before, whoever polled in between', async () => {
@@ -143,29 +100,6 @@ test('what was covered before and is only asked for again is no gap where that f
   expect(night!.covered.gap_minutes).toBe(4 * 60);
 });
 
-test('symbols are asked for too late where the night comes after the service has thinned their days', async () => {
-  const nights = await startNights(input, fewFiles);
-  await nights.night(at(0));
-  const inTime = await nights.night(at(5));
-  expect(inTime.night!.too_late).toEqual({ count: 0, names: [] });
-  const late = await nights.night(at(15));
-  expect(late.night!.too_late.count).toBeGreaterThan(0);
-  const never = await startNights(input, [...fewFiles, 'source.thins_after_days=null']);
-  await never.night(at(0));
-  expect((await never.night(at(15))).night!.too_late.count).toBe(0);
-});
-
-test('a state of an older oddslake has no medians of what it did not count, until it knows', async () => {
-  const nights = await startNights(input, fewFiles);
-  for (let n = 0; n < 3; n++) await nights.night(at(n));
-  inState(nights.output, makeOlder);
-  const summary = await nights.night(at(3));
-  expect(summary.night).toMatchObject({ nights: 3, ticks: { late: { median: null }, conflicts: { median: null } } });
-  expect(ticksOf(summary).new.median).not.toBeNull();
-  expect(summary.night!.markets.new.count).toBeLessThan(10);
-  expect(ticksOf(await nights.night(at(4))).late.median).not.toBeNull();
-});
-
 test('the rate is told of a run that asked the upstream', async () => {
   const nights = await startNights(input, fewFiles);
   const { rate, requests } = await nights.night(at(0), 'upstream.requests_per_second=50');
@@ -174,40 +108,3 @@ test('the rate is told of a run that asked the upstream', async () => {
   expect(rate!.used).toBeLessThanOrEqual(1);
   expect(requests).toBeGreaterThan(5);
 });
-
-/** Symbol and time of every published tick. */
-function rowsOf(output: string): Set<string> {
-  const rows = new Set<string>();
-  for (const path of globSync('ticks/date=*/*.parquet', { cwd: output })) {
-    const { symbols, offsets, t } = decodeTicks(readFileSync(join(output, path)));
-    for (const [i, symbol] of symbols.entries())
-      for (const time of t.subarray(offsets[i]!, offsets[i + 1]!)) rows.add(`${symbol} ${time}`);
-  }
-  return rows;
-}
-
-/** As schema 4 had it. */
-function makeOlder(db: Database): void {
-  for (const [table, column] of [
-    ['nights', 'late'],
-    ['nights', 'conflicts'],
-    ['nights', 'listed_at'],
-    ['runs', 'late'],
-    ['symbols', 'resolution_seen'],
-  ] as const)
-    db.script(`alter table ${table} drop column ${column}`);
-  db.run("update meta set value = '4' where key = 'schema_version'");
-}
-
-function inState<T>(output: string, look: (db: Database) => T): T {
-  const db = openDatabase(join(output, '.oddslake', 'state.sqlite'), 1000);
-  try {
-    return look(db);
-  } finally {
-    db.close();
-  }
-}
-
-/** Symbols that the lists have named. */
-const listed = (output: string): Set<string> =>
-  new Set(inState(output, (db) => allSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));

@@ -31,7 +31,7 @@ test('answers that were kept bring back what an upstream has thinned since, to t
 });
 
 test('more answers than the journal may hold bring back all the same what is lost', async () => {
-  const lake = await damaged(keeping, 'poll.page_limit=1');
+  const lake = await damaged(keeping, 'poll.page_limit=5');
   lake.nights.box().set(thinned);
   const summary = await repaired(lake, at(1) + hourMs, keeping, 'publish.journal_ticks_max=20');
   expect(summary).toMatchObject({ exit_code: 0, failures: [], requests: 0, restored: { raw: { windows: 2 } } });

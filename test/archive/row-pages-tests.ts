@@ -70,7 +70,7 @@ export function rowPagesTests(share: number): void {
     });
 
     test('come back from more than a page', () => {
-      for (const distinct of [50, 100_000]) {
+      for (const distinct of share === 1 ? [50, 100_000] : [50]) {
         const rows = rowsOf(45_000, distinct, false, seed);
         expect(decodeFlatRows(columns, encodeRows(columns, rows, 40_960))).toEqual(rows);
       }

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { openWire } from '../../src/upstream/wire.ts';
-import { open, sendJson, serve } from './loopback.ts';
+import { open, sendJson, serve, tellingOfHeads } from './loopback.ts';
 import { mostWithin } from './sliding.ts';
 import { createLeapingClock } from './virtual-clock.ts';
 
@@ -9,8 +8,8 @@ test.each([5, 20, 200, 2000])(
   'no sliding second at the server holds more than %i requests, and little is left unused',
   async (rate) => {
     const at: number[] = [];
-    let sent = 0;
-    const clock = createLeapingClock({ mayLeap: () => at.length === sent });
+    let [sent, answered] = [0, 0];
+    const clock = createLeapingClock({ mayLeap: (): boolean => answered === sent });
     await using server = await serve((_, response) => {
       at.push(clock.monotonicMs());
       sendJson(response, '{"markets":[]}');
@@ -19,7 +18,7 @@ test.each([5, 20, 200, 2000])(
     await using upstream = open(server.url, options, {
       clock,
       openWire(...told) {
-        const wire = openWire(...told);
+        const wire = tellingOfHeads(() => answered++)(...told);
         return {
           ...wire,
           get(...request) {

@@ -38,7 +38,11 @@ export function createVirtualClock(): VirtualClock {
  * A clock on which sleeping takes no time: it moves on to where the next sleeper wakes, and stands still while nobody
  * sleeps, or `mayLeap` says no. Sleeps longer than `leapMsMax` are time limits: they end by their signal alone.
  */
-export function createLeapingClock({ leapMsMax = 120_000, onSleep = () => {}, mayLeap = () => true } = {}): Clock {
+export function createLeapingClock({
+  leapMsMax = 120_000,
+  onSleep = () => {},
+  mayLeap = (): boolean => true,
+} = {}): Clock {
   let now = 0;
   let isLeaping = false;
   const sleepers = new Set<Sleeper>();

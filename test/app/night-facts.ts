@@ -1,0 +1,50 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Summary } from '../../src/app/summary.ts';
+import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { type Database, openDatabase } from '../../src/state/database.ts';
+import { allSymbols } from '../../src/state/symbols.ts';
+import { dayMs, firstNight } from './nights.ts';
+
+// Nights whose summaries are looked at, and their state and ticks.
+
+export const input = { seed: 5, markets: 12, ticksPerDay: 150, lifeDaysMax: 30 };
+export const at = (n: number): number => firstNight + n * dayMs;
+export const ticksOf = ({ night }: Summary) => night!.ticks;
+
+/** Symbol and time of every published tick. */
+export function rowsOf(output: string): Set<string> {
+  const rows = new Set<string>();
+  for (const path of globSync('ticks/date=*/*.parquet', { cwd: output })) {
+    const { symbols, offsets, t } = decodeTicks(readFileSync(join(output, path)));
+    for (const [i, symbol] of symbols.entries())
+      for (const time of t.subarray(offsets[i]!, offsets[i + 1]!)) rows.add(`${symbol} ${time}`);
+  }
+  return rows;
+}
+
+/** As schema 4 had it. */
+export function makeOlder(db: Database): void {
+  for (const [table, column] of [
+    ['nights', 'late'],
+    ['nights', 'conflicts'],
+    ['nights', 'listed_at'],
+    ['runs', 'late'],
+    ['symbols', 'resolution_seen'],
+  ] as const)
+    db.script(`alter table ${table} drop column ${column}`);
+  db.run("update meta set value = '4' where key = 'schema_version'");
+}
+
+export function inState<T>(output: string, look: (db: Database) => T): T {
+  const db = openDatabase(join(output, '.oddslake', 'state.sqlite'), 1000);
+  try {
+    return look(db);
+  } finally {
+    db.close();
+  }
+}
+
+/** Symbols that the lists have named. */
+export const listed = (output: string): Set<string> =>
+  new Set(inState(output, (db) => allSymbols(db).flatMap((facts) => (facts.listed ? [facts.symbol] : []))));

@@ -1,0 +1,3 @@
+import { rawKeeperTests } from './raw-keeper-tests.ts';
+
+rawKeeperTests(1);
