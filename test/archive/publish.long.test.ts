@@ -1,3 +1,3 @@
-import { publishTests } from './publish-tests.ts';
+import { publishProperties } from './publish-properties.ts';
 
-publishTests(1);
+publishProperties(1);

@@ -1,3 +1,181 @@
-import { publishTests } from './publish-tests.ts';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { runCounts } from '../../src/state/runs.ts';
+import { publishProperties } from './publish-properties.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  now,
+  opened,
+  publishedRows,
+  publishedTicks,
+  publishNow,
+  scratchFolder,
+} from './scratch.ts';
 
-publishTests(0.3);
+publishProperties(0.3);
+
+describe('publishing', () => {
+  test('counts what a run that is over had journaled as recovered, for the run that publishes it', async () => {
+    const archive = opened();
+    append(
+      archive,
+      answer(
+        'AAA',
+        [
+          [day0, 0.1],
+          [day0 + 1, 0.2],
+        ],
+        { runId: 'broken' },
+      ),
+    );
+    // A process id that nobody has.
+    archive.state.db.run("update runs set pid = 2147483646 where run_id = 'broken'");
+    append(
+      archive,
+      answer(
+        'AAA',
+        [
+          [day0 + 1, 0.2],
+          [day0 + 2, 0.3],
+        ],
+        { runId: 'next' },
+      ),
+    );
+    await publishNow(archive, now, 'next');
+    expect(runCounts(archive.state.db, 'next')).toMatchObject({ fetched: 2, accepted: 1, duplicates: 1, recovered: 2 });
+    expect(runCounts(archive.state.db, 'broken')).toMatchObject({ fetched: 2, accepted: 2, recovered: 0 });
+  });
+
+  test('cuts coverage at midnight, gives each window one row, and counts the published ticks in it', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const midnight = day0 + dayMs;
+    const windows = [{ from: midnight - hourMs, to: midnight + hourMs }];
+    append(
+      archive,
+      answer(
+        'AAA',
+        [
+          [midnight - 1, 0.1],
+          [midnight, 0.2],
+          [midnight + 5, 0.3],
+        ],
+        { windows },
+      ),
+    );
+    await publishNow(archive);
+    const later = [{ from: midnight + hourMs, to: midnight + 2 * hourMs }];
+    append(archive, answer('AAA', [[midnight + hourMs, 0.4]], { windows: later, observedAt: now + 7 }));
+    append(archive, answer('AAA', [], { windows: [{ from: midnight + 5 * hourMs, to: midnight + 6 * hourMs }] }));
+    await publishNow(archive);
+    expect(publishedRows(root, 'coverage')).toEqual([
+      ['ticks', 'AAA', midnight - hourMs, midnight, 1, now, 'poll'],
+      // Adjoining windows of one origin are one row, with the later moment.
+      ['ticks', 'AAA', midnight, midnight + 2 * hourMs, 3, now + 7, 'poll'],
+      ['ticks', 'AAA', midnight + 5 * hourMs, midnight + 6 * hourMs, 0, now, 'poll'],
+    ]);
+  });
+
+  test('covers an hour without ticks without inventing a file of ticks for it', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(
+      archive,
+      answer('AAA', [], { windows: [{ from: day0, to: day0 + hourMs }], asked: { from: day0, to: day0 + hourMs } }),
+    );
+    const { manifest } = await publishNow(archive);
+    expect(manifest.datasets.ticks.files).toEqual([]);
+    expect(publishedRows(root, 'coverage')).toHaveLength(1);
+  });
+
+  test('without anything new makes no new generation and touches no file', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    await publishNow(archive);
+    const before = hashes(root, '**/*');
+    const { files, manifest } = await publishNow(archive, now + dayMs);
+    expect(files).toEqual([]);
+    expect(manifest.generation).toBe(1);
+    expect(hashes(root, '**/*')).toEqual(before);
+  });
+
+  test('leaves what is answered again as it is, but for the moment of its coverage', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(
+      archive,
+      answer('AAA', [
+        [day0, 0.5],
+        [day0 + 1, 0.25],
+      ]),
+    );
+    await publishNow(archive);
+    const before = hashes(root, 'ticks/**/*');
+    append(
+      archive,
+      answer(
+        'AAA',
+        [
+          [day0 + 1, 0.25],
+          [day0, 0.5],
+        ],
+        { observedAt: now + 9 },
+      ),
+    );
+    const { files } = await publishNow(archive);
+    expect(hashes(root, 'ticks/**/*')).toEqual(before);
+    expect(files.map((file) => file.path.split('/')[0]).sort()).toEqual(['coverage']);
+  });
+
+  test('puts the price that lost into conflicts, with the moment of the later look, once', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    append(archive, answer('AAA', [[day0, 0.5]]));
+    await publishNow(archive);
+    for (const round of [1, 2]) {
+      append(archive, answer('AAA', [[day0, 0.6]], { observedAt: now + 5 }));
+      await publishNow(archive, now + round);
+    }
+    expect(publishedTicks(root)).toEqual([`AAA ${day0} 0.6`]);
+    expect(publishedRows(root, 'conflicts')).toEqual([['AAA', day0, 0.6, 0.5, now + 5]]);
+    append(archive, answer('AAA', [[day0, 0.7]], { observedAt: now + 4 }));
+    await publishNow(archive);
+    expect(publishedTicks(root)).toEqual([`AAA ${day0} 0.6`]);
+    expect(publishedRows(root, 'conflicts')).toContainEqual(['AAA', day0, 0.6, 0.7, now + 4]);
+  });
+
+  test('writes unusable input to quarantine as received, once', async () => {
+    const root = scratchFolder();
+    const archive = opened({ root });
+    const rejected = [{ reason: 'not finite', raw: '{"t":1,"p":"NaN \\u0000"}' }];
+    append(archive, answer('AAA', [[day0, 0.5]], { rejected }));
+    await publishNow(archive);
+    await publishNow(archive);
+    const files = globSync('.oddslake/quarantine/*', { cwd: root });
+    expect(files).toHaveLength(1);
+    const lines = readFileSync(join(root, files[0]!), 'utf8').trimEnd().split('\n');
+    expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
+      { run_id: 'run', symbol: 'AAA', at: now, ...rejected[0] },
+    ]);
+  });
+});
+
+test('a day whose prices are all told anew is published, with every conflict', async () => {
+  const count = 140_000;
+  const told = (p: number): [number, number][] => Array.from({ length: count }, (_, i) => [day0 + i * 600, p]);
+  const root = scratchFolder();
+  const archive = opened({ root, parts: 1 });
+  for (const [seen, price] of [0.25, 0.5].entries()) {
+    append(archive, answer('AAA', told(price), { observedAt: now + seen }));
+    await publishNow(archive, now + seen, 'run', { candles: [] });
+  }
+  expect(publishedRows(root, 'conflicts').length).toBe(count);
+  expect(runCounts(archive.state.db, 'run')).toMatchObject({ accepted: count, conflicts: count });
+});

@@ -60,13 +60,14 @@ const addsUp: Proof = [
   'leaves exactly the truth in the archive after two runs, and counts that add up',
 ];
 const nightFact = (title: string): Proof => ['app/night-facts.test.ts', title];
+const longNightFact = (title: string): Proof => ['app/night-facts.long.test.ts', title];
 const rateTold = nightFact('the rate is told of a run that asked the upstream');
-const besideMedian = nightFact('a night is told beside the median of those before it, by counts that add up');
+const besideMedian = longNightFact('a night is told beside the median of those before it, by counts that add up');
 const marketsChanged = nightFact(
   'markets are new, gone and resolved against the lists of the night before, whoever polled in between',
 );
 const uncovered = nightFact('what could not be fetched is minutes of gap, and its symbols are not covered');
-const tooLate = nightFact(
+const tooLate = longNightFact(
   'symbols are asked for too late where the night comes after the service has thinned their days',
 );
 const daysJudged: Proof = [
@@ -327,7 +328,7 @@ export const proofs: Proofs = {
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
     ],
     'raw.keep_days': ['app/raw.test.ts', 'raw.keep_days 0 keeps none and removes what there is; days that are over go'],
-    'raw.bytes_max': ['app/raw.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
+    'raw.bytes_max': ['app/raw.long.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
     'repair.from_api_key': otherKey,
     'repair.from_api_key_file': otherKey,
     'report.nightly': [

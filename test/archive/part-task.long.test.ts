@@ -1,0 +1,3 @@
+import { partTaskTests } from './part-task-tests.ts';
+
+partTaskTests(1);
