@@ -1,3 +1,112 @@
-import { partTaskTests } from './part-task-tests.ts';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, expect, test } from 'vitest';
+import { daysIn } from '../../src/archive/publish/intake.ts';
+import { type PartTask, workPart } from '../../src/archive/publish/part-task.ts';
+import type { SpilledChunk } from '../../src/archive/publish/sources.ts';
+import { openSpill, sliceOf } from '../../src/archive/publish/spill.ts';
+import type { Covered } from '../../src/core/coverage.ts';
+import type { LostWindow } from '../../src/core/lost.ts';
+import { type Chunk, ranks } from '../../src/core/merge.ts';
+import { dayMs } from '../../src/core/window.ts';
+import { inOrder } from '../../src/state/journal.ts';
+import { knownStandings } from '../../src/state/standings.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
+import { share } from '../harness/share.ts';
 
-partTaskTests(0.25);
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`part tasks: SEED=${seed}`);
+
+const day = Date.UTC(2026, 6, 11);
+const minutes = 60_000;
+const symbols = ['A', 'B', 'C', '\u{e000}', '😀'];
+const folder = mkdtempSync(join(scratchRoot, 'part-task-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const symbol = fc.constantFrom(...symbols);
+const moment = fc.nat(200).map((minute) => day + minute * minutes);
+const chunk = fc
+  .record({
+    symbol,
+    rows: fc.array(fc.tuple(moment, fc.constantFrom(0.25, 0.5, 0.1 + 0.2)), { minLength: 1, maxLength: 20 }),
+    rank: fc.constantFrom(...Object.values(ranks)),
+    observedAt: fc.nat(3),
+    runId: fc.constantFrom('one', 'two'),
+  })
+  .map(
+    ({ rows, ...rest }): Chunk => ({
+      ...rest,
+      ...inOrder({ t: Float64Array.from(rows, ([t]) => t), p: Float64Array.from(rows, ([, p]) => p) }),
+    }),
+  );
+const window = fc.tuple(moment, fc.integer({ min: 1, max: 90 })).map(([from, n]) => ({ from, to: from + n * minutes }));
+const bySymbol = <T>(items: readonly (readonly [string, T])[]): Map<string, T[]> =>
+  new Map([...Map.groupBy(items, ([name]) => name)].map(([name, list]) => [name, list.map(([, item]) => item)]));
+const answers = fc
+  .array(fc.tuple(symbol, window, fc.nat(3)), { maxLength: 6 })
+  .map((list) =>
+    bySymbol(list.map(([name, w, at]) => [name, { ...w, fetchedAt: at, origin: 'import' } as Covered] as const)),
+  );
+const lost = fc
+  .array(fc.tuple(symbol, window, fc.nat(3)), { maxLength: 3 })
+  .map((list) => bySymbol(list.map(([name, w, ticks]) => [name, lossOf(name, w, ticks)] as const)));
+const lossOf = (name: string, w: { from: number; to: number }, ticks: number): LostWindow => ({
+  ...{ dataset: 'ticks', symbol: name, ...w, ticks },
+});
+
+const nothing = knownStandings({ contested: new Map(), stretches: new Map(), answers: new Map() });
+const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'lost'>): PartTask => ({
+  ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, coveredEnds: new Map(), ...rest },
+});
+
+const inputs = fc.record({
+  before: fc.array(chunk, { maxLength: 8 }),
+  chunks: fc.array(chunk, { maxLength: 10 }),
+  answers,
+  lost,
+});
+
+test('a part comes out the same, byte for byte, whatever lots of symbols it is merged in', () => {
+  fc.assert(
+    fc.property(inputs, fc.constantFrom(0, 1, 7, 40), ({ before, ...rest }, ticksMax) => {
+      const first = taskOf({
+        old: null,
+        chunks: before,
+        coverage: new Map(),
+        answers: rest.answers,
+        lost: new Map(),
+      });
+      const published = workPart(first, nothing);
+      const old = published.files.find(({ dataset }) => dataset === 'ticks')?.bytes ?? null;
+      const task = taskOf({ old, coverage: published.coverage, ...rest });
+      expect(workPart(task, nothing, ticksMax)).toEqual(workPart(task, nothing));
+    }),
+    { seed, numRuns: Math.ceil(share * 100) },
+  );
+});
+
+test('what was put aside comes out as what was handed over, days cut apart', () => {
+  let files = 0;
+  fc.assert(
+    fc.property(fc.array(chunk, { minLength: 1, maxLength: 6 }), (chunks) => {
+      const spill = openSpill(join(folder, `${files++}`));
+      // Once more, a day later: a page that reaches over midnight.
+      const spilled = chunks.map(({ t, p, ...rest }): SpilledChunk => {
+        const both = { t: Float64Array.of(...t, ...t.map((at) => at + dayMs)), p: Float64Array.of(...p, ...p) };
+        const days = daysIn(both);
+        expect(days).toEqual([
+          [day, 0],
+          [day + dayMs, t.length],
+        ]);
+        return { ...rest, spilled: sliceOf(spill.put(both), 0, days[1]![1]) };
+      });
+      spill.close();
+      const rest = { old: null, coverage: new Map(), answers: new Map(), lost: new Map() };
+      expect(workPart(taskOf({ chunks: spilled, ...rest }), nothing)).toEqual(
+        workPart(taskOf({ chunks, ...rest }), nothing),
+      );
+    }),
+    { seed, numRuns: Math.ceil(share * 100) },
+  );
+});

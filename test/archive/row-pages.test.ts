@@ -1,3 +1,113 @@
-import { rowPagesTests } from './row-pages-tests.ts';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Column, type ColumnType, datasets } from '../../src/archive/parquet/datasets.ts';
+import {
+  decodeRows,
+  decodeRowsPlain,
+  encodeRows,
+  encodeRowsPlain,
+  type Value,
+} from '../../src/archive/parquet/parquet.ts';
+import { decodeFlatRows } from '../../src/archive/parquet/row-pages.ts';
+import { drawFrom } from '../faults/seeds.ts';
+import { share } from '../harness/share.ts';
+import { day0 } from './scratch.ts';
 
-rowPagesTests(0.2);
+// Rows read from pages, proved against Arrow and parquet-wasm.
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`row-pages: SEED=${seed}`);
+
+const types = ['string', 'timestamp', 'double', 'int32', 'int64'] as const satisfies readonly ColumnType[];
+const columns: readonly Column[] = types.map((type) => ({ name: `a_${type}`, type, nullable: false, meaning: '' }));
+
+function rowsOf(count: number, distinct: number, wide: boolean, from: number): Value[][] {
+  const draw = drawFrom(from);
+  const drawnOf = (type: ColumnType): Value => {
+    const n = draw.below(distinct);
+    if (type === 'string') return ['', '🚀', 'é', `${n}`, 'A.B C?', 'x'.repeat(n % 300)][n % 6]!;
+    if (type === 'timestamp') return wide ? [Date.UTC(2000, 0), Date.UTC(2100, 0) - 1, 0][n % 3]! : day0 + n * 60_000;
+    if (type === 'int64') return wide ? [2 ** 53 - 1, -(2 ** 53) + 1, n][n % 3]! : n;
+    if (type === 'int32') return wide ? [2 ** 31 - 1, -(2 ** 31), n][n % 3]! : n;
+    return wide ? [-0, 0, 1e300, Number.NEGATIVE_INFINITY, n / 7][n % 5]! : n / 1000;
+  };
+  return Array.from({ length: count }, () => columns.map(({ type }) => drawnOf(type)));
+}
+
+const made = fc.record({
+  count: fc.constantFrom(0, 1, 7, 8, 9, 100, 101, 1000),
+  distinct: fc.constantFrom(1, 2, 9, 300, 100_000),
+  wide: fc.boolean(),
+  group: fc.constantFrom(1, 8, 50, 1000),
+  from: fc.nat(),
+});
+
+describe('rows without nulls', () => {
+  test('are read from pages as they went in, in whole or by row groups, some columns or all', () => {
+    fc.assert(
+      fc.property(made, fc.subarray([...columns], { minLength: 1 }), (of, some) => {
+        const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
+        const bytes = encodeRows(columns, rows, of.group);
+        expect(decodeFlatRows(columns, bytes)).toEqual(rows);
+        expect(decodeFlatRows(some, bytes)).toEqual(decodeRowsPlain(some, bytes));
+        const last = Math.ceil(of.count / of.group) - 1;
+        for (const groups of [[], ...(last < 0 ? [] : [[0], [last], [0, last]])])
+          expect(decodeFlatRows(columns, bytes, groups)).toEqual(decodeRowsPlain(columns, bytes, groups));
+      }),
+      { seed, numRuns: Math.ceil(share * 60) },
+    );
+  });
+
+  test('that parquet-wasm wrote come out the same, from pages or the plain way', () => {
+    fc.assert(
+      fc.property(made, (of) => {
+        const rows = rowsOf(of.count, of.distinct, of.wide, of.from);
+        expect(decodeRows(columns, encodeRowsPlain(columns, rows, of.group))).toEqual(rows);
+      }),
+      { seed, numRuns: Math.ceil(share * 60) },
+    );
+  });
+
+  test('come back from more than a page', () => {
+    for (const distinct of share === 1 ? [50, 100_000] : [50]) {
+      const rows = rowsOf(45_000, distinct, false, seed);
+      expect(decodeFlatRows(columns, encodeRows(columns, rows, 40_960))).toEqual(rows);
+    }
+  });
+});
+
+describe('what is not stored so goes the plain way', () => {
+  const rows = rowsOf(20, 9, false, seed);
+  const bytes = encodeRows(columns, rows, 50);
+  const as = (change: Partial<Column>): Column[] =>
+    columns.map((column, i) => (i === 1 ? { ...column, ...change } : column));
+
+  test('columns that may be null', () => {
+    const nullable = as({ nullable: true });
+    const withNull = rows.map((row, i) => row.map((value, c) => (c === 1 && i % 2 === 0 ? null : value)));
+    const file = encodeRows(nullable, withNull, 50);
+    for (const asked of [nullable, columns]) expect(() => decodeFlatRows(asked, file)).toThrow('may be null');
+    expect(decodeRows(nullable, file)).toEqual(withNull);
+  });
+
+  test('columns of other types, and such as are not there', () => {
+    expect(() => decodeFlatRows(as({ type: 'double' }), bytes)).toThrow('another type');
+    expect(() => decodeFlatRows(as({ name: 'b' }), bytes)).toThrow('missing');
+    expect(() => decodeRows(as({ name: 'b' }), bytes)).toThrow('column b is missing');
+    expect(decodeRows(as({ name: 'b', nullable: true }), bytes)).toEqual(rows.map((row) => row.with(1, null)));
+  });
+
+  test('files that are cut off, which cannot be read that way either', () => {
+    for (const end of [0, 3, 8, bytes.length - 20, bytes.length - 1]) {
+      expect(() => decodeFlatRows(columns, bytes.subarray(0, end))).toThrow();
+      expect(() => decodeRows(columns, bytes.subarray(0, end))).toThrow();
+    }
+  });
+});
+
+test('a day of coverage needs no plain way', () => {
+  const rows: Value[][] = Array.from({ length: 3000 }, (_, i) => [
+    ...['ticks', `S${String(i).padStart(5, '0')}`, day0, day0 + 86_400_000, i % 2000, day0 + 90_000_000 + i, 'poll'],
+  ]);
+  expect(decodeFlatRows(datasets.coverage, encodeRows(datasets.coverage, rows))).toEqual(rows);
+});

@@ -1,3 +1,200 @@
-import { ticksFileTests } from './ticks-file-tests.ts';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DuckDBInstance } from '@duckdb/node-api';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { decodeTicks, decodeTicksOurs, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { indexTicks, ticksOf } from '../../src/archive/parquet/ticks-index.ts';
+import { decodeTicksPlain, encodeTicksPlain } from '../../src/archive/parquet/ticks-plain.ts';
+import type { PartColumns } from '../../src/core/merge.ts';
+import { compareUtf8 } from '../../src/core/order.ts';
+import { share } from '../harness/share.ts';
+import { scratchFolder } from './scratch.ts';
 
-ticksFileTests(0.25);
+// Our own writer and reader of ticks, proved against parquet-wasm's and DuckDB's.
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`ticks-file: SEED=${seed}`);
+
+const [first, last] = [Date.UTC(2000, 0), Date.UTC(2100, 0) - 1];
+
+/** How times follow each other, and prices. `distinct` 0: each is another. */
+interface Drawn {
+  readonly sizes: readonly number[];
+  readonly names: readonly string[];
+  readonly times: 'equal steps' | 'shared' | 'random' | 'whole range';
+  readonly distinct: number;
+}
+
+/** Numerical Recipes' linear congruence, from 0 to 1: the same draws for the same seed. */
+function draws(from: number): () => number {
+  let state = from >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+function partOf({ sizes, names, times, distinct }: Drawn, random: () => number): PartColumns {
+  const symbols = sizes.map((_, i) => `${names[i % names.length]}${i}`).sort(compareUtf8);
+  const offsets = new Float64Array(sizes.length + 1);
+  sizes.forEach((size, i) => {
+    offsets[i + 1] = offsets[i]! + size;
+  });
+  const rows = offsets.at(-1)!;
+  const shared = Float64Array.from({ length: Math.max(...sizes) }, (_, i) => 1_780_272_000_000 + i * 120_000);
+  const jitter = shared.map(() => Math.floor(random() * 1000));
+  const t = new Float64Array(rows);
+  sizes.forEach((size, s) => {
+    // As many moments as there are ticks, the first and the last at both ends of what is taken.
+    const step = times === 'whole range' ? Math.floor((last - first) / Math.max(1, size - 1)) : 661;
+    for (let i = 0; i < size; i++) {
+      const at = offsets[s]! + i;
+      if (times === 'shared') t[at] = shared[i]! + jitter[i]!;
+      else if (times === 'random') t[at] = 1_780_272_000_000 + i * 20_000 + Math.floor(random() * 20_000);
+      else if (times === 'whole range') t[at] = i === size - 1 && i > 0 ? last : first + i * step;
+      else t[at] = first + i * step;
+    }
+  });
+  const p = Float64Array.from({ length: rows }, () =>
+    distinct === 0 ? random() : Math.floor(random() * distinct) / distinct,
+  );
+  return { symbols, offsets, t, p };
+}
+
+const bits = ({ buffer, byteOffset, byteLength }: Float64Array): Buffer => Buffer.from(buffer, byteOffset, byteLength);
+
+function expectEqual(found: PartColumns, wanted: PartColumns): void {
+  expect(found.symbols).toEqual(wanted.symbols);
+  expect([...found.offsets]).toEqual([...wanted.offsets]);
+  expect(bits(found.t).equals(bits(wanted.t))).toBe(true);
+  expect(bits(found.p).equals(bits(wanted.p))).toBe(true);
+}
+
+/** Every reader of ours gives back what went in, and the next writing the same bytes. */
+function expectSame(part: PartColumns, groupRows?: number): Uint8Array {
+  const bytes = encodeTicks(part, groupRows);
+  expectEqual(decodeTicksPlain(bytes), part);
+  expectEqual(decodeTicks(bytes), part);
+  for (const file of [bytes, encodeTicksPlain(part, groupRows)]) expectEqual(decodeTicksOurs(file), part);
+  const index = indexTicks(bytes);
+  expect([...index.symbols.keys()]).toEqual(part.symbols);
+  part.symbols.forEach((symbol, i) => {
+    const { t, p } = ticksOf(bytes, index, symbol)!;
+    expect(bits(t).equals(bits(part.t.subarray(part.offsets[i], part.offsets[i + 1])))).toBe(true);
+    expect(bits(p).equals(bits(part.p.subarray(part.offsets[i], part.offsets[i + 1])))).toBe(true);
+  });
+  expect(Buffer.compare(encodeTicks(decodeTicks(bytes), groupRows), bytes)).toBe(0);
+  return bytes;
+}
+
+const groupRows = fc.constantFrom(7, 8, 9, 50, 257, 1000);
+const drawn = fc.record({
+  sizes: groupRows.chain((rows) =>
+    fc.array(fc.constantFrom(1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, rows, rows + 1, Math.max(1, rows - 1)), {
+      ...{ minLength: 1, maxLength: 8 },
+    }),
+  ),
+  names: fc.array(fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '🚀', 'é', '￿', '\u0000x', 'A.B C?')), {
+    ...{ minLength: 1, maxLength: 5 },
+  }),
+  times: fc.constantFrom<Drawn['times'][]>('equal steps', 'shared', 'random', 'whole range'),
+  distinct: fc.constantFrom(0, 1, 2, 100, 256, 257, 1001),
+});
+
+describe('a part of ticks', () => {
+  test('comes back by every reader of ours, wherever row groups cut it', () => {
+    fc.assert(
+      fc.property(drawn, groupRows, fc.nat(), (part, rows, from) => {
+        expectSame(partOf(part, draws(from)), rows);
+      }),
+      { seed, numRuns: Math.ceil(share * 40) },
+    );
+  });
+
+  test('comes back from row groups of one row each', () => {
+    expectSame(partOf({ sizes: [3, 1, 5], names: ['A'], times: 'random', distinct: 2 }, draws(seed)), 1);
+  });
+
+  test('with prices that stay for long comes back, whatever length they stay', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat(300), fc.nat(500)), { minLength: 1, maxLength: 30 }), (stays) => {
+        const p = Float64Array.from(stays.flatMap(([rows, price]) => Array<number>(rows + 1).fill(price / 500)));
+        const t = p.map((_, i) => first + i * 1000);
+        expectSame({ symbols: ['A'], offsets: Float64Array.of(0, p.length), t, p }, 1000);
+      }),
+      { seed, numRuns: Math.ceil(share * 60) },
+    );
+  });
+
+  test('is stored from any place in larger columns as it is alone', () => {
+    const part = partOf({ sizes: [100, 50], names: ['A'], times: 'random', distinct: 9 }, draws(seed));
+    const [t, p] = [new Float64Array(151), new Float64Array(151)];
+    t.set(part.t, 1);
+    p.set(part.p, 1);
+    const within = encodeTicks({ ...part, t: t.subarray(1), p: p.subarray(1) });
+    expect(Buffer.compare(within, encodeTicks(part))).toBe(0);
+  });
+
+  const parts: [string, Drawn][] = [
+    ['one tick', { sizes: [1], names: ['A'], times: 'random', distinct: 1 }],
+    ['pages to the row', { sizes: [20_480, 20_480, 40_960], names: ['A'], times: 'shared', distinct: 500 }],
+    ['pages and a row', { sizes: [20_481, 10_239, 1, 10_240, 20_479], names: ['B'], times: 'random', distinct: 300 }],
+    ['a row group to the row', { sizes: [122_880], names: ['C'], times: 'equal steps', distinct: 256 }],
+    ['a row group and a row', { sizes: [122_879, 2], names: ['D'], times: 'random', distinct: 257 }],
+    ['a price a tick', { sizes: [60_000, 70_000], names: ['E'], times: 'random', distinct: 0 }],
+    ['as many prices as indexes', { sizes: [240_000], names: ['F'], times: 'whole range', distinct: 65_536 }],
+    ['times that are shared', { sizes: Array(400).fill(700), names: ['G 🚀', ''], times: 'shared', distinct: 1001 }],
+  ];
+  test.each(share === 1 ? parts : parts.filter((_, i) => i < 3 || i === 4))('of %s comes back', (_, part) => {
+    expectSame(partOf(part, draws(seed)));
+  });
+
+  test('of more distinct prices than indexes tell apart comes back, and of exactly as many', () => {
+    for (const distinct of share === 1 ? [65_536, 65_537] : [65_537]) {
+      const rows = 2 * distinct + 2;
+      const part = partOf({ sizes: [rows], names: ['A'], times: 'random', distinct: 1 }, draws(seed));
+      part.p.forEach((_, i) => {
+        part.p[i] = (i % distinct) / 2 ** 17;
+      });
+      expectSame(part, rows);
+    }
+  });
+
+  test('takes less than by parquet-wasm, whether times differ or are shared', () => {
+    for (const times of ['random', 'shared'] as const) {
+      const part = partOf({ sizes: Array(300).fill(700), names: ['A'], times, distinct: 500 }, draws(seed));
+      expect(encodeTicks(part).length).toBeLessThan(encodeTicksPlain(part).length);
+    }
+  });
+});
+
+test('DuckDB reads the rows and the types of the plain way, and its bounds leave out no row', async () => {
+  const folder = scratchFolder();
+  const duckdb = await (await DuckDBInstance.create(':memory:')).connect();
+  const rowsOf = async (sql: string) => (await duckdb.runAndReadAll(sql)).getRowsJson();
+  let file = 0;
+  await fc.assert(
+    fc.asyncProperty(drawn, groupRows, fc.nat(), async (made, rows, from) => {
+      const part = partOf(made, draws(from));
+      const [own, plain] = [join(folder, `own-${file}.parquet`), join(folder, `plain-${file++}.parquet`)];
+      writeFileSync(own, encodeTicks(part, rows));
+      writeFileSync(plain, encodeTicksPlain(part, rows));
+      expect(await rowsOf(`describe from '${own}'`)).toEqual(await rowsOf(`describe from '${plain}'`));
+      expect(await rowsOf(`from '${own}'`)).toEqual(await rowsOf(`from '${plain}'`));
+      const row = Math.floor(part.t.length / 2);
+      for (const where of [`t = make_timestamptz(${part.t[row]! * 1000})`, `p = ${part.p[row]}`, `symbol >= '🚀'`]) {
+        const count = (path: string) => rowsOf(`select count(*) from '${path}' where ${where}`);
+        expect(await count(own)).toEqual(await count(plain));
+      }
+      const bounds = (path: string) =>
+        rowsOf(
+          `select row_group_id, path_in_schema, stats_min_value, stats_max_value, stats_null_count, num_values
+           from parquet_metadata('${path}') order by all`,
+        );
+      expect(await bounds(own)).toEqual(await bounds(plain));
+    }),
+    { seed, numRuns: Math.ceil(share * 20) },
+  );
+  duckdb.closeSync();
+});

@@ -1,3 +1,126 @@
-import { verifyThreadsTests } from './verify-threads-tests.ts';
+import { execFileSync } from 'node:child_process';
+import { appendFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
+import { hashAhead } from '../../src/archive/verify/hash-ahead.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { share } from '../harness/share.ts';
+import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 
-verifyThreadsTests(0.2);
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`verify in threads: SEED=${seed}`);
+
+const symbols = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];
+
+async function published(): Promise<Archive> {
+  const archive = opened();
+  for (const symbol of symbols)
+    append(
+      archive,
+      answer(symbol, [
+        [day0, 0.5],
+        [day0 + dayMs, 0.25],
+      ]),
+    );
+  await publishNow(archive);
+  return archive;
+}
+
+const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
+const replaced = (path: string, make: () => void): void => {
+  rmSync(path);
+  make();
+};
+
+/** What may become of a file, `where` being a share of its length. */
+const damages: Readonly<Record<string, (path: string, where: number) => void>> = {
+  flipped: (path, where) => {
+    const bytes = readFileSync(path);
+    bytes[Math.floor(where * bytes.length)]! ^= 1 << Math.floor(where * 8);
+    writeFileSync(path, bytes);
+  },
+  'cut short': (path, where) => truncateSync(path, Math.floor(where * readFileSync(path).length)),
+  'gone on with': (path) => appendFileSync(path, 'x'),
+  missing: (path) => rmSync(path),
+  'a folder': (path) => replaced(path, () => mkdirSync(path)),
+  'a link to itself': (path) => replaced(path, () => symlinkSync(path, path)),
+  'a pipe': (path) => replaced(path, () => execFileSync('mkfifo', [path])),
+  'a link to its copy': (path) => {
+    writeFileSync(`${path}.copy`, readFileSync(path));
+    replaced(path, () => symlinkSync(`${path}.copy`, path));
+  },
+};
+
+describe('hashing in threads', () => {
+  const kinds = Object.keys(damages).filter((kind) => process.platform === 'linux' || kind !== 'a pipe');
+  const damaged = fc.record({
+    kind: fc.constantFrom(...kinds),
+    file: fc.nat(),
+    where: fc.double({ min: 0, max: 0.999, noNaN: true }),
+  });
+  const forgotten = fc.array(fc.nat(), { maxLength: 4 });
+
+  test('finds and notes what one thread does, whatever became of the files', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(damaged, { maxLength: 6 }), forgotten, async (all, unnoted) => {
+        const archive = await published();
+        const files = allFiles(archive.manifest());
+        const struck = new Map(all.map((one) => [files[one.file % files.length]!.path, one]));
+        for (const [path, { kind, where }] of struck) damages[kind]!(at(archive, path), where);
+        const { db } = archive.state;
+        const looked = async (threadedBytes: number) => {
+          for (const n of unnoted) db.run('delete from row_groups where path = ?', files[n % files.length]!.path);
+          const told: number[] = [];
+          const found = await verify(archive, null, (done) => told.push(done), undefined, threadedBytes);
+          return { found, told, noted: db.all('select * from row_groups order by path') };
+        };
+        const inThreads = await looked(0);
+        expect(inThreads).toEqual(await looked(Number.POSITIVE_INFINITY));
+        expect(inThreads.told).toEqual(files.map((_, i) => i + 1));
+        archive.close();
+      }),
+      { seed, numRuns: Math.ceil(share * 15) },
+    );
+  });
+
+  test('stops when it is told to', async () => {
+    const archive = await published();
+    const stop = new AbortController();
+    const told: number[] = [];
+    const onProgress = (done: number): void => {
+      told.push(done);
+      stop.abort(new Error('stopped'));
+    };
+    await expect(verify(archive, null, onProgress, stop.signal, 0)).rejects.toThrow('stopped');
+    expect(told).toEqual([1]);
+  });
+
+  test('takes nothing for intact where its place cannot be told, or there is nothing', async () => {
+    const archive = await published();
+    const [first, second, third] = allFiles(archive.manifest()) as [PublishedFile, PublishedFile, PublishedFile];
+    const place = (file: PublishedFile): string | null => {
+      if (file === first) throw new Error('no');
+      return file === second ? null : at(archive, file.path);
+    };
+    const ahead = await hashAhead([first, second, third], place);
+    expect([await ahead.isNextIntact(), await ahead.isNextIntact(), await ahead.isNextIntact()]).toEqual([
+      ...[false, false],
+      true,
+    ]);
+    await ahead.close();
+  });
+
+  test('takes nothing for intact once the threads are ended', async () => {
+    const archive = await published();
+    const files = allFiles(archive.manifest());
+    const ahead = await hashAhead(files, ({ path }) => at(archive, path));
+    expect(await ahead.isNextIntact()).toBe(true);
+    await ahead.close();
+    const rest = [];
+    for (const _ of files.slice(1)) rest.push(await ahead.isNextIntact());
+    expect(rest.at(-1)).toBe(false);
+  });
+});

@@ -1,3 +1,168 @@
-import { decodeTests } from './decode.property-tests.ts';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { decodeTickPage } from '../../src/upstream/decode.ts';
+import { decodeCompact } from '../../src/upstream/decode-compact.ts';
+import { decodePlain } from '../../src/upstream/decode-plain.ts';
+import { elementTexts } from '../../src/upstream/element-texts.ts';
+import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
+import { share } from '../harness/share.ts';
 
-decodeTests(0.1);
+/** What compact pages hold: prices and times as serializers write them, and long ones. */
+const digits = (max: number) => fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: 1, maxLength: max });
+const whole = fc.oneof(
+  fc.nat().map(String),
+  fc.integer({ min: 1e12, max: 1e13 - 1 }).map(String),
+  fc.maxSafeNat().map(String),
+  digits(20).map((text) => `1${text}`),
+);
+const positive = fc.oneof(
+  fc.double({ min: 0, max: 1, noNaN: true }).map(String),
+  fc.nat(1000).map((n) => String(n / 1000)),
+  fc.tuple(whole, digits(30)).map(([left, right]) => `${left}.${right}`),
+  digits(30).map((right) => `0.${right}`),
+  whole,
+);
+const plainNumber = positive.filter((text) => !text.includes('e'));
+/** What decodes only by the plain path, or not at all. */
+const oddNumber = fc.oneof(
+  fc.double().map((n) => JSON.stringify(n)),
+  fc.constantFrom('-0', '-1', '1e400', '1E2', '1e-7', '01', '1.', '.5', '-', 'null', '"1"', '[]', 'NaN', '5e-324'),
+);
+
+function pageText(
+  symbol: string,
+  ticks: readonly (readonly [string, string])[],
+  count: number,
+  tail: readonly string[],
+) {
+  const items = ticks.map(([t, p]) => `{"t":${t},"p":${p}}`).join();
+  return `{"symbol":${symbol},"ticks":[${items}],"count":${count},"from":${tail[0]},"to":${tail[1]},"generated_at":${tail[2]}}`;
+}
+
+const asciiSymbol = fc
+  .string({ unit: 'grapheme-ascii' })
+  .filter((text) => /^[\x20-\x7e]*$/.test(text) && !/["\\]/.test(text));
+const ticksOf = (number: fc.Arbitrary<string>) => fc.array(fc.tuple(number, number), { maxLength: 8 });
+const times = fc.tuple(fc.maxSafeNat(), fc.maxSafeNat(), fc.maxSafeNat()).map((all) => all.map(String));
+
+const compactPage = fc
+  .tuple(asciiSymbol, ticksOf(plainNumber), times)
+  .map(([symbol, ticks, tail]) => pageText(`"${symbol}"`, ticks, ticks.length, tail));
+
+const oddPage = fc
+  .tuple(
+    fc.oneof(fc.string({ unit: 'binary' }), asciiSymbol).map((text) => JSON.stringify(text)),
+    ticksOf(fc.oneof({ weight: 3, arbitrary: plainNumber }, { weight: 1, arbitrary: oddNumber })),
+    fc.constantFrom(0, 0, 0, 1, -1),
+    fc.oneof(times, fc.tuple(oddNumber, plainNumber, oddNumber)),
+  )
+  .map(([symbol, ticks, off, tail]) => pageText(symbol, ticks, ticks.length + off, tail));
+
+/** One change to the bytes; `at` and `other` are shares of the length. */
+const change = fc.record({
+  how: fc.constantFrom('flip', 'replace', 'insert', 'delete', 'swap', 'repeat', 'truncate'),
+  at: fc.double({ min: 0, max: 0.999999, noNaN: true }),
+  other: fc.double({ min: 0, max: 0.999999, noNaN: true }),
+  byte: fc.oneof(fc.nat(255), fc.constantFrom(...Buffer.from('{}[]",:0123456789.eE+- \n\\tpu'))),
+});
+
+function mutate(
+  bytes: Buffer,
+  { how, at, other, byte }: { how: string; at: number; other: number; byte: number },
+): Buffer {
+  const i = Math.floor(at * bytes.length);
+  const j = Math.floor(other * bytes.length);
+  const copy = Buffer.from(bytes);
+  if (how === 'flip') copy[i] = copy[i]! ^ (1 << (byte % 8));
+  if (how === 'replace') copy[i] = byte;
+  if (how === 'swap') [copy[i], copy[j]] = [bytes[j]!, bytes[i]!];
+  if (how === 'insert') return Buffer.concat([bytes.subarray(0, i), Buffer.of(byte), bytes.subarray(i)]);
+  if (how === 'delete') return Buffer.concat([bytes.subarray(0, i), bytes.subarray(i + 1 + (byte % 4))]);
+  if (how === 'repeat') return Buffer.concat([bytes.subarray(0, Math.max(i, j)), bytes.subarray(Math.min(i, j))]);
+  return how === 'truncate' ? copy.subarray(0, i) : copy;
+}
+
+/** A page, or why there is none. */
+function outcome(decode: (bytes: Uint8Array) => DecodedTickPage | undefined, bytes: Uint8Array) {
+  try {
+    return decode(bytes);
+  } catch (error) {
+    return String(error);
+  }
+}
+
+const same = (left: Float64Array, right: Float64Array) =>
+  left.length === right.length && left.every((value, index) => Object.is(value, right[index]));
+
+function expectSame(bytes: Uint8Array): void {
+  const plain = outcome(decodePlain, bytes);
+  const page = outcome(decodeTickPage, bytes);
+  const compact = decodeCompact(bytes);
+  for (const fast of compact === undefined ? [page] : [page, compact]) {
+    if (typeof plain !== 'object' || typeof fast !== 'object') {
+      expect(fast).toBe(plain);
+      continue;
+    }
+    const { t, p, ...rest } = fast;
+    expect(same(t, plain.t) && same(p, plain.p)).toBe(true);
+    expect(rest).toEqual({ ...plain, t: undefined, p: undefined });
+  }
+}
+
+test('the fast path takes every compact page and reads it as JSON.parse does', () => {
+  fc.assert(
+    fc.property(compactPage, (text) => {
+      const bytes = Buffer.from(text);
+      expect(decodeCompact(bytes)).toBeDefined();
+      expectSame(bytes);
+    }),
+    { numRuns: Math.ceil(share * 5000) },
+  );
+});
+
+test('pages of odd numbers, symbols and counts come out the same by both paths', () => {
+  fc.assert(
+    fc.property(oddPage, (text) => expectSame(Buffer.from(text))),
+    { numRuns: Math.ceil(share * 5000) },
+  );
+});
+
+test('damaged pages come out the same by both paths, or are refused by both', () => {
+  fc.assert(
+    fc.property(compactPage, fc.array(change, { minLength: 1, maxLength: 3 }), (text, changes) => {
+      expectSame(changes.reduce(mutate, Buffer.from(text)));
+    }),
+    { numRuns: Math.ceil(share * 30_000) },
+  );
+});
+
+test('a usual tick with any one byte other, cut or put in comes out the same by both paths', () => {
+  const ticks = ['{"t":1699999999999,"p":0.123}', '{"t":1699999912345,"p":0.7}', '{"t":1699999999998,"p":0.25}'];
+  const page = Buffer.from(
+    `{"symbol":"S","ticks":[${ticks.join()}],"count":3,"from":1,"to":2,"generated_at":1700000000000}`,
+  );
+  const from = page.indexOf('{"t"');
+  const to = page.indexOf('],"count"') + 1;
+  const every = Array.from({ length: 256 }, (_, byte) => byte);
+  const bytes = share === 1 ? every : Buffer.from('{}[]",:0129.eE+- \n\tptu\0\x7f\xff', 'latin1');
+  for (let at = from; at < to; at++) {
+    const before = page.subarray(0, at);
+    expectSame(Buffer.concat([before, page.subarray(at + 1)]));
+    for (const byte of bytes) {
+      expectSame(Buffer.concat([before, Buffer.of(byte), page.subarray(at + 1)]));
+      expectSame(Buffer.concat([before, Buffer.of(byte), page.subarray(at)]));
+    }
+  }
+});
+
+test('the texts of elements parse to the elements', () => {
+  fc.assert(
+    fc.property(fc.array(fc.json()), fc.dictionary(fc.string(), fc.jsonValue()), (elements, others) => {
+      const fields = Object.entries({ ...others, ticks: 0 }).filter(([name]) => name !== 'ticks');
+      const texts = fields.map(([name, value]) => `${JSON.stringify(name)}: ${JSON.stringify(value, null, 1)}`);
+      const text = `{${[...texts, `"ticks":[${elements.join(' ,')}]`].join(',\n')}}`;
+      expect(elementTexts(text, 'ticks')).toEqual(elements.map((element) => element.trim()));
+    }),
+    { numRuns: Math.ceil(share * 2000) },
+  );
+});

@@ -1,3 +1,0 @@
-import { alone, testNights } from './misbehaviour-nights.ts';
-
-testNights(alone);

@@ -1,3 +1,0 @@
-import { partTaskTests } from './part-task-tests.ts';
-
-partTaskTests(1);

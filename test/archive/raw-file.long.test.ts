@@ -1,3 +1,0 @@
-import { rawFileTests } from './raw-file-tests.ts';
-
-rawFileTests(1);

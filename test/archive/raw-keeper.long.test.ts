@@ -1,3 +1,0 @@
-import { rawKeeperTests } from './raw-keeper-tests.ts';
-
-rawKeeperTests(1);

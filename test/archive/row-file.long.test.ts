@@ -1,3 +1,0 @@
-import { rowFileTests } from './row-file-tests.ts';
-
-rowFileTests(1);

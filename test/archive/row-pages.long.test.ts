@@ -1,3 +1,0 @@
-import { rowPagesTests } from './row-pages-tests.ts';
-
-rowPagesTests(1);

@@ -1,3 +1,0 @@
-import { ticksFileTests } from './ticks-file-tests.ts';
-
-ticksFileTests(1);

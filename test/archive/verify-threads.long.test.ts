@@ -1,3 +1,0 @@
-import { verifyThreadsTests } from './verify-threads-tests.ts';
-
-verifyThreadsTests(1);

@@ -1,3 +1,0 @@
-import { adaptTests } from './adapt-tests.ts';
-
-adaptTests(1);

@@ -1,3 +1,0 @@
-import { decodeTests } from './decode.property-tests.ts';
-
-decodeTests(1);
