@@ -67,7 +67,7 @@ test('what is published and what is journaled are read as one, as a publish woul
     }),
     { seed, numRuns: 10 },
   );
-}, 60_000);
+});
 
 test('pages in either direction put together are the whole, whatever is published and whatever the limit', async () => {
   const drawn = fc.record({
@@ -107,7 +107,7 @@ test('pages in either direction put together are the whole, whatever is publishe
     }),
     { seed, numRuns: 15 },
   );
-}, 60_000);
+});
 
 test('without a start and with nothing cut, the window begins with what is known first', async () => {
   const archive = opened();

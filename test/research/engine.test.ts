@@ -24,9 +24,7 @@ function expectSame(real: readonly Trade[], plain: readonly Trade[]): void {
 
 let played = 0;
 
-test('makes the trades that a plain engine makes, which is shown no more than what was known', {
-  timeout: 120_000,
-}, () => {
+test('makes the trades that a plain engine makes, which is shown no more than what was known', () => {
   fc.assert(
     fc.property(symbol, strategyJson, span, (series, json, window) => {
       const strategy = strategyOf(json);
@@ -105,7 +103,7 @@ function spliced(past: Series, future: Series, moment: number): Series {
 const laterOf = ({ settlement }: Series, moment: number): Series['settlement'] =>
   settlement === null ? null : { ...settlement, at: Math.max(settlement.at, moment) };
 
-test('decides and fills before a moment whatever comes after it', { timeout: 120_000 }, () => {
+test('decides and fills before a moment whatever comes after it', () => {
   let [kept, waited, differing] = [0, 0, 0];
   fc.assert(
     fc.property(symbol, symbol, strategyJson, span, fc.nat(100), (past, other, json, window, percent) => {

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Log } from '../../src/core/log.ts';
 import { opened } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { head, rawAnswer, sent } from './raw.ts';
 import { serving } from './serving.ts';
 
@@ -35,7 +36,8 @@ test('a request has a name, which its answer and one line of the log tell, witho
   const { log, lines } = noted();
   const { ask, key } = await serving(opened(), { log });
   const answer = await ask('/api/v1/nothing?token=olk_secret');
-  await expect.poll(() => lines.length).toBe(1);
+  await until(() => lines.length > 0, 'a line of the log');
+  expect(lines).toHaveLength(1);
   const [{ level, facts }] = lines as [Line];
   expect(level).toBe('info');
   expect(facts).toMatchObject({
@@ -46,9 +48,11 @@ test('a request has a name, which its answer and one line of the log tell, witho
   expect(JSON.stringify(lines)).not.toContain('olk_');
   const other = await ask('/healthz');
   expect(other.headers.get('x-request-id')).not.toBe(answer.headers.get('x-request-id'));
-  await expect.poll(() => lines.map((line) => line.level)).toEqual(['info', 'debug']);
+  await until(() => lines.length > 1, 'a second line of the log');
+  expect(lines.map((line) => line.level)).toEqual(['info', 'debug']);
   await ask('/heal%zz');
-  await expect.poll(() => lines.at(-1)!.facts).toMatchObject({ path: '/heal%zz', status: 400 });
+  await until(() => lines.length > 2, 'a third line of the log');
+  expect(lines.at(-1)!.facts).toMatchObject({ path: '/heal%zz', status: 400 });
 });
 
 test('requests that cannot be read have a name and a line too', async () => {

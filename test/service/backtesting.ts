@@ -5,6 +5,7 @@ import { readAsked } from '../../src/research/asked.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { type ServingOptions, serving } from './serving.ts';
 import { tokenOf, withTokens } from './users.ts';
 
@@ -93,11 +94,13 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
         (await service.ask(`${kept}/${id}`, { method: 'DELETE', headers: { authorization } })).status,
       /** The backtest once it is in one of these states. */
       async becomes({ id }: Pick<Kept, 'id'>, ...states: string[]): Promise<Kept> {
-        for (;;) {
-          const { body } = await json<Kept>(`${kept}/${id}`);
-          if (states.includes(body.state)) return body;
-          await new Promise((resolve) => setTimeout(resolve, 10));
-        }
+        return await until(
+          async () => {
+            const { body } = await json<Kept>(`${kept}/${id}`);
+            return states.includes(body.state) && body;
+          },
+          `a backtest that is ${states.join(' or ')}`,
+        );
       },
     };
   };

@@ -15,102 +15,85 @@ interface Listed {
 
 const saved = { ...threshold, save: true };
 const slow = { ...endless, save: true };
-const msMax = 60_000;
 
 describe('a backtest that is kept', () => {
-  test(
-    'is asked for, followed and found with the result that the engine gives',
-    async () => {
-      const archive = await traded();
-      const { alice, ask } = await asking(archive);
-      const { status, headers, body } = await alice.post(saved);
-      expect([status, headers.get('location')]).toEqual([202, `${kept}/${body.id}`]);
-      const asked = {
-        ...{ ...threshold, entry_executable: { name: 'threshold', version: null, strategy: null }, held_out: 0.3 },
-        ...{ symbols: null, filter: { categories: [], sources: [] }, from: null, to: null, grid: {} },
-      };
-      const waiting = {
-        ...{ id: body.id, state: 'waiting', asked, strategy_version: null, value: null, error: null, result: null },
-        ...{ progress: { batches_done: 0, batches_total: null } },
-        ...{ created_at: now, started_at: null, finished_at: null },
-      };
-      expect(body).toEqual(waiting);
-      const done = await alice.becomes(body, 'done', 'failed');
-      const result = await runDirectly(archive, threshold);
-      const { result: _, ...ended } = {
-        ...waiting,
-        state: 'done',
-        value: result.value,
-        started_at: now,
-        finished_at: now,
-      };
-      const progress = { batches_done: 2, batches_total: 2 };
-      expect(done).toEqual({ ...ended, progress, result });
-      const { body: list } = await alice.json<Listed>(kept);
-      expect(list).toEqual({ backtests: [{ ...ended, progress }], count: 1, next_cursor: null, generated_at: now });
+  test('is asked for, followed and found with the result that the engine gives', async () => {
+    const archive = await traded();
+    const { alice, ask } = await asking(archive);
+    const { status, headers, body } = await alice.post(saved);
+    expect([status, headers.get('location')]).toEqual([202, `${kept}/${body.id}`]);
+    const asked = {
+      ...{ ...threshold, entry_executable: { name: 'threshold', version: null, strategy: null }, held_out: 0.3 },
+      ...{ symbols: null, filter: { categories: [], sources: [] }, from: null, to: null, grid: {} },
+    };
+    const waiting = {
+      ...{ id: body.id, state: 'waiting', asked, strategy_version: null, value: null, error: null, result: null },
+      ...{ progress: { batches_done: 0, batches_total: null } },
+      ...{ created_at: now, started_at: null, finished_at: null },
+    };
+    expect(body).toEqual(waiting);
+    const done = await alice.becomes(body, 'done', 'failed');
+    const result = await runDirectly(archive, threshold);
+    const { result: _, ...ended } = {
+      ...waiting,
+      state: 'done',
+      value: result.value,
+      started_at: now,
+      finished_at: now,
+    };
+    const progress = { batches_done: 2, batches_total: 2 };
+    expect(done).toEqual({ ...ended, progress, result });
+    const { body: list } = await alice.json<Listed>(kept);
+    expect(list).toEqual({ backtests: [{ ...ended, progress }], count: 1, next_cursor: null, generated_at: now });
 
-      expect(await alice.drop(body.id)).toBe(204);
-      expect(await alice.drop(body.id)).toBe(404);
-      expect((await alice.json<Listed>(kept)).body.backtests).toEqual([]);
-      expect((await ask(kept, { method: 'HEAD', headers: { authorization: alice.authorization } })).status).toBe(200);
-    },
-    msMax,
-  );
+    expect(await alice.drop(body.id)).toBe(204);
+    expect(await alice.drop(body.id)).toBe(404);
+    expect((await alice.json<Listed>(kept)).body.backtests).toEqual([]);
+    expect((await ask(kept, { method: 'HEAD', headers: { authorization: alice.authorization } })).status).toBe(200);
+  });
 
-  test(
-    'is removed while it waits or runs, and then not run any more',
-    async () => {
-      const { alice } = await asking(await traded(50_000));
-      const [running, waiting, last] = [
-        (await alice.post(slow)).body,
-        (await alice.post(saved)).body,
-        (await alice.post(saved)).body,
-      ];
-      await alice.becomes(running, 'running');
-      for (const { id } of [waiting, running]) expect([await alice.drop(id), await alice.drop(id)]).toEqual([204, 404]);
-      expect((await alice.becomes(last, 'done', 'failed')).state).toBe('done');
-      expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([last.id]);
-    },
-    msMax,
-  );
+  test('is removed while it waits or runs, and then not run any more', async () => {
+    const { alice } = await asking(await traded(50_000));
+    const [running, waiting, last] = [
+      (await alice.post(slow)).body,
+      (await alice.post(saved)).body,
+      (await alice.post(saved)).body,
+    ];
+    await alice.becomes(running, 'running');
+    for (const { id } of [waiting, running]) expect([await alice.drop(id), await alice.drop(id)]).toEqual([204, 404]);
+    expect((await alice.becomes(last, 'done', 'failed')).state).toBe('done');
+    expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([last.id]);
+  });
 
-  test(
-    'goes on from its beginning where the service was stopped, and others after it',
-    async () => {
-      const archive = await traded(50_000);
-      const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
-      const first = await asking(archive, { database });
-      const { body } = await first.alice.post({ ...long(30), save: true });
-      const other = (await first.bob.post(saved)).body;
-      await first.alice.becomes(body, 'running');
-      await first.stop();
+  test('goes on from its beginning where the service was stopped, and others after it', async () => {
+    const archive = await traded(50_000);
+    const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
+    const first = await asking(archive, { database });
+    const { body } = await first.alice.post({ ...long(30), save: true });
+    const other = (await first.bob.post(saved)).body;
+    await first.alice.becomes(body, 'running');
+    await first.stop();
 
-      const { alice, bob } = await asking(archive, { database });
-      const done = await alice.becomes(body, 'done', 'failed');
-      expect(done.result).toEqual(await runDirectly(archive, long(30)));
-      expect((await bob.becomes(other, 'done', 'failed')).state).toBe('done');
-    },
-    msMax,
-  );
+    const { alice, bob } = await asking(archive, { database });
+    const done = await alice.becomes(body, 'done', 'failed');
+    expect(done.result).toEqual(await runDirectly(archive, long(30)));
+    expect((await bob.becomes(other, 'done', 'failed')).state).toBe('done');
+  });
 
-  test(
-    'fails with a reason where it cannot be run, without paths',
-    async () => {
-      const archive = await traded();
-      const { alice } = await asking(archive);
-      const { body: late } = await alice.post({ ...saved, from: now });
-      expect(await alice.becomes(late, 'done', 'failed')).toMatchObject({
-        ...{ state: 'failed', finished_at: now, value: null, result: null },
-        error: expect.stringMatching(/^It cannot be run as asked: from leaves no tick/),
-      });
-      writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
-      const { body: damaged } = await alice.post(saved);
-      expect((await alice.becomes(damaged, 'done', 'failed')).error).toBe(
-        'Files that it needs are damaged in the archive. Ask again once they are repaired.',
-      );
-    },
-    msMax,
-  );
+  test('fails with a reason where it cannot be run, without paths', async () => {
+    const archive = await traded();
+    const { alice } = await asking(archive);
+    const { body: late } = await alice.post({ ...saved, from: now });
+    expect(await alice.becomes(late, 'done', 'failed')).toMatchObject({
+      ...{ state: 'failed', finished_at: now, value: null, result: null },
+      error: expect.stringMatching(/^It cannot be run as asked: from leaves no tick/),
+    });
+    writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
+    const { body: damaged } = await alice.post(saved);
+    expect((await alice.becomes(damaged, 'done', 'failed')).error).toBe(
+      'Files that it needs are damaged in the archive. Ask again once they are repaired.',
+    );
+  });
 });
 
 describe('backtests that are kept', () => {
@@ -160,110 +143,90 @@ describe('backtests that are kept', () => {
       expect([odd, [400, 404].includes((await owner.json(`${kept}/${odd}`)).status)]).toEqual([odd, true]);
   });
 
-  test(
-    'are made once for an idempotency key of their owner',
-    async () => {
-      const { alice, bob, as } = await asking(await traded(50_000));
-      const headers = { 'idempotency-key': 'once' };
-      const first = await alice.post(slow, headers);
-      const second = await alice.post(slow, headers);
-      expect([second.status, second.body.id]).toEqual([202, first.body.id]);
-      expect((await alice.post(saved, headers)).status).toBe(422);
-      expect((await alice.post(saved, { 'idempotency-key': 'x'.repeat(256) })).status).toBe(400);
-      for (const other of [bob, as('alice', 'desk')]) {
-        const { status, body } = await other.post(saved, headers);
-        expect([status, body.id === first.body.id]).toEqual([202, false]);
-      }
-      // The same with its members in another order.
-      const turned = Object.fromEntries(Object.entries(slow).toReversed());
-      expect(JSON.stringify(turned)).not.toBe(JSON.stringify(slow));
-      expect((await alice.post(turned, headers)).body.id).toBe(first.body.id);
-      // Nothing is made by one that is answered at once.
-      expect((await alice.post(threshold, headers)).status).toBe(200);
-      expect((await alice.json<Listed>(kept)).body.count).toBe(1);
-    },
-    msMax,
-  );
+  test('are made once for an idempotency key of their owner', async () => {
+    const { alice, bob, as } = await asking(await traded(50_000));
+    const headers = { 'idempotency-key': 'once' };
+    const first = await alice.post(slow, headers);
+    const second = await alice.post(slow, headers);
+    expect([second.status, second.body.id]).toEqual([202, first.body.id]);
+    expect((await alice.post(saved, headers)).status).toBe(422);
+    expect((await alice.post(saved, { 'idempotency-key': 'x'.repeat(256) })).status).toBe(400);
+    for (const other of [bob, as('alice', 'desk')]) {
+      const { status, body } = await other.post(saved, headers);
+      expect([status, body.id === first.body.id]).toEqual([202, false]);
+    }
+    // The same with its members in another order.
+    const turned = Object.fromEntries(Object.entries(slow).toReversed());
+    expect(JSON.stringify(turned)).not.toBe(JSON.stringify(slow));
+    expect((await alice.post(turned, headers)).body.id).toBe(first.body.id);
+    // Nothing is made by one that is answered at once.
+    expect((await alice.post(threshold, headers)).status).toBe(200);
+    expect((await alice.json<Listed>(kept)).body.count).toBe(1);
+  });
 
-  test(
-    'are told of under their idempotency key though the strategy asked for is gone',
-    async () => {
-      const { alice, workspace } = await asking(await traded());
-      const owner = { owner: 'alice', workspace: '' };
-      const mine = { id: 's', idempotency_key: null, body_sha256: '', created_at: now, name: 'mine' };
-      const definition = JSON.stringify(executables[0]!.strategy);
-      await strategies(workspace.db).add(owner, { ...mine, definition }, 10);
-      const body = { ...saved, entry_executable: { name: 'mine' }, parameters: {} };
-      const headers = { 'idempotency-key': 'once' };
-      const first = await alice.post(body, headers);
-      expect(await strategies(workspace.db).remove(owner, 's')).toEqual({ usedBy: 0 });
-      expect((await alice.post(body)).status).toBe(400);
-      const again = await alice.post(body, headers);
-      expect([again.status, again.body.id]).toEqual([202, first.body.id]);
-      expect((await alice.post({ ...body, objective: 'sharpe' }, headers)).status).toBe(422);
-    },
-    msMax,
-  );
+  test('are told of under their idempotency key though the strategy asked for is gone', async () => {
+    const { alice, workspace } = await asking(await traded());
+    const owner = { owner: 'alice', workspace: '' };
+    const mine = { id: 's', idempotency_key: null, body_sha256: '', created_at: now, name: 'mine' };
+    const definition = JSON.stringify(executables[0]!.strategy);
+    await strategies(workspace.db).add(owner, { ...mine, definition }, 10);
+    const body = { ...saved, entry_executable: { name: 'mine' }, parameters: {} };
+    const headers = { 'idempotency-key': 'once' };
+    const first = await alice.post(body, headers);
+    expect(await strategies(workspace.db).remove(owner, 's')).toEqual({ usedBy: 0 });
+    expect((await alice.post(body)).status).toBe(400);
+    const again = await alice.post(body, headers);
+    expect([again.status, again.body.id]).toEqual([202, first.body.id]);
+    expect((await alice.post({ ...body, objective: 'sharpe' }, headers)).status).toBe(422);
+  });
 
-  test(
-    'are so many of one user at most, waiting or kept',
-    async () => {
-      const { alice, bob, as } = await asking(await traded(50_000), {
-        set: ['service.research.waiting_max=2', 'service.research.kept_max=1'],
-      });
-      const ids = [(await alice.post(slow)).body.id, (await alice.post(saved)).body.id];
-      const refused = await alice.post(saved);
-      expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
-      expect((await as('alice', 'desk').post(saved)).status).toBe(429);
-      const { body: his } = await bob.post(saved);
-      expect(await alice.drop(ids[0]!)).toBe(204);
-      await alice.becomes({ id: ids[1]! }, 'done', 'failed');
-      for (let i = 0; i < 2; i++) {
-        ids.push((await alice.post(saved)).body.id);
-        await alice.becomes({ id: ids.at(-1)! }, 'done', 'failed');
-      }
-      // With each that comes, of those that are finished by then the newest one stays.
-      expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[3], ids[2]]);
-      expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
-    },
-    msMax,
-  );
+  test('are so many of one user at most, waiting or kept', async () => {
+    const { alice, bob, as } = await asking(await traded(50_000), {
+      set: ['service.research.waiting_max=2', 'service.research.kept_max=1'],
+    });
+    const ids = [(await alice.post(slow)).body.id, (await alice.post(saved)).body.id];
+    const refused = await alice.post(saved);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
+    expect((await as('alice', 'desk').post(saved)).status).toBe(429);
+    const { body: his } = await bob.post(saved);
+    expect(await alice.drop(ids[0]!)).toBe(204);
+    await alice.becomes({ id: ids[1]! }, 'done', 'failed');
+    for (let i = 0; i < 2; i++) {
+      ids.push((await alice.post(saved)).body.id);
+      await alice.becomes({ id: ids.at(-1)! }, 'done', 'failed');
+    }
+    // With each that comes, of those that are finished by then the newest one stays.
+    expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[3], ids[2]]);
+    expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
+  });
 
-  test(
-    'are run in turns: of many of one user none is before the one of another',
-    async () => {
-      let ms = now;
-      const clock = { ...clockAt(now), nowMs: () => ms++ };
-      const { alice, bob } = await asking(await traded(50_000), { clock });
-      const { body: first } = await alice.post(slow);
-      await alice.becomes(first, 'running');
-      const jobs: [typeof alice, Kept][] = [];
-      for (const who of [alice, alice, bob]) jobs.push([who, (await who.post(saved)).body]);
-      await alice.drop(first.id);
-      const begun: (number | null)[] = [];
-      for (const [who, job] of jobs) begun.push((await who.becomes(job, 'done', 'failed')).started_at);
-      const [one, two, his] = begun;
-      expect(begun.toSorted((a, b) => a! - b!)).toEqual([his, one, two]);
-    },
-    msMax,
-  );
+  test('are run in turns: of many of one user none is before the one of another', async () => {
+    let ms = now;
+    const clock = { ...clockAt(now), nowMs: () => ms++ };
+    const { alice, bob } = await asking(await traded(50_000), { clock });
+    const { body: first } = await alice.post(slow);
+    await alice.becomes(first, 'running');
+    const jobs: [typeof alice, Kept][] = [];
+    for (const who of [alice, alice, bob]) jobs.push([who, (await who.post(saved)).body]);
+    await alice.drop(first.id);
+    const begun: (number | null)[] = [];
+    for (const [who, job] of jobs) begun.push((await who.becomes(job, 'done', 'failed')).started_at);
+    const [one, two, his] = begun;
+    expect(begun.toSorted((a, b) => a! - b!)).toEqual([his, one, two]);
+  });
 });
 
 overEachDatabase((kind) => {
-  test(
-    'backtests are run by two services over one archive and one database, each once',
-    async () => {
-      const archive = await traded();
-      const database = await freshDatabase(kind);
-      const first = await asking(archive, { database });
-      const second = await asking(opened({ root: archive.layout.root }), { database });
-      const jobs: Kept[] = [];
-      for (const { alice } of [first, second, first, second]) jobs.push((await alice.post(saved)).body);
-      const values = new Set<unknown>();
-      for (const [i, job] of jobs.entries())
-        values.add((await [second, first][i % 2]!.alice.becomes(job, 'done', 'failed')).result?.value);
-      expect([...values]).toEqual([(await runDirectly(archive, threshold)).value]);
-    },
-    msMax,
-  );
+  test('backtests are run by two services over one archive and one database, each once', async () => {
+    const archive = await traded();
+    const database = await freshDatabase(kind);
+    const first = await asking(archive, { database });
+    const second = await asking(opened({ root: archive.layout.root }), { database });
+    const jobs: Kept[] = [];
+    for (const { alice } of [first, second, first, second]) jobs.push((await alice.post(saved)).body);
+    const values = new Set<unknown>();
+    for (const [i, job] of jobs.entries())
+      values.add((await [second, first][i % 2]!.alice.becomes(job, 'done', 'failed')).result?.value);
+    expect([...values]).toEqual([(await runDirectly(archive, threshold)).value]);
+  });
 });

@@ -35,7 +35,7 @@ test('a copy of an archive that is being served is not served with the same data
   const { body: own } = await second.alice.post(saved);
   expect((await second.alice.becomes(own, 'done', 'failed')).state).toBe('done');
   expect((await first.alice.json(`${kept}/${own.id}`)).status).toBe(404);
-}, 60_000);
+});
 
 test('an archive that was moved has its jobs still, once the service of the one before has stopped', async () => {
   const archive = await traded();
@@ -46,4 +46,4 @@ test('an archive that was moved has its jobs still, once the service of the one 
   await first.stop();
   const second = await asking(opened({ root: copyOf(archive) }), { database });
   expect((await second.alice.json<Kept>(`${kept}/${body.id}`)).body.state).toBe('done');
-}, 60_000);
+});

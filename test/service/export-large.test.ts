@@ -7,6 +7,7 @@ import { sha256 } from '../../src/archive/disk/disk.ts';
 import { manifestText } from '../../src/archive/manifest.ts';
 import { setMeta } from '../../src/state/state.ts';
 import { opened } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';
 
 /** Far more than the sockets of both sides hold. */
@@ -47,9 +48,7 @@ const openOf = (path: string): number =>
     }
   }).length;
 
-const closed = async (path: string): Promise<void> => {
-  while (openOf(path) > 0) await new Promise((resolve) => setTimeout(resolve, 5));
-};
+const closed = (path: string): Promise<true> => until(() => openOf(path) === 0, 'a file that is closed');
 
 test('a large file comes whole, to several at once and in ranges, and is closed after them', async () => {
   const { at, ask, file, bytes } = await large();

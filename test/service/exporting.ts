@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import type { Serving } from './serving.ts';
 
 // What the tests of export jobs ask for, and how they follow it.
@@ -40,11 +41,13 @@ export const ticks = { dataset: 'ticks', format: 'csv' };
 
 /** The job once it is in one of these states. */
 export async function becomes({ json }: Serving, { id }: Pick<Job, 'id'>, ...states: string[]): Promise<Job> {
-  for (;;) {
-    const { body } = await json<Job>(`${path}/jobs/${id}`);
-    if (states.includes(body.state)) return body;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+  return await until(
+    async () => {
+      const { body } = await json<Job>(`${path}/jobs/${id}`);
+      return states.includes(body.state) && body;
+    },
+    `an export that is ${states.join(' or ')}`,
+  );
 }
 
 export const errorsOf = (body: Record<string, unknown>): string[] =>

@@ -13,6 +13,7 @@ import { paced, sendPieces, untilGone } from '../../src/service/send-pieces.ts';
 import { openSlice } from '../../src/service/slice-answer.ts';
 import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { type Serving, serving } from './serving.ts';
 
 const base = '/api/v1/historical';
@@ -52,10 +53,6 @@ const textOf = async (message: IncomingMessage): Promise<string> => {
 
 /** Links that are held for readers. */
 const linksOf = (root: string): string[] => globSync('.oddslake/pins/*-*/*/ticks/**/*.parquet', { cwd: root });
-
-async function until(fits: () => boolean): Promise<void> {
-  while (!fits()) await new Promise((resolve) => setTimeout(resolve, 10));
-}
 
 test('a stream is of one generation from its first to its last byte, whatever is published meanwhile', async () => {
   const root = scratchFolder();
@@ -127,7 +124,7 @@ test('beyond those that may wait, a request is turned away with 503 and Retry-Af
     answers.push((await begin(service, `${base}/ticks?format=csv&limit=1`)).resume());
   });
   // One is on its way and 16 may wait: the rest need not.
-  await until(() => answers.length === 4);
+  await until(() => answers.length === 4, 'four requests that are refused');
   for (const { statusCode, headers } of answers)
     expect([statusCode, headers['retry-after']]).toEqual([503, expect.stringMatching(/^[1-9]\d*$/)]);
   slow.destroy();
@@ -171,7 +168,7 @@ test('a client that takes nothing for too long is let go', async () => {
   const pacing = { gate: createGate(1, 1), signal, stallMsMax: 20, onStall: () => void stalled++ };
   const taken = await paced({ pieces, close: async () => void (await pieces.return(undefined)) }, pacing);
   await taken.next();
-  await until(() => stalled === 1);
+  await until(() => stalled === 1, 'a client that is let go');
   await taken.return(undefined);
   expect(await pieces.next()).toEqual({ done: true, value: undefined });
 });
@@ -212,7 +209,7 @@ test('a client that goes as its slice is there leaves nothing open', async () =>
   const reply = { raw: Object.assign(new EventEmitter(), { destroyed: true }) } as unknown as FastifyReply;
   const asked = { ...ticks(desk).slice({}), limit: null };
   await openSlice(desk, asked, 'csv', reply, new AbortController().signal);
-  await until(() => desk.streaming.state().inside === 0);
+  await until(() => desk.streaming.state().inside === 0, 'a slice that is closed');
   // It waits for queries that are open.
   await desk.history.close();
   expect(globSync('.oddslake/pins/*', { cwd: root })).toEqual([]);

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { until } from '../harness/limits.ts';
 import { freshDatabase, type Kind, overEachDatabase } from '../workspace/databases.ts';
 import { archived } from './exporting.ts';
 import { claims, crafted, hs256 } from './forged-tokens.ts';
@@ -55,8 +56,10 @@ async function objectsOf(service: Serving): Promise<Record<string, string>> {
   const bot = { name: 'secret bot', strategy: { name: 'secret dip' }, symbols: ['KX A'] };
   const backtest = await made(research, run);
   // Until it is done it changes by itself.
-  for (let state = ''; state !== 'done'; await new Promise((resolve) => setTimeout(resolve, 10)))
-    state = String((await as(service, alice, 'GET', `/api/v1/backtest/${backtest}`)).body.state);
+  await until(
+    async () => (await as(service, alice, 'GET', `/api/v1/backtest/${backtest}`)).body.state === 'done',
+    'a backtest that is done',
+  );
   return {
     '/api/v1/strategies': strategy,
     '/api/v1/bots': await made('/api/v1/bots', bot),
@@ -69,9 +72,6 @@ const said = ({ status, headers, body }: Told): unknown => {
   const own = new Set(['x-request-id', 'date', 'ratelimit', 'content-length']);
   return { status, body, headers: [...headers].filter(([name]) => !own.has(name)) };
 };
-
-/** Hundreds of requests a test, and each test has a backtest run first, ms. */
-const timeoutMs = 60_000;
 
 const nowhere = 'nosuchobject';
 
@@ -107,129 +107,109 @@ const headersOf = ({ method }: Route): Record<string, string> =>
   method === 'POST' ? { 'idempotency-key': 'once' } : {};
 
 overEachDatabase((kind) => {
-  test(
-    "another's object answers on every route and verb as one that never was, and stays as it is",
-    async () => {
-      const { service, objects, routes, state } = await start(kind);
-      const before = await state();
-      const named = routes.filter(({ path }) => path.includes('{'));
-      expect(named.length).toBeGreaterThanOrEqual(10);
-      for (const [who, token] of Object.entries(strangers)) {
-        for (const route of named) {
-          const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
-          const told = await ask(filled(route.path, objects));
-          expect(told.status, `${who}: ${route.method} ${route.path}`).toBe(404);
-          expect(said(told), `${who}: ${route.method} ${route.path}`).toEqual(said(await ask(emptied(route.path))));
-        }
-      }
-      expect(await state()).toEqual(before);
-      // Alice herself is told the same of what is not there, so that the answer tells nobody whether it was his to ask.
-      for (const route of named) {
-        const own = await as(service, alice, route.method, emptied(route.path), bodyOf(route), headersOf(route));
-        const theirs = await as(
-          service,
-          strangers['another user of the same workspace']!,
-          route.method,
-          filled(route.path, objects),
-          bodyOf(route),
-          headersOf(route),
-        );
-        expect(said(own)).toEqual(said(theirs));
-      }
-    },
-    timeoutMs,
-  );
-
-  test(
-    "nothing of another's is in a list, or comes back for an idempotency key that is the same",
-    async () => {
-      const { service, objects, routes, state } = await start(kind);
-      const before = await state();
-      const ids = Object.values(objects);
-      for (const [who, token] of Object.entries(strangers)) {
-        for (const route of routes.filter(({ path }) => !path.includes('{'))) {
-          const told = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
-          const text = JSON.stringify(told.body ?? null) + (told.headers.get('location') ?? '');
-          expect(told.status, `${who}: ${route.method} ${route.path}`).not.toBe(422);
-          for (const mark of [...ids, 'secret'])
-            expect(text, `${who}: ${route.method} ${route.path}`).not.toContain(mark);
-        }
-      }
-      expect(await state()).toEqual(before);
-    },
-    timeoutMs,
-  );
-});
-
-test(
-  "a strategy that is named is one's own, or none",
-  async () => {
-    const { service } = await start();
-    for (const [who, token] of Object.entries(strangers)) {
-      for (const [path, body] of [
-        [research, run],
-        [research, { ...run, entry_executable: { name: 'secret dip', version: 1 }, save: false }],
-        ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip' }, filter: {} }],
-        ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip', version: 1 }, filter: {} }],
-      ] as const) {
-        const told = await as(service, token, 'POST', path, body);
-        const unknown = JSON.parse(JSON.stringify(body).replace('secret dip', 'no such name')) as unknown;
-        expect(told.status, `${who}: ${path}`).toBe(400);
-        expect(said(told), `${who}: ${path}`).toEqual(said(await as(service, token, 'POST', path, unknown)));
-      }
-    }
-  },
-  timeoutMs,
-);
-
-test(
-  'without a token, with a key or with a bad token every route is refused before anything is looked up',
-  async () => {
-    const { service, objects, routes, state } = await start();
+  test("another's object answers on every route and verb as one that never was, and stays as it is", async () => {
+    const { service, objects, routes, state } = await start(kind);
     const before = await state();
-    const { exp: _exp, ...endless } = claims;
-    const credentials: [what: string, authorization: string, status: number][] = [
-      ['no credential', '', 401],
-      ['a market data key', `Bearer ${service.key}`, 403],
-      ['a token of another secret', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk' }, 'x'.repeat(40))}`, 401],
-      ['a token without an end', `Bearer ${crafted(hs256, { ...endless, workspace: 'desk' })}`, 401],
-      ['a token that is over', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk', exp: claims.iat - 1 })}`, 401],
-      ['a token as Basic', `Basic ${alice}`, 401],
-    ];
-    for (const [n, [what, authorization, status]] of credentials.entries()) {
-      // Of one address, so many bad ones would be told something else.
-      const from = { authorization, 'x-forwarded-for': `192.0.2.${n}` };
-      for (const route of routes) {
-        const ask = (path: string) =>
-          as(service, '', route.method, path, bodyOf(route), { ...headersOf(route), ...from });
+    const named = routes.filter(({ path }) => path.includes('{'));
+    expect(named.length).toBeGreaterThanOrEqual(10);
+    for (const [who, token] of Object.entries(strangers)) {
+      for (const route of named) {
+        const ask = (path: string) => as(service, token, route.method, path, bodyOf(route), headersOf(route));
         const told = await ask(filled(route.path, objects));
-        expect(told.status, `${what}: ${route.method} ${route.path}`).toBe(status);
-        expect(said(told)).toEqual(said(await ask(emptied(route.path))));
+        expect(told.status, `${who}: ${route.method} ${route.path}`).toBe(404);
+        expect(said(told), `${who}: ${route.method} ${route.path}`).toEqual(said(await ask(emptied(route.path))));
       }
-    }
-    // Research asks for its scope, of the owner too.
-    const plain = tokenOf('alice', 'desk', 'other');
-    for (const route of routes.filter(({ security }) => security.some(({ token }) => token!.includes('research')))) {
-      const told = await as(service, plain, route.method, filled(route.path, objects), bodyOf(route), headersOf(route));
-      expect(told.status, `${route.method} ${route.path}`).toBe(403);
     }
     expect(await state()).toEqual(before);
-  },
-  timeoutMs,
-);
-
-test(
-  'every body of a route of users has an example in the document, which its user may send',
-  async () => {
-    const { service, routes } = await start();
-    const bodies = routes.filter(({ requestBody }) => requestBody !== undefined);
-    expect(bodies.length).toBeGreaterThanOrEqual(3);
-    for (const route of bodies) expect(bodyOf(route), `${route.method} ${route.path}`).toBeDefined();
-    // A bot needs the strategy that its example names.
-    for (const path of ['/api/v1/strategies', '/api/v1/bots']) {
-      const route = bodies.find((one) => one.path === path)!;
-      expect((await as(service, tokenOf('carol'), 'POST', path, bodyOf(route))).status).toBe(201);
+    // Alice herself is told the same of what is not there, so that the answer tells nobody whether it was his to ask.
+    for (const route of named) {
+      const own = await as(service, alice, route.method, emptied(route.path), bodyOf(route), headersOf(route));
+      const theirs = await as(
+        service,
+        strangers['another user of the same workspace']!,
+        route.method,
+        filled(route.path, objects),
+        bodyOf(route),
+        headersOf(route),
+      );
+      expect(said(own)).toEqual(said(theirs));
     }
-  },
-  timeoutMs,
-);
+  });
+
+  test("nothing of another's is in a list, or comes back for an idempotency key that is the same", async () => {
+    const { service, objects, routes, state } = await start(kind);
+    const before = await state();
+    const ids = Object.values(objects);
+    for (const [who, token] of Object.entries(strangers)) {
+      for (const route of routes.filter(({ path }) => !path.includes('{'))) {
+        const told = await as(service, token, route.method, route.path, bodyOf(route), headersOf(route));
+        const text = JSON.stringify(told.body ?? null) + (told.headers.get('location') ?? '');
+        expect(told.status, `${who}: ${route.method} ${route.path}`).not.toBe(422);
+        for (const mark of [...ids, 'secret'])
+          expect(text, `${who}: ${route.method} ${route.path}`).not.toContain(mark);
+      }
+    }
+    expect(await state()).toEqual(before);
+  });
+});
+
+test("a strategy that is named is one's own, or none", async () => {
+  const { service } = await start();
+  for (const [who, token] of Object.entries(strangers)) {
+    for (const [path, body] of [
+      [research, run],
+      [research, { ...run, entry_executable: { name: 'secret dip', version: 1 }, save: false }],
+      ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip' }, filter: {} }],
+      ['/api/v1/bots', { name: 'a', strategy: { name: 'secret dip', version: 1 }, filter: {} }],
+    ] as const) {
+      const told = await as(service, token, 'POST', path, body);
+      const unknown = JSON.parse(JSON.stringify(body).replace('secret dip', 'no such name')) as unknown;
+      expect(told.status, `${who}: ${path}`).toBe(400);
+      expect(said(told), `${who}: ${path}`).toEqual(said(await as(service, token, 'POST', path, unknown)));
+    }
+  }
+});
+
+test('without a token, with a key or with a bad token every route is refused before anything is looked up', async () => {
+  const { service, objects, routes, state } = await start();
+  const before = await state();
+  const { exp: _exp, ...endless } = claims;
+  const credentials: [what: string, authorization: string, status: number][] = [
+    ['no credential', '', 401],
+    ['a market data key', `Bearer ${service.key}`, 403],
+    ['a token of another secret', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk' }, 'x'.repeat(40))}`, 401],
+    ['a token without an end', `Bearer ${crafted(hs256, { ...endless, workspace: 'desk' })}`, 401],
+    ['a token that is over', `Bearer ${crafted(hs256, { ...claims, workspace: 'desk', exp: claims.iat - 1 })}`, 401],
+    ['a token as Basic', `Basic ${alice}`, 401],
+  ];
+  for (const [n, [what, authorization, status]] of credentials.entries()) {
+    // Of one address, so many bad ones would be told something else.
+    const from = { authorization, 'x-forwarded-for': `192.0.2.${n}` };
+    for (const route of routes) {
+      const ask = (path: string) =>
+        as(service, '', route.method, path, bodyOf(route), { ...headersOf(route), ...from });
+      const told = await ask(filled(route.path, objects));
+      expect(told.status, `${what}: ${route.method} ${route.path}`).toBe(status);
+      expect(said(told)).toEqual(said(await ask(emptied(route.path))));
+    }
+  }
+  // Research asks for its scope, of the owner too.
+  const plain = tokenOf('alice', 'desk', 'other');
+  for (const route of routes.filter(({ security }) => security.some(({ token }) => token!.includes('research')))) {
+    const told = await as(service, plain, route.method, filled(route.path, objects), bodyOf(route), headersOf(route));
+    expect(told.status, `${route.method} ${route.path}`).toBe(403);
+  }
+  expect(await state()).toEqual(before);
+});
+
+test('every body of a route of users has an example in the document, which its user may send', async () => {
+  const { service, routes } = await start();
+  const bodies = routes.filter(({ requestBody }) => requestBody !== undefined);
+  expect(bodies.length).toBeGreaterThanOrEqual(3);
+  for (const route of bodies) expect(bodyOf(route), `${route.method} ${route.path}`).toBeDefined();
+  // A bot needs the strategy that its example names.
+  for (const path of ['/api/v1/strategies', '/api/v1/bots']) {
+    const route = bodies.find((one) => one.path === path)!;
+    expect((await as(service, tokenOf('carol'), 'POST', path, bodyOf(route))).status).toBe(201);
+  }
+});

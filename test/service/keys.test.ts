@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { systemClock, systemRandomBytes } from '../../src/system.ts';
 import { openWorkspace } from '../../src/workspace/workspace.ts';
 import { now, opened } from '../archive/scratch.ts';
-import { administer, freshDatabase, overEachDatabase, postgresUrl } from '../workspace/databases.ts';
+import { administer, freshDatabase, needsPostgres, overEachDatabase } from '../workspace/databases.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';
 import { serving } from './serving.ts';
 
@@ -63,8 +63,9 @@ overEachDatabase((kind) => {
   });
 });
 
-test.skipIf(postgresUrl === null)(
+test(
   'while the database is away keys cannot be judged: 503, no word of where it is, and all is well once it is back',
+  needsPostgres,
   async () => {
     const database = await freshDatabase('postgres');
     const clock = steppedClock(now);

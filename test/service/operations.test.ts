@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { ensureSymbols, observeMarkets } from '../../src/state/symbols.ts';
 import { loseTicks } from '../archive/losses.ts';
 import { answer, append, clockAt, hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { until } from '../e2e/lake.ts';
+import { until } from '../harness/limits.ts';
 import { type ServingOptions, serving } from './serving.ts';
 
 /** An archive that is served, and another hold of it that writes. */
@@ -175,9 +175,9 @@ test('requests under way are told, and one whose client goes away is no longer o
   });
   const request = get(`${url}/api/v1/markets`, { headers: { authorization: `Bearer ${key}` } });
   request.on('error', () => {});
-  await until(async () => (await metric('oddslake_http_requests_under_way')) === 2);
+  await until(async () => (await metric('oddslake_http_requests_under_way')) === 2, 'a request under way');
   request.destroy();
-  await until(async () => (await metric('oddslake_http_requests_under_way')) === 1);
+  await until(async () => (await metric('oddslake_http_requests_under_way')) === 1, 'no other request under way');
   const aborted = 'oddslake_http_requests_total{route="/api/v1/markets",method="GET",status="aborted"}';
   expect(await metric(aborted)).toBe(1);
   release();

@@ -33,4 +33,4 @@ test('a run that finds the disk full is refused for now, with when to ask again,
   rmSync(ballast, { recursive: true });
   expect((await alice.post(threshold)).status).toBe(200);
   expect((await alice.json<Kept>(`${kept}/${job.id}`)).body.state).toBe('failed');
-}, 60_000);
+});

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { executables } from '../../src/research/executables.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { day0, hourMs, now, opened } from '../archive/scratch.ts';
+import { until } from '../harness/limits.ts';
 import { asking, endless, errorsOf, kept, runDirectly, threshold, traded } from './backtesting.ts';
 
 const pinsOf = (root: string): string[] => {
@@ -11,245 +12,201 @@ const pinsOf = (root: string): string[] => {
   return existsSync(folder) ? readdirSync(folder) : [];
 };
 
-/** Each run starts threads of its own. */
-const msMax = 60_000;
-
 describe('a backtest that is answered at once', () => {
-  test(
-    'gives what the engine gives, and the same bytes again but for the moment',
-    async () => {
-      const archive = await traded();
-      const { alice } = await asking(archive);
-      for (const body of [
-        { ...threshold, symbols: ['KX D'], from: day0 + hourMs, to: day0 + 20 * hourMs },
-        { ...threshold, grid: { contracts: [1, 2, 5] }, held_out: 0.5 },
-      ]) {
-        const wanted = await runDirectly(archive, body);
-        expect(wanted.trades.count).toBeGreaterThan(1);
-        const [first, second] = [await alice.post<object>(body), await alice.post<object>(body)];
-        expect([first.status, JSON.stringify(first.body)]).toEqual([
-          ...[200, JSON.stringify({ ...wanted, generated_at: now })],
-        ]);
-        expect(JSON.stringify(second.body)).toBe(JSON.stringify(first.body));
-      }
-      expect((await alice.json<{ backtests: [] }>(kept)).body.backtests).toEqual([]);
-      expect(pinsOf(archive.layout.root)).toEqual([]);
-    },
-    msMax,
-  );
-
-  test(
-    'gives the same bytes in however many threads it is played',
-    async () => {
-      const archive = await traded();
-      const wanted = JSON.stringify({ ...(await runDirectly(archive, threshold)), generated_at: now });
-      for (const threads of [1, 3]) {
-        const { alice } = await asking(archive, { set: [`service.research.threads=${threads}`] });
-        expect(JSON.stringify((await alice.post<object>(threshold)).body)).toBe(wanted);
-      }
-    },
-    msMax,
-  );
-
-  test(
-    'is refused by the names of the fields that are no use, and so is one that is to be kept',
-    async () => {
-      const { alice } = await asking(await traded());
-      const { parameters, ...plain } = threshold;
-      const grid = {
-        window_ms: Array.from({ length: 101 }, (_, i) => i + 1),
-        enter_beyond: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
-      };
-      for (const [body, names] of [
-        [null, ['body']],
-        [[], ['body']],
-        [{}, ['entry_executable', 'entry_executable.name', 'objective']],
-        [{ ...plain, entry_executable: { name: 'buy_low' } }, ['entry_executable.name']],
-        [{ ...plain, entry_executable: { name: 'threshold', version: 1 } }, ['entry_executable.version']],
-        [{ ...plain, entry_executable: { name: 'x', strategy: {} } }, ['entry_executable.strategy.rules']],
-        [{ ...plain, objective: 'luck', more: 1 }, ['more', 'objective']],
-        [{ ...plain, symbols: [] }, ['symbols']],
-        [{ ...plain, symbols: ['KX A', 'KX A', 'NOBODY', "' or 1=1 --"] }, ['symbols[2]', 'symbols[3]']],
-        [{ ...plain, from: 5, to: 5 }, ['to']],
-        [{ ...plain, from: '1' }, ['from']],
-        [{ ...plain, parameters: { ...parameters, buy_over: 1 } }, ['parameters.buy_over']],
-        [{ ...plain, parameters, grid: { buy_below: [0.1] } }, ['parameters.buy_below']],
-        [{ ...plain, entry_executable: { name: 'mean_reversion' }, grid }, ['grid']],
-        [{ ...plain, parameters, grid: { buy_over: [0.1] } }, ['grid.buy_over']],
-        [{ ...plain, entry_executable: { name: 'momentum' }, grid: { window_ms: [1, 0] } }, ['grid.window_ms']],
-        [{ ...plain, entry_executable: { name: 'momentum' }, parameters: { window_ms: 0 } }, ['parameters.window_ms']],
-        [{ ...plain, held_out: 1 }, ['held_out']],
-        [{ ...plain, filter: { category: ['x'] } }, ['filter.category']],
-        [{ ...plain, filter: { categories: 'x' } }, ['filter.categories']],
-      ] as const) {
-        const asked = JSON.stringify(body).slice(0, 80);
-        const { status, body: told } = await alice.post(body);
-        expect([asked, status, errorsOf(told)]).toEqual([asked, 400, names]);
-        if (body === null || Array.isArray(body)) continue;
-        const saved = await alice.post({ ...body, save: true });
-        expect([asked, saved.status, errorsOf(saved.body)]).toEqual([asked, 400, names]);
-      }
-      expect(errorsOf((await alice.post({ ...threshold, save: 'yes' })).body)).toEqual(['save']);
-      // What only a look at the ticks tells.
-      const { status, body } = await alice.post({ ...threshold, from: now });
-      expect([status, errorsOf(body)]).toEqual([400, ['from']]);
-      expect((await alice.json<{ backtests: [] }>(kept)).body.backtests).toEqual([]);
-    },
-    msMax,
-  );
-
-  test(
-    'means by a name a strategy of the user first, in the version that is asked for',
-    async () => {
-      const service = await asking(await traded());
-      const alice = service.as('alice', 'desk');
-      const [hold] = executables;
-      const buying = (contracts: number) => ({
-        ...hold!.strategy,
-        rules: [{ ...hold!.strategy.rules[0]!, size: { contracts } }],
-      });
-      for (const [id, contracts] of [
-        ['one', 3],
-        ['two', 7],
-      ] as const) {
-        const definition = JSON.stringify(buying(contracts));
-        await strategies(service.workspace.db).add(
-          { owner: 'alice', workspace: 'desk' },
-          { id, idempotency_key: null, body_sha256: '', created_at: now, name: 'threshold', definition },
-          10,
-        );
-      }
-      interface Told {
-        readonly strategy_version: number | null;
-        readonly summary: { readonly contracts: number; readonly trades: number };
-      }
-      const asked = (version: number | null) => ({
-        ...{ entry_executable: { name: 'threshold', version }, objective: 'total_pnl' },
-      });
-      const told = async (who: typeof alice, version: number | null) => {
-        const { body } = await who.post<Told>(asked(version));
-        return [body.strategy_version, body.summary.contracts / body.summary.trades];
-      };
-      expect(await told(alice, null)).toEqual([2, 7]);
-      expect(await told(alice, 1)).toEqual([1, 3]);
-      expect(errorsOf((await alice.post(asked(3))).body)).toEqual(['entry_executable.version']);
-      // Of another workspace, or another user: the one that everybody has.
-      for (const other of [service.alice, service.as('bob', 'desk')])
-        expect(await told(other, null)).toEqual([null, 1]);
-      const inline = { ...asked(null), entry_executable: { name: 'mine', strategy: buying(5) } };
-      expect((await alice.post<Told>(inline)).body.summary.contracts).toBe(10);
-    },
-    msMax,
-  );
-
-  test(
-    'over an archive in which nothing is published is told that there is no tick',
-    async () => {
-      const { alice } = await asking(opened());
-      const { status, body } = await alice.post(threshold);
-      expect([status, errorsOf(body)]).toEqual([400, ['filter']]);
-      const { body: job } = await alice.post({ ...threshold, save: true });
-      const failed = await alice.becomes(job, 'done', 'failed');
-      expect([failed.state, failed.error]).toEqual([
-        'failed',
-        expect.stringMatching(/^It cannot be run as asked: filter leaves no symbol/),
+  test('gives what the engine gives, and the same bytes again but for the moment', async () => {
+    const archive = await traded();
+    const { alice } = await asking(archive);
+    for (const body of [
+      { ...threshold, symbols: ['KX D'], from: day0 + hourMs, to: day0 + 20 * hourMs },
+      { ...threshold, grid: { contracts: [1, 2, 5] }, held_out: 0.5 },
+    ]) {
+      const wanted = await runDirectly(archive, body);
+      expect(wanted.trades.count).toBeGreaterThan(1);
+      const [first, second] = [await alice.post<object>(body), await alice.post<object>(body)];
+      expect([first.status, JSON.stringify(first.body)]).toEqual([
+        ...[200, JSON.stringify({ ...wanted, generated_at: now })],
       ]);
-    },
-    msMax,
-  );
+      expect(JSON.stringify(second.body)).toBe(JSON.stringify(first.body));
+    }
+    expect((await alice.json<{ backtests: [] }>(kept)).body.backtests).toEqual([]);
+    expect(pinsOf(archive.layout.root)).toEqual([]);
+  });
 
-  test(
-    'that is too large for it is told to be saved, by its ticks and the points of its grid',
-    async () => {
-      const { alice } = await asking(await traded(), { set: ['service.research.ticks_at_once_max=2880'] });
-      expect((await alice.post(threshold)).status).toBe(200);
-      const two = { ...threshold, grid: { contracts: [1, 2] } };
-      const { status, body } = await alice.post<{ detail: string }>(two);
-      expect([status, body.detail]).toEqual([422, expect.stringMatching(/2880 ticks.*"save": true/)]);
-      expect((await alice.post({ ...two, symbols: ['KX A'] })).status).toBe(200);
-      const { body: job } = await alice.post({ ...two, save: true });
-      expect((await alice.becomes(job, 'done', 'failed')).state).toBe('done');
-    },
-    msMax,
-  );
+  test('gives the same bytes in however many threads it is played', async () => {
+    const archive = await traded();
+    const wanted = JSON.stringify({ ...(await runDirectly(archive, threshold)), generated_at: now });
+    for (const threads of [1, 3]) {
+      const { alice } = await asking(archive, { set: [`service.research.threads=${threads}`] });
+      expect(JSON.stringify((await alice.post<object>(threshold)).body)).toBe(wanted);
+    }
+  });
 
-  test(
-    'that takes too long is broken off, and told to be saved',
-    async () => {
-      const archive = await traded(50_000);
-      const { alice } = await asking(archive, {
-        set: ['service.research.run_seconds_max=1', 'service.research.ticks_at_once_max=1000000000000'],
-      });
-      const { status, body } = await alice.post<{ detail: string }>(endless);
-      expect([status, body.detail]).toEqual([422, expect.stringMatching(/longer than 1 seconds.*"save": true/)]);
-      expect(pinsOf(archive.layout.root)).toEqual([]);
-    },
-    msMax,
-  );
+  test('is refused by the names of the fields that are no use, and so is one that is to be kept', async () => {
+    const { alice } = await asking(await traded());
+    const { parameters, ...plain } = threshold;
+    const grid = {
+      window_ms: Array.from({ length: 101 }, (_, i) => i + 1),
+      enter_beyond: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+    };
+    for (const [body, names] of [
+      [null, ['body']],
+      [[], ['body']],
+      [{}, ['entry_executable', 'entry_executable.name', 'objective']],
+      [{ ...plain, entry_executable: { name: 'buy_low' } }, ['entry_executable.name']],
+      [{ ...plain, entry_executable: { name: 'threshold', version: 1 } }, ['entry_executable.version']],
+      [{ ...plain, entry_executable: { name: 'x', strategy: {} } }, ['entry_executable.strategy.rules']],
+      [{ ...plain, objective: 'luck', more: 1 }, ['more', 'objective']],
+      [{ ...plain, symbols: [] }, ['symbols']],
+      [{ ...plain, symbols: ['KX A', 'KX A', 'NOBODY', "' or 1=1 --"] }, ['symbols[2]', 'symbols[3]']],
+      [{ ...plain, from: 5, to: 5 }, ['to']],
+      [{ ...plain, from: '1' }, ['from']],
+      [{ ...plain, parameters: { ...parameters, buy_over: 1 } }, ['parameters.buy_over']],
+      [{ ...plain, parameters, grid: { buy_below: [0.1] } }, ['parameters.buy_below']],
+      [{ ...plain, entry_executable: { name: 'mean_reversion' }, grid }, ['grid']],
+      [{ ...plain, parameters, grid: { buy_over: [0.1] } }, ['grid.buy_over']],
+      [{ ...plain, entry_executable: { name: 'momentum' }, grid: { window_ms: [1, 0] } }, ['grid.window_ms']],
+      [{ ...plain, entry_executable: { name: 'momentum' }, parameters: { window_ms: 0 } }, ['parameters.window_ms']],
+      [{ ...plain, held_out: 1 }, ['held_out']],
+      [{ ...plain, filter: { category: ['x'] } }, ['filter.category']],
+      [{ ...plain, filter: { categories: 'x' } }, ['filter.categories']],
+    ] as const) {
+      const asked = JSON.stringify(body).slice(0, 80);
+      const { status, body: told } = await alice.post(body);
+      expect([asked, status, errorsOf(told)]).toEqual([asked, 400, names]);
+      if (body === null || Array.isArray(body)) continue;
+      const saved = await alice.post({ ...body, save: true });
+      expect([asked, saved.status, errorsOf(saved.body)]).toEqual([asked, 400, names]);
+    }
+    expect(errorsOf((await alice.post({ ...threshold, save: 'yes' })).body)).toEqual(['save']);
+    // What only a look at the ticks tells.
+    const { status, body } = await alice.post({ ...threshold, from: now });
+    expect([status, errorsOf(body)]).toEqual([400, ['from']]);
+    expect((await alice.json<{ backtests: [] }>(kept)).body.backtests).toEqual([]);
+  });
 
-  test(
-    'or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too',
-    async () => {
-      const { alice } = await asking(await traded(), { set: ['service.research.ticks_job_max=2000'] });
-      const one = { ...threshold, symbols: ['KX A'] };
-      const refused = async (body: object): Promise<boolean> => {
-        const { status, body: told } = await alice.post<{ detail?: string }>({ ...body, save: true });
-        expect([status, told.detail]).toEqual(
-          status === 202 ? [202, undefined] : [422, expect.stringMatching(/2000 ticks/)],
-        );
-        return status === 422;
-      };
-      expect(await refused(one)).toBe(false);
-      expect(await refused(threshold)).toBe(true);
-      expect(await refused({ ...one, grid: { contracts: [1, 2] } })).toBe(true);
-      // Half of a day of one symbol: with windows it is the whole day, and each of them.
-      const windows = (...hours: number[]) => ({
-        ...{ symbols: ['KX A'], from: day0 + 12 * hourMs, objective: 'total_pnl' },
-        entry_executable: { name: 'averages', strategy: averaging(hours) },
-      });
-      expect(await refused(windows(1))).toBe(false);
-      expect(await refused(windows(1, 1))).toBe(false);
-      expect(await refused(windows(1, 2))).toBe(true);
-      const { body: job } = await alice.post({ ...windows(1), save: true });
-      expect((await alice.becomes(job, 'done', 'failed')).state).toBe('done');
-    },
-    msMax,
-  );
+  test('means by a name a strategy of the user first, in the version that is asked for', async () => {
+    const service = await asking(await traded());
+    const alice = service.as('alice', 'desk');
+    const [hold] = executables;
+    const buying = (contracts: number) => ({
+      ...hold!.strategy,
+      rules: [{ ...hold!.strategy.rules[0]!, size: { contracts } }],
+    });
+    for (const [id, contracts] of [
+      ['one', 3],
+      ['two', 7],
+    ] as const) {
+      const definition = JSON.stringify(buying(contracts));
+      await strategies(service.workspace.db).add(
+        { owner: 'alice', workspace: 'desk' },
+        { id, idempotency_key: null, body_sha256: '', created_at: now, name: 'threshold', definition },
+        10,
+      );
+    }
+    interface Told {
+      readonly strategy_version: number | null;
+      readonly summary: { readonly contracts: number; readonly trades: number };
+    }
+    const asked = (version: number | null) => ({
+      ...{ entry_executable: { name: 'threshold', version }, objective: 'total_pnl' },
+    });
+    const told = async (who: typeof alice, version: number | null) => {
+      const { body } = await who.post<Told>(asked(version));
+      return [body.strategy_version, body.summary.contracts / body.summary.trades];
+    };
+    expect(await told(alice, null)).toEqual([2, 7]);
+    expect(await told(alice, 1)).toEqual([1, 3]);
+    expect(errorsOf((await alice.post(asked(3))).body)).toEqual(['entry_executable.version']);
+    // Of another workspace, or another user: the one that everybody has.
+    for (const other of [service.alice, service.as('bob', 'desk')]) expect(await told(other, null)).toEqual([null, 1]);
+    const inline = { ...asked(null), entry_executable: { name: 'mine', strategy: buying(5) } };
+    expect((await alice.post<Told>(inline)).body.summary.contracts).toBe(10);
+  });
 
-  test(
-    'whose files are damaged is answered with 503, without paths',
-    async () => {
-      const archive = await traded();
-      writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
-      const { alice } = await asking(archive);
-      const { status, headers, body } = await alice.post<{ detail: string }>(threshold);
-      expect([status, headers.get('retry-after'), body.detail]).toEqual([503, '600', expect.stringMatching(/damaged/)]);
-      expect(JSON.stringify(body)).not.toContain(archive.layout.root);
-    },
-    msMax,
-  );
+  test('over an archive in which nothing is published is told that there is no tick', async () => {
+    const { alice } = await asking(opened());
+    const { status, body } = await alice.post(threshold);
+    expect([status, errorsOf(body)]).toEqual([400, ['filter']]);
+    const { body: job } = await alice.post({ ...threshold, save: true });
+    const failed = await alice.becomes(job, 'done', 'failed');
+    expect([failed.state, failed.error]).toEqual([
+      'failed',
+      expect.stringMatching(/^It cannot be run as asked: filter leaves no symbol/),
+    ]);
+  });
 
-  test(
-    'ends when its client goes away; until then others wait, and beyond some are turned away',
-    async () => {
-      const archive = await traded(50_000);
-      const { alice, bob } = await asking(archive, {
-        set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000000'],
-      });
-      const gone = new AbortController();
-      const first = alice.post(endless, {}, { signal: gone.signal });
-      first.catch(() => {});
-      await started(archive.layout.root);
-      const waiting = [alice.post(threshold), alice.post(threshold), bob.post(threshold)];
-      const refused = await alice.post(threshold);
-      expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5']);
-      gone.abort();
-      await expect(first).rejects.toThrow();
-      expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([200, 200, 200]);
-      expect(pinsOf(archive.layout.root)).toEqual([]);
-    },
-    msMax,
-  );
+  test('that is too large for it is told to be saved, by its ticks and the points of its grid', async () => {
+    const { alice } = await asking(await traded(), { set: ['service.research.ticks_at_once_max=2880'] });
+    expect((await alice.post(threshold)).status).toBe(200);
+    const two = { ...threshold, grid: { contracts: [1, 2] } };
+    const { status, body } = await alice.post<{ detail: string }>(two);
+    expect([status, body.detail]).toEqual([422, expect.stringMatching(/2880 ticks.*"save": true/)]);
+    expect((await alice.post({ ...two, symbols: ['KX A'] })).status).toBe(200);
+    const { body: job } = await alice.post({ ...two, save: true });
+    expect((await alice.becomes(job, 'done', 'failed')).state).toBe('done');
+  });
+
+  test('that takes too long is broken off, and told to be saved', async () => {
+    const archive = await traded(50_000);
+    const { alice } = await asking(archive, {
+      set: ['service.research.run_seconds_max=1', 'service.research.ticks_at_once_max=1000000000000'],
+    });
+    const { status, body } = await alice.post<{ detail: string }>(endless);
+    expect([status, body.detail]).toEqual([422, expect.stringMatching(/longer than 1 seconds.*"save": true/)]);
+    expect(pinsOf(archive.layout.root)).toEqual([]);
+  });
+
+  test('or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too', async () => {
+    const { alice } = await asking(await traded(), { set: ['service.research.ticks_job_max=2000'] });
+    const one = { ...threshold, symbols: ['KX A'] };
+    const refused = async (body: object): Promise<boolean> => {
+      const { status, body: told } = await alice.post<{ detail?: string }>({ ...body, save: true });
+      expect([status, told.detail]).toEqual(
+        status === 202 ? [202, undefined] : [422, expect.stringMatching(/2000 ticks/)],
+      );
+      return status === 422;
+    };
+    expect(await refused(one)).toBe(false);
+    expect(await refused(threshold)).toBe(true);
+    expect(await refused({ ...one, grid: { contracts: [1, 2] } })).toBe(true);
+    // Half of a day of one symbol: with windows it is the whole day, and each of them.
+    const windows = (...hours: number[]) => ({
+      ...{ symbols: ['KX A'], from: day0 + 12 * hourMs, objective: 'total_pnl' },
+      entry_executable: { name: 'averages', strategy: averaging(hours) },
+    });
+    expect(await refused(windows(1))).toBe(false);
+    expect(await refused(windows(1, 1))).toBe(false);
+    expect(await refused(windows(1, 2))).toBe(true);
+    const { body: job } = await alice.post({ ...windows(1), save: true });
+    expect((await alice.becomes(job, 'done', 'failed')).state).toBe('done');
+  });
+
+  test('whose files are damaged is answered with 503, without paths', async () => {
+    const archive = await traded();
+    writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');
+    const { alice } = await asking(archive);
+    const { status, headers, body } = await alice.post<{ detail: string }>(threshold);
+    expect([status, headers.get('retry-after'), body.detail]).toEqual([503, '600', expect.stringMatching(/damaged/)]);
+    expect(JSON.stringify(body)).not.toContain(archive.layout.root);
+  });
+
+  test('ends when its client goes away; until then others wait, and beyond some are turned away', async () => {
+    const archive = await traded(50_000);
+    const { alice, bob } = await asking(archive, {
+      set: ['service.research.runs_at_once_max=1', 'service.research.ticks_at_once_max=1000000000000'],
+    });
+    const gone = new AbortController();
+    const first = alice.post(endless, {}, { signal: gone.signal });
+    first.catch(() => {});
+    await started(archive.layout.root);
+    const waiting = [alice.post(threshold), alice.post(threshold), bob.post(threshold)];
+    const refused = await alice.post(threshold);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5']);
+    gone.abort();
+    await expect(first).rejects.toThrow();
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(pinsOf(archive.layout.root)).toEqual([]);
+  });
 });
 
 /** Compares the price with averages over so many hours. */
@@ -265,6 +222,5 @@ const averaging = (hours: readonly number[]) => ({
 });
 
 /** Until a run has pinned the files that it reads. */
-async function started(root: string): Promise<void> {
-  while (pinsOf(root).length === 0) await new Promise((resolve) => setTimeout(resolve, 10));
-}
+const started = (root: string): Promise<true> =>
+  until(() => pinsOf(root).length > 0, 'a run that has pinned its files');

@@ -3,6 +3,7 @@ import pg from 'pg';
 import { describe, onTestFinished } from 'vitest';
 import type { Location } from '../../src/workspace/location.ts';
 import { scratchFolder } from '../archive/scratch.ts';
+import { skippedFor } from '../harness/needs.ts';
 
 // The databases that the tests of the workspace run over: SQLite always, PostgreSQL where test/postgres.sh has started one.
 
@@ -11,15 +12,18 @@ export const postgresUrl = process.env.ODDSLAKE_TEST_POSTGRES ?? null;
 
 if (postgresUrl === null && process.env.CI === 'true')
   throw new Error('ODDSLAKE_TEST_POSTGRES is not set, and CI does without no test: run test/postgres.sh COMMAND');
-if (postgresUrl === null)
-  console.warn('PostgreSQL: skipped, as ODDSLAKE_TEST_POSTGRES is not set (test/postgres.sh npx vitest run …)');
+
+/** Options of a test over PostgreSQL. */
+export const needsPostgres = skippedFor(
+  postgresUrl === null ? 'no PostgreSQL: test/postgres.sh COMMAND runs one' : null,
+);
 
 export type Kind = Location['kind'];
 
 /** The same tests over each database. */
 export function overEachDatabase(tests: (kind: Kind) => void): void {
   describe('over SQLite', () => tests('sqlite'));
-  describe.skipIf(postgresUrl === null)('over PostgreSQL', () => tests('postgres'));
+  describe('over PostgreSQL', needsPostgres, () => tests('postgres'));
 }
 
 /** A database of the test's own, empty, gone with it. */

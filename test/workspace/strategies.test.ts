@@ -43,9 +43,6 @@ async function made(kept: Strategies, id: string, name = 'mine', owner: OwnerCol
 const idsOf = async (kept: Strategies, name: string | null = null): Promise<string[]> =>
   (await kept.list(alice, { limit: 1000, before: null, name })).rows.map(({ id }) => id);
 
-/** For tests that start processes, ms. */
-const timeoutMs = 60_000;
-
 /** Adds strategies in processes of their own, all at once. */
 async function addedApart(location: Location, asked: readonly Omit<Adding, 'location'>[]): Promise<unknown[]> {
   const program = new URL('./add-strategies.ts', import.meta.url).pathname;
@@ -71,53 +68,41 @@ overEachDatabase((kind) => {
     expect(await kept.find(alice, 'theirs', null)).toBeNull();
   });
 
-  test(
-    'processes that add one name at once never make the same version, and leave out none',
-    async () => {
-      const { location, kept } = await opened(kind);
-      const asked = ['p', 'q', 'r', 's'].map((p) => ({
-        ...{ name: 'mine', ids: [1, 2, 3, 4, 5].map((n) => `${p}${n}`), idempotencyKey: null, ownMax: 100 },
-      }));
-      const rows = (await addedApart(location, asked)) as StrategyRow[];
-      const versions = rows.map(({ version }) => version).sort((a, b) => a - b);
-      expect(versions).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
-      expect(new Set(rows.map(({ ordinal }) => ordinal)).size).toBe(20);
-      const { rows: listed } = await kept.list(alice, { limit: 100, before: null });
-      expect(listed.map(({ version }) => version)).toEqual([...versions].reverse());
-    },
-    timeoutMs,
-  );
+  test('processes that add one name at once never make the same version, and leave out none', async () => {
+    const { location, kept } = await opened(kind);
+    const asked = ['p', 'q', 'r', 's'].map((p) => ({
+      ...{ name: 'mine', ids: [1, 2, 3, 4, 5].map((n) => `${p}${n}`), idempotencyKey: null, ownMax: 100 },
+    }));
+    const rows = (await addedApart(location, asked)) as StrategyRow[];
+    const versions = rows.map(({ version }) => version).sort((a, b) => a - b);
+    expect(versions).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+    expect(new Set(rows.map(({ ordinal }) => ordinal)).size).toBe(20);
+    const { rows: listed } = await kept.list(alice, { limit: 100, before: null });
+    expect(listed.map(({ version }) => version)).toEqual([...versions].reverse());
+  });
 
-  test(
-    'of processes that send one idempotency key at once one adds, and the others get what it made',
-    async () => {
-      const { location, kept } = await opened(kind);
-      const asked = ['a', 'b', 'c', 'd'].map((id) => ({
-        name: 'mine',
-        ids: [id],
-        idempotencyKey: 'once',
-        ownMax: 100,
-      }));
-      const rows = (await addedApart(location, asked)) as StrategyRow[];
-      expect(new Set(rows.map(({ id }) => id)).size).toBe(1);
-      expect(await idsOf(kept)).toEqual([rows[0]!.id]);
-    },
-    timeoutMs,
-  );
+  test('of processes that send one idempotency key at once one adds, and the others get what it made', async () => {
+    const { location, kept } = await opened(kind);
+    const asked = ['a', 'b', 'c', 'd'].map((id) => ({
+      name: 'mine',
+      ids: [id],
+      idempotencyKey: 'once',
+      ownMax: 100,
+    }));
+    const rows = (await addedApart(location, asked)) as StrategyRow[];
+    expect(new Set(rows.map(({ id }) => id)).size).toBe(1);
+    expect(await idsOf(kept)).toEqual([rows[0]!.id]);
+  });
 
-  test(
-    'processes that add at once add no more than an owner may have',
-    async () => {
-      const { location, kept } = await opened(kind);
-      const asked = ['p', 'q', 'r'].map((p) => ({
-        ...{ name: p, ids: [1, 2, 3].map((n) => `${p}${n}`), idempotencyKey: null, ownMax: 5 },
-      }));
-      const told = await addedApart(location, asked);
-      expect(told.filter((one) => one === 'full')).toHaveLength(4);
-      expect(await idsOf(kept)).toHaveLength(5);
-    },
-    timeoutMs,
-  );
+  test('processes that add at once add no more than an owner may have', async () => {
+    const { location, kept } = await opened(kind);
+    const asked = ['p', 'q', 'r'].map((p) => ({
+      ...{ name: p, ids: [1, 2, 3].map((n) => `${p}${n}`), idempotencyKey: null, ownMax: 5 },
+    }));
+    const told = await addedApart(location, asked);
+    expect(told.filter((one) => one === 'full')).toHaveLength(4);
+    expect(await idsOf(kept)).toHaveLength(5);
+  });
 
   test('an idempotency key is one of its owner, and of one body', async () => {
     const { kept } = await opened(kind);

@@ -33,7 +33,7 @@ test('another future changes nothing that was done before it, from the archive o
     expect(before.length).toBeGreaterThan(20);
     expect(doneBefore(b, moment)).toEqual(before);
   }
-}, 40_000);
+});
 
 const grid = { buy_below: [0.2, 0.35, 0.5, 0.65], sell_above: [0.4, 0.6] };
 
@@ -51,7 +51,7 @@ test('the best point of a grid is chosen by what comes before the part that is h
   const values = first.grid!.points.map(({ value }) => value!);
   expect(values[first.grid!.best!]).toBe(Math.max(...values));
   expect(new Set(values).size).toBeGreaterThan(4);
-}, 40_000);
+});
 
 test('of a grid the best point is told on what was held out, as each point was judged there', async () => {
   const archive = await lake();
@@ -75,4 +75,4 @@ test('of a grid the best point is told on what was held out, as each point was j
   expect(points[best!]!.held_out_trades).toBe(result.trades.count);
   expect(points[best!]!.held_out_value).toBe(result.value);
   expect(new Set(points.map(({ held_out_value }) => held_out_value)).size).toBe(3);
-}, 40_000);
+});

@@ -1,18 +1,16 @@
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import { expect, test } from 'vitest';
 import { opened } from '../../archive/scratch.ts';
 import { importInto, writeParquet } from '../../e2e/import-lake.ts';
 import { folder } from '../../e2e/lake.ts';
+import { needsPath } from '../../harness/needs.ts';
 import { run } from './lake.ts';
 import { builtIn } from './strategies.ts';
 
 const data = join(new URL('../../..', import.meta.url).pathname, '..', 'shared', 'data');
 const ticksFile = join(data, 'polymarket-us-ticks.parquet');
 const marketsFile = join(data, 'polymarket-us-markets.parquet');
-const present = existsSync(ticksFile) && existsSync(marketsFile);
-if (!present) console.log(`skipped: backtests on the recording, since ${data} is absent`);
 
 /** All symbols, or one in so many: RECORDING_SHARE=6. */
 const share = Number(process.env.RECORDING_SHARE ?? 1);
@@ -41,8 +39,9 @@ async function rowsOf(sql: string): Promise<unknown[][]> {
 
 const near = (value: unknown): number => expect.closeTo(value as number, 9) as number;
 
-test.skipIf(!present)(
+test(
   'on the recording, calibration by decile and buy-and-hold equal a direct SQL computation',
+  needsPath(data, 'no shared/data beside the project: the recording'),
   async () => {
     const root = folder();
     const input = folder();
@@ -77,5 +76,4 @@ test.skipIf(!present)(
     const pnls = new Map(held.map(([symbol, , , pnl]) => [symbol, pnl]));
     for (const { symbol, pnl } of result.symbols.listed) expect(pnl, symbol).toEqual(near(pnls.get(symbol)));
   },
-  60_000,
 );

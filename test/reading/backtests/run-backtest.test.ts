@@ -46,7 +46,7 @@ describe('a backtest over an archive', () => {
       expect(result.symbols.listed.toSorted(bySymbol), name).toEqual(rows.toSorted(bySymbol));
       expect(result.calibration.map(({ ticks }) => ticks)).toEqual([...expected.calibration.ticks]);
     }
-  }, 60_000);
+  });
 
   test('gives the same bytes again, however many threads play', async () => {
     const archive = await lake();
@@ -56,7 +56,7 @@ describe('a backtest over an archive', () => {
         bytes.add(JSON.stringify(await run(archive, {}, strategy, { threads })));
       expect(bytes.size, name).toBe(1);
     }
-  }, 60_000);
+  });
 
   test('runs from the first tick to behind the last one and every settlement, where nothing else is asked', async () => {
     const { from, to, summary } = await run(await lake(), {}, builtIn('buy_and_hold'));
