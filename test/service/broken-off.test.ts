@@ -23,9 +23,10 @@ function heard(socket: Socket): Promise<{ text: string; how: 'end' | 'ECONNRESET
   });
 }
 
-/** A service of one stream: three pieces, then whatever comes. */
-async function streaming(then: (reply: FastifyReply) => Promise<void>) {
+/** A service of one stream: three pieces, then whatever comes; `arrived` is when the client has got something of it. */
+async function streaming(then: (reply: FastifyReply, arrived: Promise<unknown>) => Promise<void>) {
   const app = fastify();
+  const arrived = Promise.withResolvers<void>();
   onTestFinished(() => app.close());
   app.get('/', (request, reply) =>
     sendPieces(
@@ -33,12 +34,13 @@ async function streaming(then: (reply: FastifyReply) => Promise<void>) {
       reply,
       (async function* () {
         for (let i = 0; i < 3; i++) yield Buffer.from('some rows\n');
-        await then(reply);
+        await then(reply, arrived.promise);
       })(),
     ),
   );
   const url = await app.listen({ port: 0, host: '127.0.0.1' });
   const socket = connected(url);
+  socket.once('data', () => arrived.resolve());
   const told = heard(socket);
   socket.write('GET / HTTP/1.0\r\n\r\n');
   return { app, socket, told };
@@ -55,8 +57,8 @@ test('an HTTP/1.0 answer that is whole ends as it should', async () => {
 });
 
 test('an HTTP/1.0 answer that fails in the middle is reset, so that nobody takes it for the whole', async () => {
-  const { told } = await streaming(async () => {
-    await new Promise((resolve) => setTimeout(resolve, 20));
+  const { told } = await streaming(async (_reply, arrived) => {
+    await arrived;
     throw new Error('the disk went away');
   });
   expect((await told).how).toBe('ECONNRESET');

@@ -1,16 +1,20 @@
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { stopService } from '../../src/service/stopping.ts';
 import { systemClock } from '../../src/system.ts';
 import { opened } from '../archive/scratch.ts';
-import { sleep, until } from '../e2e/lake.ts';
+import { limitMs, until } from '../harness/limits.ts';
 import { answersIn, connected, head, received } from './raw.ts';
 import { serving } from './serving.ts';
 
 const quick = { headersMsMax: 200, requestMsMax: 300, checkEveryMs: 50 };
 
-test('headers that do not come to an end are answered with 408, and hold up nobody', async () => {
-  const { url, ask } = await serving(opened(), { limits: quick });
+/** Limits that no test reaches. */
+const patient = { headersMsMax: limitMs / 2, requestMsMax: limitMs, idleMsMax: limitMs, stalledMsMax: limitMs };
+
+/** Fifty connections that never come to the end of their headers. */
+function trickling(url: string) {
   const sockets = Array.from({ length: 50 }, () => connected(url));
   const answers = sockets.map(received);
   for (const [at, socket] of sockets.entries())
@@ -18,8 +22,20 @@ test('headers that do not come to an end are answered with 408, and hold up nobo
   const trickle = setInterval(() => {
     for (const socket of sockets) if (socket.writable) socket.write('a');
   }, 40);
+  onTestFinished(() => clearInterval(trickle));
+  return answers;
+}
+
+test('headers that do not come to an end hold up nobody', async () => {
+  const { url, ask, app } = await serving(opened(), { limits: patient });
+  trickling(url);
+  await until(async () => (await connectionsOf(app.server)) >= 50, 'fifty connections');
   expect((await ask('/healthz')).status).toBe(200);
-  const ended = await Promise.all(answers).finally(() => clearInterval(trickle));
+});
+
+test('headers that do not come to an end are answered with 408', async () => {
+  const { url } = await serving(opened(), { limits: quick });
+  const ended = await Promise.all(trickling(url));
   const statuses = ended.flatMap((text) => answersIn(text).map(({ status }) => status));
   // One that had sent half a method and then went on with it is no request at all, which may be seen first.
   expect(statuses.filter((status) => status === 408).length).toBeGreaterThanOrEqual(25);
@@ -48,26 +64,29 @@ test('a body that does not come to an end is answered with 408', async () => {
 
 test('a client that asks and does not read is cut off, and little is kept for it in the meantime', async () => {
   const { url, ask, app } = await serving(opened(), { limits: { stalledMsMax: 400 } });
-  let served: Socket | undefined;
+  let most = 0;
+  const cutOff = Promise.withResolvers<void>();
   app.server.once('connection', (socket: Socket) => {
-    served = socket;
+    const write = socket.write.bind(socket) as (...given: unknown[]) => boolean;
+    socket.write = (...given: unknown[]) => {
+      const more = write(...given);
+      most = Math.max(most, socket.writableLength);
+      return more;
+    };
+    socket.once('close', cutOff.resolve);
   });
   const socket = connected(url);
   socket.pause();
   const request = head('/docs/static/swagger-ui-bundle.js').replace('Connection: close\r\n', '');
   socket.write(request.repeat(200));
-  await until(() => served !== undefined && served.writableLength > 0);
-  let most = 0;
-  await until(() => {
-    most = Math.max(most, served!.writableLength);
-    return served!.destroyed;
-  });
+  await cutOff.promise;
+  expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThan(4 * 1024 * 1024);
   expect((await ask('/healthz')).status).toBe(200);
 });
 
 test('a client that reads slowly gets all of it', async () => {
-  const { url } = await serving(opened(), { limits: { stalledMsMax: 1000 } });
+  const { url } = await serving(opened(), { limits: patient });
   const socket = connected(url);
   const count = 8;
   const target = '/docs/static/swagger-ui-bundle.js';
@@ -95,27 +114,30 @@ test('a connection that is kept without a request is closed after a while', asyn
 });
 
 test('connections beyond the greatest number are closed as they come', async () => {
-  const { url } = await serving(opened(), { limits: { connectionsMax: 3 } });
+  const { url } = await serving(opened(), { limits: { ...patient, connectionsMax: 3 } });
   const kept = Array.from({ length: 3 }, () => connected(url));
   for (const socket of kept) socket.write(head('/healthz').replace('Connection: close\r\n', ''));
   await Promise.all(kept.map((socket) => new Promise((resolve) => socket.once('data', resolve))));
   expect(await received(connected(url))).toBe('');
   kept[0]!.destroy();
-  await until(async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200);
+  await until(
+    async () => (await fetch(`${url}/healthz`).catch(() => null))?.status === 200,
+    'room for another connection',
+  );
 });
 
 test('a stop lets what is under way end, says so on kept connections, and takes no new ones', async () => {
-  const { url, key, app } = await serving(opened());
+  const { url, key, app } = await serving(opened(), { limits: patient });
+  const begun = once(app.server, 'request');
   const authorization = `Authorization: Bearer ${key}`;
   const kept = connected(url);
   kept.write(
     `POST /nowhere HTTP/1.1\r\nHost: here\r\n${authorization}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{`,
   );
   const answer = received(kept);
-  await until(async () => (await connectionsOf(app.server)) === 1);
-  await sleep(50);
-  const stopped = stopService(app, systemClock, 10_000);
-  await until(() => !app.server.listening);
+  await begun;
+  const stopped = stopService(app, systemClock, limitMs);
+  await until(() => !app.server.listening, 'a server that takes no connections');
   expect(await received(connected(url))).toBe('');
   kept.write('}');
   const [told] = answersIn(await answer);
@@ -124,13 +146,13 @@ test('a stop lets what is under way end, says so on kept connections, and takes 
 });
 
 test('a stop cuts off what does not end', async () => {
-  const { url, key, app } = await serving(opened());
+  const { url, key, app } = await serving(opened(), { limits: patient });
+  const begun = once(app.server, 'request');
   const stuck = connected(url);
   stuck.write(
     head('/nowhere', 'POST', [`Authorization: Bearer ${key}`, 'Content-Type: application/json', 'Content-Length: 2']),
   );
-  await until(async () => (await connectionsOf(app.server)) === 1);
-  await sleep(50);
+  await begun;
   await stopService(app, systemClock, 200);
   expect(await received(stuck)).toBe('');
 });

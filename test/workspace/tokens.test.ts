@@ -8,6 +8,7 @@ import { systemClock } from '../../src/system.ts';
 import { fetchKeySet } from '../../src/workspace/key-set.ts';
 import { issueToken, openTokens, type TokenSettings } from '../../src/workspace/tokens.ts';
 import { now, scratchFolder } from '../archive/scratch.ts';
+import { limitMs } from '../harness/limits.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const secret = 'a secret of more than 32 characters, for tests';
@@ -91,5 +92,5 @@ test('a key set that does not come, or does not end, is given up', async () => {
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   await expect(fetchKeySet(`${url}/silent`, 50)).rejects.toThrow(/timeout/);
-  await expect(fetchKeySet(`${url}/endless`)).rejects.toThrow(/longer than 262144 bytes/);
+  await expect(fetchKeySet(`${url}/endless`, limitMs)).rejects.toThrow(/longer than 262144 bytes/);
 });
