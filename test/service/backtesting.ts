@@ -4,8 +4,9 @@ import { runBacktest } from '../../src/reading/backtests/run-backtest.ts';
 import { readAsked } from '../../src/research/asked.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import { systemRandom } from '../../src/system.ts';
-import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
+import { madeOnce } from './made-once.ts';
 import { type ServingOptions, serving } from './serving.ts';
 import { tokenOf, withTokens } from './users.ts';
 
@@ -26,22 +27,29 @@ export interface Kept {
 }
 
 /** Two symbols of different parts, a day of minutes each, that go up and down. */
-export async function traded(ticks = 1440): Promise<Archive> {
-  const archive = opened({ parts: 2 });
-  for (const [symbol, pace] of [
-    ['KX A', 40],
-    ['KX D', 97],
-  ] as const)
-    append(
-      archive,
-      answer(
-        symbol,
-        Array.from({ length: ticks }, (_, i) => [day0 + i * 60_000, 0.5 + 0.4 * Math.sin(i / pace)]),
-      ),
-    );
-  await publishNow(archive);
-  return archive;
+export async function traded(ticks: keyof typeof made = 1440): Promise<Archive> {
+  return await made[ticks]();
 }
+
+const tradedFor = (ticks: number) =>
+  madeOnce(
+    async (archive) => {
+      for (const [symbol, pace] of [
+        ['KX A', 40],
+        ['KX D', 97],
+      ] as const)
+        append(
+          archive,
+          answer(
+            symbol,
+            Array.from({ length: ticks }, (_, i) => [day0 + i * 60_000, 0.5 + 0.4 * Math.sin(i / pace)]),
+          ),
+        );
+      await publishNow(archive);
+    },
+    { parts: 2 },
+  );
+const made = { 1440: tradedFor(1440), 50000: tradedFor(50_000) };
 
 /** Buys below a price and sells above another. */
 export const threshold = {
@@ -51,6 +59,9 @@ export const threshold = {
 
 const average = (window_ms: number) => ({ measure: 'moving_average', window_ms, at_least: 0 });
 const averages = Array.from({ length: 11 }, (_, i) => average((i + 1) * 3_600_000));
+
+/** The same, to be kept. */
+export const saved = { ...threshold, save: true };
 
 /** Takes minutes on 100,000 ticks, and never buys: no test waits for its end. */
 export const endless = {
@@ -74,9 +85,21 @@ export const long = (points: number) => ({
   grid: { enter_beyond: Array.from({ length: points }, (_, i) => 1 + i / points) },
 });
 
+/** Two that are to be kept: one of a day, and one without an end. */
+export const brief = { ...saved, to: day0 + dayMs };
+export const slow = { ...endless, save: true };
+
+export interface Listed {
+  readonly backtests: readonly Kept[];
+  readonly count: number;
+  readonly next_cursor: string | null;
+}
+
 /** Serves backtests until the test is over. */
 export async function asking(archive: Archive, { set = [], ...rest }: ServingOptions = {}) {
-  const service = await serving(archive, { set: [...withTokens, ...set], ...rest });
+  // One thread plays: to start another takes longer than what is played.
+  const usual = [...withTokens, 'service.research.threads=1'];
+  const service = await serving(archive, { set: [...usual, ...set], ...rest });
   const as = (user: string, workspace?: string) => {
     const authorization = `Bearer ${tokenOf(user, workspace)}`;
     const json = <T = Kept>(at: string, init: RequestInit = {}) =>

@@ -3,18 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { executables } from '../../src/research/executables.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
-import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
-import { freshDatabase, overEachDatabase } from '../workspace/databases.ts';
-import { asking, endless, type Kept, kept, long, runDirectly, threshold, traded } from './backtesting.ts';
-
-interface Listed {
-  readonly backtests: readonly Kept[];
-  readonly count: number;
-  readonly next_cursor: string | null;
-}
-
-const saved = { ...threshold, save: true };
-const slow = { ...endless, save: true };
+import { now } from '../archive/scratch.ts';
+import { asking, brief, kept, type Listed, runDirectly, saved, slow, threshold, traded } from './backtesting.ts';
+import { heldUp } from './serving.ts';
 
 describe('a backtest that is kept', () => {
   test('is asked for, followed and found with the result that the engine gives', async () => {
@@ -57,27 +48,12 @@ describe('a backtest that is kept', () => {
     const [running, waiting, last] = [
       (await alice.post(slow)).body,
       (await alice.post(saved)).body,
-      (await alice.post(saved)).body,
+      (await alice.post(brief)).body,
     ];
     await alice.becomes(running, 'running');
     for (const { id } of [waiting, running]) expect([await alice.drop(id), await alice.drop(id)]).toEqual([204, 404]);
     expect((await alice.becomes(last, 'done', 'failed')).state).toBe('done');
     expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([last.id]);
-  });
-
-  test('goes on from its beginning where the service was stopped, and others after it', async () => {
-    const archive = await traded(50_000);
-    const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
-    const first = await asking(archive, { database });
-    const { body } = await first.alice.post({ ...long(30), save: true });
-    const other = (await first.bob.post(saved)).body;
-    await first.alice.becomes(body, 'running');
-    await first.stop();
-
-    const { alice, bob } = await asking(archive, { database });
-    const done = await alice.becomes(body, 'done', 'failed');
-    expect(done.result).toEqual(await runDirectly(archive, long(30)));
-    expect((await bob.becomes(other, 'done', 'failed')).state).toBe('done');
   });
 
   test('fails with a reason where it cannot be run, without paths', async () => {
@@ -98,7 +74,9 @@ describe('a backtest that is kept', () => {
 
 describe('backtests that are kept', () => {
   test('are listed newest first, page by page, whatever comes and goes', async () => {
-    const { alice } = await asking(await traded(50_000));
+    const archive = await traded();
+    heldUp(archive, 'backtests');
+    const { alice } = await asking(archive);
     const ids: string[] = [];
     for (const body of [slow, saved, saved, saved, saved]) ids.unshift((await alice.post(body)).body.id);
     const page = async (query: string) => (await alice.json<Listed>(`${kept}${query}`)).body;
@@ -144,7 +122,9 @@ describe('backtests that are kept', () => {
   });
 
   test('are made once for an idempotency key of their owner', async () => {
-    const { alice, bob, as } = await asking(await traded(50_000));
+    const archive = await traded();
+    heldUp(archive, 'backtests');
+    const { alice, bob, as } = await asking(archive);
     const headers = { 'idempotency-key': 'once' };
     const first = await alice.post(slow, headers);
     const second = await alice.post(slow, headers);
@@ -178,55 +158,5 @@ describe('backtests that are kept', () => {
     const again = await alice.post(body, headers);
     expect([again.status, again.body.id]).toEqual([202, first.body.id]);
     expect((await alice.post({ ...body, objective: 'sharpe' }, headers)).status).toBe(422);
-  });
-
-  test('are so many of one user at most, waiting or kept', async () => {
-    const { alice, bob, as } = await asking(await traded(50_000), {
-      set: ['service.research.waiting_max=2', 'service.research.kept_max=1'],
-    });
-    const ids = [(await alice.post(slow)).body.id, (await alice.post(saved)).body.id];
-    const refused = await alice.post(saved);
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
-    expect((await as('alice', 'desk').post(saved)).status).toBe(429);
-    const { body: his } = await bob.post(saved);
-    expect(await alice.drop(ids[0]!)).toBe(204);
-    await alice.becomes({ id: ids[1]! }, 'done', 'failed');
-    for (let i = 0; i < 2; i++) {
-      ids.push((await alice.post(saved)).body.id);
-      await alice.becomes({ id: ids.at(-1)! }, 'done', 'failed');
-    }
-    // With each that comes, of those that are finished by then the newest one stays.
-    expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[3], ids[2]]);
-    expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
-  });
-
-  test('are run in turns: of many of one user none is before the one of another', async () => {
-    let ms = now;
-    const clock = { ...clockAt(now), nowMs: () => ms++ };
-    const { alice, bob } = await asking(await traded(50_000), { clock });
-    const { body: first } = await alice.post(slow);
-    await alice.becomes(first, 'running');
-    const jobs: [typeof alice, Kept][] = [];
-    for (const who of [alice, alice, bob]) jobs.push([who, (await who.post(saved)).body]);
-    await alice.drop(first.id);
-    const begun: (number | null)[] = [];
-    for (const [who, job] of jobs) begun.push((await who.becomes(job, 'done', 'failed')).started_at);
-    const [one, two, his] = begun;
-    expect(begun.toSorted((a, b) => a! - b!)).toEqual([his, one, two]);
-  });
-});
-
-overEachDatabase((kind) => {
-  test('backtests are run by two services over one archive and one database, each once', async () => {
-    const archive = await traded();
-    const database = await freshDatabase(kind);
-    const first = await asking(archive, { database });
-    const second = await asking(opened({ root: archive.layout.root }), { database });
-    const jobs: Kept[] = [];
-    for (const { alice } of [first, second, first, second]) jobs.push((await alice.post(saved)).body);
-    const values = new Set<unknown>();
-    for (const [i, job] of jobs.entries())
-      values.add((await [second, first][i % 2]!.alice.becomes(job, 'done', 'failed')).result?.value);
-    expect([...values]).toEqual([(await runDirectly(archive, threshold)).value]);
   });
 });

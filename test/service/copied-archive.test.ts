@@ -4,9 +4,7 @@ import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { UsageError } from '../../src/core/errors.ts';
 import { opened, scratchFolder } from '../archive/scratch.ts';
-import { asking, endless, type Kept, kept, threshold, traded } from './backtesting.ts';
-
-const saved = { ...threshold, save: true };
+import { asking, endless, type Kept, kept, saved, traded } from './backtesting.ts';
 
 /** All of an archive, what it keeps for itself included. */
 function copyOf(archive: Archive): string {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { now, opened } from '../archive/scratch.ts';
 import { archived, becomes, errorsOf, type Job, other, path, post, ticks } from './exporting.ts';
-import { serving } from './serving.ts';
+import { heldUp, serving } from './serving.ts';
 
 describe('a request for an export', () => {
   test('is refused by the names of the fields that are no use', async () => {
@@ -56,11 +56,14 @@ describe('a request for an export', () => {
   });
 
   test('is refused with 429 where the key has too many that are not finished', async () => {
-    const service = await serving(await archived(), { set: ['service.exports.waiting_max=1'] });
+    const archive = await archived();
+    const letGo = heldUp(archive, 'exports');
+    const service = await serving(archive, { set: ['service.exports.waiting_max=1'] });
     const first = (await service.json<Job>(path, post(ticks))).body;
     const refused = await service.json(path, post(ticks));
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
     const { key } = await service.workspace.createKey(other, now);
+    letGo();
     expect((await service.json(path, post(ticks, { authorization: `Bearer ${key}` }))).status).toBe(202);
     await becomes(service, first, 'done');
     expect((await service.json(path, post(ticks))).status).toBe(202);

@@ -1,7 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { answer, append, day0, publishNow } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
+import { madeOnce } from './made-once.ts';
 import type { Serving } from './serving.ts';
 
 // What the tests of export jobs ask for, and how they follow it.
@@ -17,19 +18,20 @@ export interface Job {
   readonly file: { url: string; bytes: number; sha256: string; rows: number; generation: number } | null;
 }
 
-export async function archived() {
-  const archive = opened({ parts: 2 });
-  for (const symbol of ['KX A', 'KX B'])
-    append(
-      archive,
-      answer(
-        symbol,
-        Array.from({ length: 300 }, (_, i) => [day0 + i * 60_000, (i % 100) / 100]),
-      ),
-    );
-  await publishNow(archive);
-  return archive;
-}
+export const archived = madeOnce(
+  async (archive) => {
+    for (const symbol of ['KX A', 'KX B'])
+      append(
+        archive,
+        answer(
+          symbol,
+          Array.from({ length: 300 }, (_, i) => [day0 + i * 60_000, (i % 100) / 100]),
+        ),
+      );
+    await publishNow(archive);
+  },
+  { parts: 2 },
+);
 
 export const post = (body: unknown, headers: Record<string, string> = {}): RequestInit => ({
   ...{ method: 'POST', body: JSON.stringify(body) },

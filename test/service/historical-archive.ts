@@ -1,6 +1,3 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
 import type { Archive } from '../../src/archive/archive.ts';
 import { sideOf } from '../../src/core/book.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
@@ -8,18 +5,8 @@ import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
-import {
-  answer,
-  append,
-  day0,
-  dayMs,
-  hourMs,
-  market,
-  now,
-  opened,
-  publishNow,
-  scratchFolder,
-} from '../archive/scratch.ts';
+import { answer, append, day0, dayMs, hourMs, market, now, publishNow } from '../archive/scratch.ts';
+import { madeOnce } from './made-once.ts';
 
 // An archive of three days whose names SQL, paths and sorting could stumble on.
 
@@ -71,22 +58,7 @@ export const snapshots = (day: number, count: number) =>
     asks: sideOf(i === 1 ? [] : [{ price: 0.5, quantity: 2 }], 'lowest'),
   }));
 
-/** What each of its files holds, by the path. */
-let made: Promise<ReadonlyMap<string, Buffer>> | undefined;
-
-/** The archive, made once a process: every test has a copy of its own. */
-export async function lake(root = scratchFolder()): Promise<Archive> {
-  made ??= make();
-  for (const [path, bytes] of await made) {
-    mkdirSync(dirname(join(root, path)), { recursive: true });
-    writeFileSync(join(root, path), bytes);
-  }
-  return opened({ root });
-}
-
-async function make(): Promise<ReadonlyMap<string, Buffer>> {
-  const root = mkdtempSync(join(tmpdir(), 'oddslake-historical-'));
-  const archive = opened({ root });
+export const lake = madeOnce(async (archive) => {
   for (let day = 0; day < 3; day++) {
     poll(archive, day0 + day * dayMs + hourMs, marketsOn(day));
     append(archive, ...symbols.map((symbol) => answerOf(symbol, day)));
@@ -98,13 +70,7 @@ async function make(): Promise<ReadonlyMap<string, Buffer>> {
     );
   }
   await publishNow(archive);
-  archive.close();
-  const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const held = files.map(({ parentPath, name }) => join(parentPath, name));
-  const bytes = new Map(held.map((path) => [path.slice(root.length + 1), readFileSync(path)]));
-  rmSync(root, { recursive: true });
-  return bytes;
-}
+});
 
 /** Every page of a list, one after the other, until there is no cursor. */
 export async function pagesOf<T>(

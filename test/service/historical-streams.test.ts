@@ -3,7 +3,6 @@ import { globSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
 import { type FastifyReply, fastify } from 'fastify';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { watchCurrent } from '../../src/reading/current.ts';
 import type { ServiceContext } from '../../src/service/context.ts';
 import { createGate } from '../../src/service/gate.ts';
@@ -14,6 +13,7 @@ import { openSlice } from '../../src/service/slice-answer.ts';
 import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 import { until } from '../harness/limits.ts';
+import { madeOnce } from './made-once.ts';
 import { type Serving, serving } from './serving.ts';
 
 const base = '/api/v1/historical';
@@ -21,8 +21,7 @@ const base = '/api/v1/historical';
 /** So many ticks, of names so long, that no buffer on the way holds a body of them. */
 const ticksMany = 60_000;
 const [a, b] = ['A', 'B'].map((name) => name.padEnd(180, '-')) as [string, string];
-async function many(root = scratchFolder()): Promise<Archive> {
-  const archive = opened({ root });
+const many = madeOnce(async (archive) => {
   for (const [symbol, day] of [
     [a, 0],
     [b, 0],
@@ -36,8 +35,7 @@ async function many(root = scratchFolder()): Promise<Archive> {
       ),
     );
   await publishNow(archive);
-  return archive;
-}
+});
 
 /** The answer as it comes: nothing of its body is read before it is asked for. */
 const begin = ({ url, key }: Pick<Serving, 'url' | 'key'>, path: string): Promise<IncomingMessage> =>

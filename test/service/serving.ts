@@ -1,3 +1,5 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import type { Clock } from '../../src/core/clock.ts';
@@ -8,7 +10,8 @@ import type { App } from '../../src/service/app.ts';
 import { type ServiceLimits, serviceLimits } from '../../src/service/limits.ts';
 import { createService } from '../../src/service/server.ts';
 import { loadSettings } from '../../src/settings/load.ts';
-import { systemRandom, systemRandomBytes } from '../../src/system.ts';
+import { tryLock } from '../../src/state/lock.ts';
+import { systemClock, systemRandom, systemRandomBytes } from '../../src/system.ts';
 import type { Location } from '../../src/workspace/location.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
 import { clockAt, now, scratchFolder } from '../archive/scratch.ts';
@@ -45,6 +48,15 @@ export interface Serving {
     path: string,
     init?: RequestInit,
   ): Promise<{ status: number; headers: Headers; body: T }>;
+}
+
+/** A clock that stands, on which those that work off jobs look for more all the time, and not every two seconds. */
+export const restless: Clock = { ...clockAt(now), sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) };
+
+/** Keeps all jobs of an archive waiting, where it is called before a service of it is started; gives what ends that. */
+export function heldUp({ layout }: Archive, jobs: 'exports' | 'backtests'): () => void {
+  mkdirSync(layout.private, { recursive: true });
+  return tryLock(join(layout.private, `${jobs}.lock`))!.release;
 }
 
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} };

@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { opened, scratchFolder } from '../archive/scratch.ts';
 import { archived, becomes, exportsOf, type Job, path, post, ticks } from './exporting.ts';
-import { serving } from './serving.ts';
+import { restless, serving } from './serving.ts';
 
 test('two services over one archive, even of one process number as containers have, lose none of their exports', async () => {
   const archive = await archived();
   const { root } = archive.layout;
   const file = `${scratchFolder()}/shared.sqlite`;
   const database = { kind: 'sqlite', path: file } as const;
-  const first = await serving(archive, { database });
-  const second = await serving(opened({ root }), { database });
+  const first = await serving(archive, { database, clock: restless });
+  const second = await serving(opened({ root }), { database, clock: restless });
   const other = { headers: { authorization: `Bearer ${first.key}` } };
   const jobs: Job[] = [];
   for (let i = 0; i < 4; i++) {

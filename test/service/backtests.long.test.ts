@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import { clockAt, now, opened, scratchFolder } from '../archive/scratch.ts';
+import { freshDatabase, overEachDatabase } from '../workspace/databases.ts';
+import {
+  asking,
+  brief,
+  type Kept,
+  kept,
+  type Listed,
+  long,
+  runDirectly,
+  saved,
+  slow,
+  threshold,
+  traded,
+} from './backtesting.ts';
+import { restless } from './serving.ts';
+
+test('a backtest that is kept goes on from its beginning where the service was stopped, and others after it', async () => {
+  const archive = await traded(50_000);
+  const database = { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` } as const;
+  const first = await asking(archive, { database });
+  const { body } = await first.alice.post({ ...long(6), save: true });
+  const other = (await first.bob.post(saved)).body;
+  // It may be over before anybody looks; as a rule it is under way.
+  await first.alice.becomes(body, 'running', 'done');
+  await first.stop();
+
+  const { alice, bob } = await asking(archive, { database });
+  const done = await alice.becomes(body, 'done', 'failed');
+  expect(done.result).toEqual(await runDirectly(archive, long(6)));
+  expect((await bob.becomes(other, 'done', 'failed')).state).toBe('done');
+});
+
+test('backtests that are kept are so many of one user at most, waiting or kept', async () => {
+  const { alice, bob, as } = await asking(await traded(50_000), {
+    set: ['service.research.waiting_max=2', 'service.research.kept_max=1'],
+  });
+  const ids = [(await alice.post(slow)).body.id, (await alice.post(brief)).body.id];
+  const refused = await alice.post(brief);
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60']);
+  expect((await as('alice', 'desk').post(brief)).status).toBe(429);
+  const { body: his } = await bob.post(brief);
+  expect(await alice.drop(ids[0]!)).toBe(204);
+  await alice.becomes({ id: ids[1]! }, 'done', 'failed');
+  for (let i = 0; i < 2; i++) {
+    ids.push((await alice.post(brief)).body.id);
+    await alice.becomes({ id: ids.at(-1)! }, 'done', 'failed');
+  }
+  // With each that comes, of those that are finished by then the newest one stays.
+  expect((await alice.json<Listed>(kept)).body.backtests.map(({ id }) => id)).toEqual([ids[3], ids[2]]);
+  expect((await bob.becomes(his, 'done', 'failed')).state).toBe('done');
+});
+
+test('backtests that are kept are run in turns: of many of one user none is before the one of another', async () => {
+  let ms = now;
+  const clock = { ...clockAt(now), nowMs: () => ms++ };
+  const { alice, bob } = await asking(await traded(50_000), { clock });
+  const { body: first } = await alice.post(slow);
+  await alice.becomes(first, 'running');
+  const jobs: [typeof alice, Kept][] = [];
+  for (const who of [alice, alice, bob]) jobs.push([who, (await who.post(brief)).body]);
+  await alice.drop(first.id);
+  const begun: (number | null)[] = [];
+  for (const [who, job] of jobs) begun.push((await who.becomes(job, 'done', 'failed')).started_at);
+  const [one, two, his] = begun;
+  expect(begun.toSorted((a, b) => a! - b!)).toEqual([his, one, two]);
+});
+
+overEachDatabase((kind) => {
+  test('backtests are run by two services over one archive and one database, each once', async () => {
+    const archive = await traded();
+    const database = await freshDatabase(kind);
+    const first = await asking(archive, { database, clock: restless });
+    const second = await asking(opened({ root: archive.layout.root }), { database, clock: restless });
+    const jobs: Kept[] = [];
+    for (const { alice } of [first, second, first, second]) jobs.push((await alice.post(saved)).body);
+    const values = new Set<unknown>();
+    for (const [i, job] of jobs.entries())
+      values.add((await [second, first][i % 2]!.alice.becomes(job, 'done', 'failed')).result?.value);
+    expect([...values]).toEqual([(await runDirectly(archive, threshold)).value]);
+  });
+});

@@ -1,0 +1,48 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type Archive, openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { hourMs, type Opening, opened, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
+
+// Archives that several tests read: to publish one takes longer than many a test, to copy its files does not.
+
+type Made = ReadonlyMap<string, Buffer>;
+
+/**
+ * An archive that is made once a process, and of which every test opens a copy of its own.
+ * @param fill publishes what is to be in it
+ */
+export function madeOnce(
+  fill: (archive: Archive) => Promise<unknown>,
+  opening: Pick<Opening, 'parts' | 'groupRows'> = {},
+): (root?: string) => Promise<Archive> {
+  let made: Promise<Made> | undefined;
+  return async (root = scratchFolder()) => {
+    made ??= make(fill, opening);
+    for (const [path, bytes] of await made) {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), bytes);
+    }
+    return opened({ root, ...opening });
+  };
+}
+
+/** What each of its files holds, by the path. */
+async function make(fill: (archive: Archive) => Promise<unknown>, opening: Pick<Opening, 'parts' | 'groupRows'>) {
+  const root = mkdtempSync(join(scratchRoot, 'oddslake-made-once-'));
+  try {
+    const options = { create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test', settleMs: hourMs };
+    const archive = openArchive({ root, ...options, ...opening }, systemDisk);
+    try {
+      await fill(archive);
+    } finally {
+      archive.close();
+    }
+    const files = readdirSync(root, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+    const held = files.map(({ parentPath, name }) => join(parentPath, name));
+    return new Map(held.map((path) => [path.slice(root.length + 1), readFileSync(path)]));
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+}
