@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import { UsageError } from '../../src/core/errors.ts';
 import { opened, scratchFolder } from '../archive/scratch.ts';
-import { asking, endless, type Kept, kept, saved, traded } from './backtesting.ts';
+import { asking, brief, endless, type Kept, kept, saved, traded } from './backtesting.ts';
 
 /** All of an archive, what it keeps for itself included. */
 function copyOf(archive: Archive): string {
@@ -30,7 +30,7 @@ test('a copy of an archive that is being served is not served with the same data
   rmSync(join(root, '.oddslake/exports/place'));
   const second = await asking(opened({ root }), { database });
   expect((await second.alice.json(`${kept}/${body.id}`)).status).toBe(404);
-  const { body: own } = await second.alice.post(saved);
+  const { body: own } = await second.alice.post(brief);
   expect((await second.alice.becomes(own, 'done', 'failed')).state).toBe('done');
   expect((await first.alice.json(`${kept}/${own.id}`)).status).toBe(404);
 });

@@ -43,25 +43,6 @@ describe('an export', () => {
     expect((await ask(url, { headers: { 'if-none-match': `"${sha256}"` } })).status).toBe(304);
   });
 
-  test('comes in every format, of any dataset, also of no rows', async () => {
-    const service = await serving(await archived());
-    const types = { csv: 'text/csv', ndjson: 'application/x-ndjson', arrow: 'application/vnd.apache.arrow.file' };
-    for (const [format, type] of Object.entries(types)) {
-      const asked = { dataset: 'symbols', format };
-      const done = await becomes(service, (await service.json<Job>(path, post(asked))).body, 'done', 'failed');
-      const answered = await service.ask(done.file!.url);
-      expect([done.file!.rows, answered.status, answered.headers.get('content-type')]).toEqual([
-        ...[2, 200],
-        expect.stringContaining(type),
-      ]);
-    }
-    const none = { dataset: 'ticks', format: 'ndjson', to: 1 };
-    const empty = await becomes(service, (await service.json<Job>(path, post(none))).body, 'done', 'failed');
-    expect(empty.file).toMatchObject({ rows: 0, bytes: 0 });
-    expect(await (await service.ask(empty.file!.url)).text()).toBe('');
-    expect((await service.ask(empty.file!.url, { headers: { range: 'bytes=0-' } })).status).toBe(416);
-  });
-
   test('whose files are damaged fails and says so, without paths', async () => {
     const archive = await archived();
     const { path: part } = archive.manifest().datasets.ticks.files[0]!;
@@ -71,28 +52,6 @@ describe('an export', () => {
     expect(failed).toMatchObject({ state: 'failed', file: null, finished_at: now });
     expect(failed.error).toBe('Files that it needs are damaged in the archive. Ask again once they are repaired.');
     expect((await service.ask(`${path}/jobs/${failed.id}/file`)).status).toBe(409);
-  });
-
-  test('larger than what is left fails; where nothing is left, none is begun until one is removed', async () => {
-    const archive = await archived();
-    const one = { ...ticks, symbols: ['KX A'] };
-    const measured = await serving(archive);
-    const { bytes } = (await becomes(measured, (await measured.json<Job>(path, post(one))).body, 'done')).file!;
-    await measured.stop();
-
-    // Another database: its jobs are the only ones that have files here.
-    const service = await serving(archive, { set: [`service.exports.bytes_max=${bytes}`] });
-    const tooLarge = await becomes(service, (await service.json<Job>(path, post(ticks))).body, 'done', 'failed');
-    expect(tooLarge.error).toMatch(/larger than what is left/);
-    expect(exportsOf(archive.layout.root)).toEqual([]);
-    const fits = await becomes(service, (await service.json<Job>(path, post(one))).body, 'done', 'failed');
-    expect([fits.state, fits.file?.bytes]).toEqual(['done', bytes]);
-
-    const refused = await service.json(path, post(one));
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, String(24 * 3600)]);
-    expect((await service.ask(`${path}/jobs/${fits.id}`, { method: 'DELETE' })).status).toBe(204);
-    expect(exportsOf(archive.layout.root)).toEqual([]);
-    expect((await service.json(path, post(one))).status).toBe(202);
   });
 });
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { executables } from '../../src/research/executables.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { day0, hourMs, now } from '../archive/scratch.ts';
-import { asking, errorsOf, threshold, traded } from './backtesting.ts';
+import { asking, errorsOf, runDirectly, threshold, traded } from './backtesting.ts';
 
 describe('a backtest that is answered at once', () => {
   test('means by a name a strategy of the user first, in the version that is asked for', async () => {
@@ -91,4 +91,15 @@ const averaging = (hours: readonly number[]) => ({
       },
     },
   ],
+});
+
+describe('a backtest over any number of threads', () => {
+  test('gives the same bytes in however many threads it is played', async () => {
+    const archive = await traded();
+    const wanted = JSON.stringify({ ...(await runDirectly(archive, threshold)), generated_at: now });
+    for (const threads of [1, 3]) {
+      const { alice } = await asking(archive, { set: [`service.research.threads=${threads}`] });
+      expect(JSON.stringify((await alice.post<object>(threshold)).body)).toBe(wanted);
+    }
+  });
 });

@@ -30,15 +30,6 @@ describe('a backtest that is answered at once', () => {
     expect(pinsOf(archive.layout.root)).toEqual([]);
   });
 
-  test('gives the same bytes in however many threads it is played', async () => {
-    const archive = await traded();
-    const wanted = JSON.stringify({ ...(await runDirectly(archive, threshold)), generated_at: now });
-    for (const threads of [1, 3]) {
-      const { alice } = await asking(archive, { set: [`service.research.threads=${threads}`] });
-      expect(JSON.stringify((await alice.post<object>(threshold)).body)).toBe(wanted);
-    }
-  });
-
   test('is refused by the names of the fields that are no use, and so is one that is to be kept', async () => {
     const { alice } = await asking(await traded());
     const { parameters, ...plain } = threshold;

@@ -9,6 +9,7 @@ import type { Strategy } from '../../../src/research/strategy.ts';
 import { appendBooks } from '../../../src/state/journal-books.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../../archive/scratch.ts';
 import { poll } from '../../service/historical-archive.ts';
+import { madeOnce } from '../../service/made-once.ts';
 
 // An archive to play on, over three days in four parts; and the same as the engine is to see it, from the same values.
 
@@ -109,8 +110,19 @@ function booksOf(i: number, { moment, future }: Making): Book[] {
 /** Hours that nobody asked for. */
 const gapOf = (i: number) => ({ from: day0 + dayMs + i * hourMs, to: day0 + dayMs + i * hourMs + 90 * minute });
 
-export async function lake(making: Making = asItIs, rest: Parameters<typeof opened>[0] = {}): Promise<Archive> {
-  const archive = opened({ groupRows: 500, ...rest });
+const groupRows = 500;
+
+/** It as it is, of which every test has a copy. */
+const asMade = madeOnce((archive) => fill(archive, asItIs), { groupRows });
+
+export async function lake(making?: Making, rest: Parameters<typeof opened>[0] = {}): Promise<Archive> {
+  if (making === undefined && Object.keys(rest).length === 0) return await asMade();
+  const archive = opened({ groupRows, ...rest });
+  await fill(archive, making ?? asItIs);
+  return archive;
+}
+
+async function fill(archive: Archive, making: Making): Promise<void> {
   for (const at of polls)
     poll(
       archive,
@@ -136,7 +148,6 @@ export async function lake(making: Making = asItIs, rest: Parameters<typeof open
       ]);
   }
   await publishNow(archive);
-  return archive;
 }
 
 /** Symbols of the other venue that polls told to be of a symbol's market, and when that was known. */

@@ -3,7 +3,6 @@ import type { UnfitBacktest } from '../../../src/reading/backtests/unfit.ts';
 import { runSeries } from '../../../src/research/run-series.ts';
 import type { Series } from '../../../src/research/series.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
-import { answer, append, publishNow } from '../../archive/scratch.ts';
 import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 
@@ -45,16 +44,6 @@ describe('a backtest over an archive', () => {
       const rows = expected.symbols.filter(({ trades }) => trades > 0);
       expect(result.symbols.listed.toSorted(bySymbol), name).toEqual(rows.toSorted(bySymbol));
       expect(result.calibration.map(({ ticks }) => ticks)).toEqual([...expected.calibration.ticks]);
-    }
-  });
-
-  test('gives the same bytes again, however many threads play', async () => {
-    const archive = await lake();
-    for (const [name, strategy] of strategies.slice(-2)) {
-      const bytes = new Set<string>();
-      for (const threads of name === 'curious' ? [1, 1, 2, 3] : [1, 3])
-        bytes.add(JSON.stringify(await run(archive, {}, strategy, { threads })));
-      expect(bytes.size, name).toBe(1);
     }
   });
 
@@ -147,24 +136,6 @@ describe('a backtest over an archive', () => {
     const asked = 20 * 25 * hourMs - symbols.reduce((sum, _, i) => sum + Math.max(0, firstTick(i) - span.from), 0);
     const lacking = symbols.reduce((sum, _, i) => sum + Math.min(1.5 * hourMs, hour(48) - hour(24 + i)), 0);
     expect(coverage).toEqual({ asked_ms: asked, lacking_ms: lacking, lacking_share: lacking / asked });
-  });
-
-  test('stands on one generation, whatever is published beside it', async () => {
-    const archive = await lake();
-    const before = await run(archive, {}, curious, { threads: 2 });
-    const [symbol] = symbols;
-    let published: Promise<unknown> | undefined;
-    const progress = (): void => {
-      if (published !== undefined) return;
-      append(archive, answer(symbol!, [[day0 + hourMs + 1, 0.99]]));
-      published = publishNow(archive);
-    };
-    const during = await run(archive, {}, curious, { threads: 2, progress });
-    await published;
-    expect(JSON.stringify(during)).toBe(JSON.stringify(before));
-    const after = await run(archive, {}, curious);
-    expect(after.archive.generation).toBe(before.archive.generation + 1);
-    expect(after.summary.ticks).toBe(before.summary.ticks + 1);
   });
 });
 

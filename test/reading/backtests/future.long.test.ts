@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import type { BacktestResult } from '../../../src/research/result.ts';
+import { day0, dayMs, hourMs, lake, run } from './lake.ts';
+import { bound, builtIn, curious } from './strategies.ts';
+
+const moment = day0 + 2 * dayMs + 2 * hourMs + 1;
+const span = { from: day0, to: day0 + 3 * dayMs };
+
+/** All that was done before a moment, and what was decided on. */
+function doneBefore({ trades }: BacktestResult, before: number) {
+  expect(trades.count).toBe(trades.listed.length);
+  return trades.listed
+    .filter(({ filled_at }) => filled_at < before)
+    .map(({ symbol, rule, contracts, decided_at, filled_at, price, paid, exit_decided_at, exited_at, got }) => {
+      const isOver = exit_decided_at !== null && exited_at < before;
+      return {
+        ...{ symbol, rule, decided_at, filled_at, price, paid },
+        // Of what is sold in pieces later, the pieces are the future's.
+        ...(isOver ? { contracts, exit_decided_at, exited_at, got } : {}),
+      };
+    })
+    .filter((one, i, all) => i === 0 || JSON.stringify(one) !== JSON.stringify(all[i - 1]));
+}
+
+test('another future changes nothing that was done before it, from the archive on', async () => {
+  const [one, two] = [await lake({ moment, future: 1 }), await lake({ moment, future: 2 })];
+  const strategies = [curious, builtIn('cross_venue_spread'), bound('mean_reversion', { window_ms: 2 * hourMs })];
+  for (const strategy of strategies) {
+    const [a, b] = [await run(one!, span, strategy), await run(two!, span, strategy)];
+    expect(JSON.stringify(a.trades)).not.toBe(JSON.stringify(b.trades));
+    const before = doneBefore(a, moment);
+    expect(before.length).toBeGreaterThan(20);
+    expect(doneBefore(b, moment)).toEqual(before);
+  }
+});
