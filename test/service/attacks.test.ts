@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { opened } from '../archive/scratch.ts';
 import { answersIn, head, type RawAnswer, rawAnswer, sent } from './raw.ts';
-import { type ServingOptions, serving } from './serving.ts';
+import { sharedServing } from './serving.ts';
 import { alice, withTokens } from './users.ts';
 
-const withUsers: ServingOptions = { set: withTokens };
+/** Nothing of all this changes what is in it. */
+const service = sharedServing({ set: withTokens });
 
 interface Described {
   readonly paths: Record<string, { get?: Get }>;
@@ -31,7 +31,7 @@ function expectProblem({ status, headers, body }: RawAnswer, wanted: number): vo
 }
 
 test('requests that are none are told so on the connection, which is then closed', async () => {
-  const { url } = await serving(opened());
+  const { url } = service();
   const refused: readonly (readonly [told: string, text: string, status: number])[] = [
     ['no HTTP at all', 'hello\r\n\r\n', 400],
     ['HTTP/0.9', 'GET /\r\n\r\n', 400],
@@ -70,7 +70,7 @@ test('requests that are none are told so on the connection, which is then closed
 });
 
 test('a request without a host, with two or with two credentials, or for another place is refused', async () => {
-  const { url } = await serving(opened());
+  const { url } = service();
   const close = 'Connection: close\r\n\r\n';
   for (const text of [
     `GET /healthz HTTP/1.1\r\n${close}`,
@@ -86,7 +86,7 @@ test('a request without a host, with two or with two credentials, or for another
 });
 
 test('what is smuggled behind a request is not answered as another one', async () => {
-  const { url } = await serving(opened());
+  const { url } = service();
   const inner = 'GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n';
   for (const text of [
     `POST /healthz HTTP/1.1\r\nHost: here\r\nContent-Length: ${inner.length}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${inner}`,
@@ -105,7 +105,7 @@ test('what is smuggled behind a request is not answered as another one', async (
 });
 
 test('no spelling of a path leads out of the service', async () => {
-  const { url, key, app } = await serving(opened());
+  const { url, key, app } = service();
   const paths = Object.keys((app.swagger() as unknown as { paths: object }).paths);
   const bases = [
     ...new Set(['/', '/docs/static/', ...paths.map((path) => `${path.replace(/\{.*$/, '').replace(/\/$/, '')}/`)]),
@@ -130,7 +130,7 @@ test('no spelling of a path leads out of the service', async () => {
 });
 
 test('methods that a path has not are told with those it has; HEAD and OPTIONS are answered', async () => {
-  const { url, ask, app } = await serving(opened());
+  const { url, ask, app } = service();
   const { paths } = app.swagger() as unknown as { paths: Record<string, Record<string, object>> };
   for (const [path, methods] of Object.entries(paths)) {
     const target = path.replace(/\{[^}]+\}/g, 'x');
@@ -157,7 +157,7 @@ test('methods that a path has not are told with those it has; HEAD and OPTIONS a
 });
 
 test('parameters: more than 100, repeated, unknown, with NUL or badly encoded', async () => {
-  const { json, app } = await serving(opened());
+  const { json, app } = service();
   const { paths } = app.swagger() as unknown as { paths: Record<string, { get?: { security: object[] } }> };
   const many = (count: number): string => Array.from({ length: count }, (_, i) => `p${i}=1`).join('&');
   const refusals: readonly (readonly [query: string, told: RegExp])[] = [
@@ -190,7 +190,7 @@ test('parameters: more than 100, repeated, unknown, with NUL or badly encoded', 
 });
 
 test('limits that are no whole number of one or more are refused by every route that has one', async () => {
-  const { ask, app, key } = await serving(opened(), withUsers);
+  const { ask, app, key } = service();
   const { paths } = app.swagger() as unknown as Described;
   const limited = Object.entries(paths).filter(([, { get }]) => get?.parameters?.some(({ name }) => name === 'limit'));
   for (const [path, { get }] of limited) {
@@ -205,7 +205,7 @@ test('limits that are no whole number of one or more are refused by every route 
 });
 
 test('SQL in a parameter is a text as any other', async () => {
-  const { ask, app, key } = await serving(opened(), withUsers);
+  const { ask, app, key } = service();
   const { paths } = app.swagger() as unknown as Described;
   const fragments = [
     "'",
@@ -236,7 +236,7 @@ test('SQL in a parameter is a text as any other', async () => {
 });
 
 test('bodies: on methods without one, encoded, too large, of another type, broken, or out to change prototypes', async () => {
-  const { url, key, app } = await serving(opened(), withUsers);
+  const { url, key, app } = service();
   const { paths } = app.swagger() as unknown as {
     paths: Record<string, Record<string, { requestBody?: object; security: object[] }>>;
   };
@@ -270,12 +270,12 @@ test('bodies: on methods without one, encoded, too large, of another type, broke
 });
 
 test('an expectation other than 100-continue cannot be met', async () => {
-  const { url } = await serving(opened());
+  const { url } = service();
   expectProblem(await rawAnswer(url, head('/healthz', 'GET', ['Expect: miracles'])), 417);
 });
 
 test('a thousand ranges are no more than one request', async () => {
-  const { ask, app } = await serving(opened());
+  const { ask, app } = service();
   const { paths } = app.swagger() as unknown as { paths: Record<string, Record<string, object>> };
   const range = `bytes=${Array.from({ length: 1000 }, (_, i) => `${i}-${i}`).join(',')}`;
   for (const [path, methods] of Object.entries(paths)) {
@@ -287,7 +287,7 @@ test('a thousand ranges are no more than one request', async () => {
 });
 
 test('a body with thousands of faults is answered with the first of them', async () => {
-  const { ask } = await serving(opened());
+  const { ask } = service();
   const bodies = [
     JSON.stringify({ dataset: 'ticks', format: 'csv', symbols: Array(30_000).fill(1) }),
     JSON.stringify(Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`f${i}`, i]))),

@@ -1,8 +1,8 @@
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { now } from '../archive/scratch.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';
 import { archived } from './exporting.ts';
-import { type Serving, type ServingOptions, serving } from './serving.ts';
+import { type Serving, type ServingOptions, serving, sharedServing } from './serving.ts';
 import { alice, as, buyAndHold, errorsOf, type Told, tokenOf, withTokens } from './users.ts';
 
 const path = '/api/v1/bots';
@@ -30,6 +30,12 @@ const asked = { name: 'one', strategy: { name: 'hold' }, symbols: ['KX B', 'KX A
 const { symbols: _, ...unbound } = asked;
 const post = (service: Serving, body: unknown, headers: Record<string, string> = {}, token = alice): Promise<Told> =>
   as(service, token, 'POST', path, body, headers);
+
+/** For what is refused. */
+const shared = sharedServing({ set: withTokens }, archived.copyTo);
+beforeAll(async () => {
+  for (const _ of [1, 2]) await strategy(shared());
+});
 
 describe('a bot', () => {
   test('is made, found at its address, listed, paused, made active again and removed', async () => {
@@ -137,7 +143,7 @@ describe('a bot', () => {
     ],
     ['a filter by what there is none of', { ...unbound, filter: { symbols: [] } }, ['filter.symbols']],
   ])('asked for with %s is refused by the field', async (_, body, fields) => {
-    const { service } = await start();
+    const service = shared();
     const told = await post(service, body);
     expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, fields]);
   });
@@ -145,7 +151,7 @@ describe('a bot', () => {
   test.each([[{}], [{ status: 'running' }], [{ status: null }], [{ status: 'paused', name: 'a' }], [[]]])(
     'is not changed by %j',
     async (body) => {
-      const { service } = await start();
+      const service = shared();
       const made = await post(service, asked);
       const at = `${path}/${made.body.id}`;
       expect((await as(service, alice, 'PATCH', at, body)).status).toBe(400);

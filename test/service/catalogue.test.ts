@@ -4,7 +4,7 @@ import { pageDocument } from '../../src/service/page/document.ts';
 import { totalsFor } from '../../src/service/page/totals.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
-import { serving } from './serving.ts';
+import { serving, sharedServing } from './serving.ts';
 
 const bare = { headers: { authorization: '' } };
 
@@ -95,10 +95,12 @@ test('a file that is known already is not sent again, and one under an old stamp
   expect([old.status, old.headers.get('cache-control')]).toEqual([200, 'no-cache']);
 });
 
+const shared = sharedServing();
+
 test.each(['view.ts', '..%2f..%2fserver.ts', '%2e%2e%2fdocument.ts', 'uplot.d.ts', 'nothing.js', '__proto__'])(
   'no other file is to be had: %s',
   async (name) => {
-    const { ask } = await serving(opened());
+    const { ask } = shared();
     expect((await ask(`/assets/x/${name}`, bare)).status).toBe(404);
   },
 );

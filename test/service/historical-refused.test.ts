@@ -4,15 +4,16 @@ import { expect, test } from 'vitest';
 import type { Log } from '../../src/core/log.ts';
 import { day0, scratchFolder } from '../archive/scratch.ts';
 import { lake } from './historical-archive.ts';
-import { serving } from './serving.ts';
+import { serving, sharedServing } from './serving.ts';
 
+const service = sharedServing({}, lake.copyTo);
 const base = '/api/v1/historical';
 const routes = ['markets', 'ticks', 'candles?interval=1h', 'candles?interval=5m', 'coverage', 'orderbooks'];
 const withQuery = (route: string, query: string): string =>
   `${base}/${route}${route.includes('?') ? '&' : '?'}${query}`;
 
 test('whatever is not as documented is 400, and says which parameter it is', async () => {
-  const { json } = await serving(await lake());
+  const { json } = service();
   const bad: readonly (readonly [query: string, name: string])[] = [
     ...(['limit=0', 'limit=-1', 'limit=1.5', 'limit=', 'limit=+1', 'limit=1e3', 'limit=a'] as const).map(
       (query) => [query, 'limit'] as const,
@@ -45,7 +46,7 @@ test('whatever is not as documented is 400, and says which parameter it is', asy
 const cursor = (parts: readonly unknown[]): string => Buffer.from(JSON.stringify(parts)).toString('base64url');
 
 test('an interval that there is none of is refused with those that there are, and one must be named', async () => {
-  const { json } = await serving(await lake());
+  const { json } = service();
   for (const interval of ['2m', '1M', '', '15 minutes', "1h'; --"]) {
     const { status, body } = await json(`${base}/candles?interval=${encodeURIComponent(interval)}`);
     expect(status).toBe(400);
@@ -55,7 +56,7 @@ test('an interval that there is none of is refused with those that there are, an
 });
 
 test('other parameters of one route: dataset, q and resolved', async () => {
-  const { json } = await serving(await lake());
+  const { json } = service();
   for (const query of [
     'coverage?dataset=markets',
     'markets?resolved=1',
@@ -67,7 +68,7 @@ test('other parameters of one route: dataset, q and resolved', async () => {
 });
 
 test('a symbol that is not known is 404, however it looks', async () => {
-  const { json } = await serving(await lake());
+  const { json } = service();
   for (const symbol of ['NONE', 'aaa', "' OR '1'='1", '../../etc/passwd', '%', '\u0001\n', "AAA'; --"])
     for (const route of routes) {
       const { status, body } = await json(withQuery(route, `symbol=${encodeURIComponent(symbol)}`));
@@ -76,7 +77,7 @@ test('a symbol that is not known is 404, however it looks', async () => {
 });
 
 test('times far off are no error: there is nothing there', async () => {
-  const { json } = await serving(await lake());
+  const { json } = service();
   for (const route of routes) {
     const { status, body } = await json(withQuery(route, `from=9007199254740990&to=9007199254740991`));
     expect([status, body.count], route).toEqual([200, 0]);
@@ -85,7 +86,7 @@ test('times far off are no error: there is nothing there', async () => {
 });
 
 test('without a key nothing is told', async () => {
-  const { ask } = await serving(await lake());
+  const { ask } = service();
   for (const route of routes) {
     const answer = await ask(withQuery(route, 'format=csv'), { headers: { authorization: '' } });
     expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer']);

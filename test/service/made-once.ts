@@ -9,6 +9,13 @@ import { scratchRoot } from '../harness/scratch-root.ts';
 
 type Made = ReadonlyMap<string, Buffer>;
 
+export interface MadeOnce {
+  /** Opens a copy, which is closed with the test. */
+  (root?: string): Promise<Archive>;
+  /** A copy that is not opened. */
+  copyTo(root: string): Promise<void>;
+}
+
 /**
  * An archive that is made once a process, and of which every test opens a copy of its own.
  * @param fill publishes what is to be in it
@@ -16,16 +23,20 @@ type Made = ReadonlyMap<string, Buffer>;
 export function madeOnce(
   fill: (archive: Archive) => Promise<unknown>,
   opening: Pick<Opening, 'parts' | 'groupRows'> = {},
-): (root?: string) => Promise<Archive> {
+): MadeOnce {
   let made: Promise<Made> | undefined;
-  return async (root = scratchFolder()) => {
+  const copyTo = async (root: string): Promise<void> => {
     made ??= make(fill, opening);
     for (const [path, bytes] of await made) {
       mkdirSync(dirname(join(root, path)), { recursive: true });
       writeFileSync(join(root, path), bytes);
     }
+  };
+  const open = async (root = scratchFolder()): Promise<Archive> => {
+    await copyTo(root);
     return opened({ root, ...opening });
   };
+  return Object.assign(open, { copyTo });
 }
 
 /** What each of its files holds, by the path. */

@@ -5,7 +5,7 @@ import type { Archive } from '../../src/archive/archive.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { serving } from './serving.ts';
+import { serving, sharedServing } from './serving.ts';
 
 interface Answer {
   readonly markets: readonly Record<string, unknown>[];
@@ -96,10 +96,12 @@ test('a view that was polled once is known; any other is refused with those that
   expect(body.errors).toEqual([{ name: 'view', reason: 'must be one of matched, resolving, set, once' }]);
 });
 
+const shared = sharedServing();
+
 test.each(['limit=0', 'limit=-1', 'limit=1.5', 'limit=', 'limit=1e3', 'limit=1&limit=2', 'view=', 'source=', 'x=1'])(
   'refuses %s',
   async (query) => {
-    const { json } = await served();
+    const { json } = shared();
     const { status, body } = await json(`/api/v1/markets?${query}`);
     expect([status, (body.errors as { name: string }[])[0]!.name]).toEqual([400, query.split('=')[0]]);
   },

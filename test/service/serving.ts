@@ -1,7 +1,8 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { onTestFinished } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import { type Archive, openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import { watchCurrent } from '../../src/reading/current.ts';
@@ -14,7 +15,8 @@ import { tryLock } from '../../src/state/lock.ts';
 import { systemClock, systemRandom, systemRandomBytes } from '../../src/system.ts';
 import type { Location } from '../../src/workspace/location.ts';
 import { openWorkspace, type Workspace } from '../../src/workspace/workspace.ts';
-import { clockAt, now, scratchFolder } from '../archive/scratch.ts';
+import { clockAt, hourMs, now, scratchFolder, upstreamName } from '../archive/scratch.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 import { documented, isJson } from './documented.ts';
 
 // The wiring of the tests of the service: the real server on loopback over a real archive, a real key, a clock that stands.
@@ -65,13 +67,46 @@ const urlOf = (location: Location): string => (location.kind === 'sqlite' ? `sql
 
 /** Serves an archive until the test is over. */
 export async function serving(archive: Archive, options: ServingOptions = {}): Promise<Serving> {
+  const service = await served(archive, options, scratchFolder());
+  onTestFinished(service.stop);
+  return service;
+}
+
+/**
+ * A service for all tests of a file or a describe, none of which changes what another one sees.
+ * @param copyTo puts an archive into the folder that it is to be in; by default it is a new one
+ */
+export function sharedServing(
+  options: ServingOptions = {},
+  copyTo: (root: string) => Promise<void> = async () => {},
+): () => Serving {
+  let service: Serving | undefined;
+  const end: (() => unknown)[] = [];
+  beforeAll(async () => {
+    const folder = mkdtempSync(join(scratchRoot, 'oddslake-shared-'));
+    end.unshift(() => rmSync(folder, { recursive: true }));
+    const root = join(folder, 'archive');
+    await copyTo(root);
+    const opening = { create: true, upstream: upstreamName, parts: 4, writer: 'oddslake test', settleMs: hourMs };
+    const archive = openArchive({ root, ...opening }, systemDisk);
+    end.unshift(archive.close);
+    service = await served(archive, options, folder);
+    end.unshift(service.stop);
+  });
+  afterAll(async () => {
+    for (const one of end) await one();
+  });
+  return () => service!;
+}
+
+async function served(archive: Archive, options: ServingOptions, folder: string): Promise<Serving> {
   const { set = [], clock = clockAt(now), log = silent, limits = {} } = options;
   const { database } = options;
   // One that is named is told as an operator does.
   const named = database === undefined ? [] : [`service.database_url=${urlOf(database)}`];
-  const settings = await loadSettings({ env: {}, cwd: scratchFolder(), set: ['service.port=0', ...named, ...set] });
+  const settings = await loadSettings({ env: {}, cwd: folder, set: ['service.port=0', ...named, ...set] });
   const workspace = await openWorkspace({
-    location: database ?? { kind: 'sqlite', path: `${scratchFolder()}/service.sqlite` },
+    location: database ?? { kind: 'sqlite', path: `${folder}/service.sqlite` },
     tokens: settings.service.tokens,
     ...{ randomBytes: systemRandomBytes, clock, log },
   });
@@ -104,7 +139,6 @@ export async function serving(archive: Archive, options: ServingOptions = {}): P
     await workspace.close();
   }
   const stopNow = (): Promise<void> => (stopping ??= end());
-  onTestFinished(stopNow);
   const ask = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = new Headers(init.headers);
     if (!headers.has('authorization')) headers.set('authorization', `Bearer ${key}`);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { now, opened } from '../archive/scratch.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';
-import { serving } from './serving.ts';
+import { serving, sharedServing } from './serving.ts';
 import { alice, as, buyAndHold, errorsOf, tokenOf, withTokens } from './users.ts';
 
 const path = '/api/v1/strategies';
@@ -18,6 +18,9 @@ interface Listed {
 }
 
 const start = (rest: Parameters<typeof serving>[1] = {}) => serving(opened(), { set: withTokens, ...rest });
+
+/** For what is refused. */
+const shared = sharedServing({ set: withTokens });
 
 describe('a strategy', () => {
   test('is made, found at its address, listed and removed', async () => {
@@ -136,7 +139,7 @@ describe('a list of strategies', () => {
     ['name=', 'name'],
     ['owner=bob', 'owner'],
   ])('asked for with %s is refused', async (query, field) => {
-    const told = await as(await start(), alice, 'GET', `${path}?${query}`);
+    const told = await as(shared(), alice, 'GET', `${path}?${query}`);
     expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, [field]]);
   });
 });
@@ -188,7 +191,7 @@ describe('what is wrong with a strategy is told by its field', () => {
       ['definition.fees.of_notional'],
     ],
   ])('%s', async (_, body, fields) => {
-    const told = await as(await start(), alice, 'POST', path, body);
+    const told = await as(shared(), alice, 'POST', path, body);
     expect([told.status, errorsOf(told).map(([name]) => name)]).toEqual([400, fields]);
     for (const [, reason] of errorsOf(told)) expect(reason).toMatch(/\w/);
   });

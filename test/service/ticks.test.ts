@@ -8,7 +8,7 @@ import { openTicksTexts } from '../../src/service/ticks-text.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
 import { fetched, hours, withLosses } from '../archive/losses.ts';
 import { answer, append, day0, dayMs, now, opened, type Pairs, publishNow, scratchFolder } from '../archive/scratch.ts';
-import { type Serving, type ServingOptions, serving } from './serving.ts';
+import { type Serving, type ServingOptions, serving, sharedServing } from './serving.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`service ticks: SEED=${seed}`);
@@ -34,6 +34,9 @@ async function served(options: ServingOptions = {}): Promise<Serving> {
 
 const path = (query: Record<string, string | number> = {}): string =>
   `/api/v1/ticks?${new URLSearchParams({ symbol: 'A/B ?', ...query } as Record<string, string>)}`;
+
+/** Over an archive in which nothing is. */
+const empty = sharedServing();
 
 test('published and journaled ticks of a window come ascending, as documented', async () => {
   const { json } = await served();
@@ -135,7 +138,7 @@ test('what is still to come is not answered for', async () => {
 });
 
 test('a refusal says what a parameter should have been', async () => {
-  const { json } = await serving(opened());
+  const { json } = empty();
   const reasonsOf = async (query: string) => (await json(`/api/v1/ticks?${query}`)).body.errors;
   expect(await reasonsOf('from=0')).toEqual([{ name: 'symbol', reason: 'is missing' }]);
   expect(await reasonsOf('symbol=A&from=2026-11-20')).toEqual([
@@ -175,7 +178,7 @@ test.each([
   ['symbol=A&from=6&to=5', 'from'],
   ['symbol=A&form=5', 'form'],
 ])('what is not as documented is 400 and named: ?%s', async (query, name) => {
-  const { json } = await serving(opened());
+  const { json } = empty();
   const { status, headers, body } = await json<{ errors: { name: string }[] }>(`/api/v1/ticks?${query}`);
   expect(status).toBe(400);
   expect(headers.get('content-type')).toContain('application/problem+json');
