@@ -14,7 +14,7 @@ import {
   threshold,
   traded,
 } from './backtesting.ts';
-import { restless } from './serving.ts';
+import { heldUp, restless } from './serving.ts';
 
 test('a backtest that is kept goes on from its beginning where the service was stopped, and others after it', async () => {
   const archive = await traded(50_000);
@@ -65,6 +65,49 @@ test('backtests that are kept are run in turns: of many of one user none is befo
   for (const [who, job] of jobs) begun.push((await who.becomes(job, 'done', 'failed')).started_at);
   const [one, two, his] = begun;
   expect(begun.toSorted((a, b) => a! - b!)).toEqual([his, one, two]);
+});
+
+test('backtests that are kept are listed newest first, page by page, whatever comes and goes', async () => {
+  const archive = await traded();
+  heldUp(archive, 'backtests');
+  const { alice } = await asking(archive);
+  const ids: string[] = [];
+  for (const body of [slow, saved, saved, saved, saved]) ids.unshift((await alice.post(body)).body.id);
+  const page = async (query: string) => (await alice.json<Listed>(`${kept}${query}`)).body;
+  const first = await page('?limit=2');
+  expect([first.backtests.map(({ id }) => id), first.count]).toEqual([ids.slice(0, 2), 2]);
+  await alice.drop(ids[1]!);
+  const newest = (await alice.post(saved)).body.id;
+  const second = await page(`?limit=2&cursor=${first.next_cursor}`);
+  const third = await page(`?limit=2&cursor=${second.next_cursor}`);
+  expect([...second.backtests, ...third.backtests].map(({ id }) => id)).toEqual(ids.slice(2));
+  expect(third.next_cursor).toBeNull();
+  expect((await page('?limit=1000')).backtests.map(({ id }) => id)).toEqual([newest, ids[0], ...ids.slice(2)]);
+  for (const bad of ['?limit=0', '?limit=x', '?cursor=x', `?cursor=${'x'.repeat(300)}`, '?page=2'])
+    expect([bad, (await alice.json(`${kept}${bad}`)).status]).toEqual([bad, 400]);
+});
+
+test('backtests that are kept are made once for an idempotency key of their owner', async () => {
+  const archive = await traded();
+  heldUp(archive, 'backtests');
+  const { alice, bob, as } = await asking(archive);
+  const headers = { 'idempotency-key': 'once' };
+  const first = await alice.post(slow, headers);
+  const second = await alice.post(slow, headers);
+  expect([second.status, second.body.id]).toEqual([202, first.body.id]);
+  expect((await alice.post(saved, headers)).status).toBe(422);
+  expect((await alice.post(saved, { 'idempotency-key': 'x'.repeat(256) })).status).toBe(400);
+  for (const other of [bob, as('alice', 'desk')]) {
+    const { status, body } = await other.post(saved, headers);
+    expect([status, body.id === first.body.id]).toEqual([202, false]);
+  }
+  // The same with its members in another order.
+  const turned = Object.fromEntries(Object.entries(slow).toReversed());
+  expect(JSON.stringify(turned)).not.toBe(JSON.stringify(slow));
+  expect((await alice.post(turned, headers)).body.id).toBe(first.body.id);
+  // Nothing is made by one that is answered at once.
+  expect((await alice.post(threshold, headers)).status).toBe(200);
+  expect((await alice.json<Listed>(kept)).body.count).toBe(1);
 });
 
 overEachDatabase((kind) => {

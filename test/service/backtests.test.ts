@@ -5,7 +5,6 @@ import { executables } from '../../src/research/executables.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { now } from '../archive/scratch.ts';
 import { asking, brief, kept, type Listed, runDirectly, saved, slow, threshold, traded } from './backtesting.ts';
-import { heldUp } from './serving.ts';
 
 describe('a backtest that is kept', () => {
   test('is asked for, followed and found with the result that the engine gives', async () => {
@@ -73,26 +72,6 @@ describe('a backtest that is kept', () => {
 });
 
 describe('backtests that are kept', () => {
-  test('are listed newest first, page by page, whatever comes and goes', async () => {
-    const archive = await traded();
-    heldUp(archive, 'backtests');
-    const { alice } = await asking(archive);
-    const ids: string[] = [];
-    for (const body of [slow, saved, saved, saved, saved]) ids.unshift((await alice.post(body)).body.id);
-    const page = async (query: string) => (await alice.json<Listed>(`${kept}${query}`)).body;
-    const first = await page('?limit=2');
-    expect([first.backtests.map(({ id }) => id), first.count]).toEqual([ids.slice(0, 2), 2]);
-    await alice.drop(ids[1]!);
-    const newest = (await alice.post(saved)).body.id;
-    const second = await page(`?limit=2&cursor=${first.next_cursor}`);
-    const third = await page(`?limit=2&cursor=${second.next_cursor}`);
-    expect([...second.backtests, ...third.backtests].map(({ id }) => id)).toEqual(ids.slice(2));
-    expect(third.next_cursor).toBeNull();
-    expect((await page('?limit=1000')).backtests.map(({ id }) => id)).toEqual([newest, ids[0], ...ids.slice(2)]);
-    for (const bad of ['?limit=0', '?limit=x', '?cursor=x', `?cursor=${'x'.repeat(300)}`, '?page=2'])
-      expect([bad, (await alice.json(`${kept}${bad}`)).status]).toEqual([bad, 400]);
-  });
-
   test('are there for their own user in their own workspace only: others hear the same as of none', async () => {
     const { as, ask, key } = await asking(await traded(50_000));
     const owner = as('alice', 'desk');
@@ -119,29 +98,6 @@ describe('backtests that are kept', () => {
     expect((await owner.json(`${kept}/${id}`)).body.state).toBe('running');
     for (const odd of ['x%27', '..%2f..%2fplace', 'A', 'a'.repeat(41)])
       expect([odd, [400, 404].includes((await owner.json(`${kept}/${odd}`)).status)]).toEqual([odd, true]);
-  });
-
-  test('are made once for an idempotency key of their owner', async () => {
-    const archive = await traded();
-    heldUp(archive, 'backtests');
-    const { alice, bob, as } = await asking(archive);
-    const headers = { 'idempotency-key': 'once' };
-    const first = await alice.post(slow, headers);
-    const second = await alice.post(slow, headers);
-    expect([second.status, second.body.id]).toEqual([202, first.body.id]);
-    expect((await alice.post(saved, headers)).status).toBe(422);
-    expect((await alice.post(saved, { 'idempotency-key': 'x'.repeat(256) })).status).toBe(400);
-    for (const other of [bob, as('alice', 'desk')]) {
-      const { status, body } = await other.post(saved, headers);
-      expect([status, body.id === first.body.id]).toEqual([202, false]);
-    }
-    // The same with its members in another order.
-    const turned = Object.fromEntries(Object.entries(slow).toReversed());
-    expect(JSON.stringify(turned)).not.toBe(JSON.stringify(slow));
-    expect((await alice.post(turned, headers)).body.id).toBe(first.body.id);
-    // Nothing is made by one that is answered at once.
-    expect((await alice.post(threshold, headers)).status).toBe(200);
-    expect((await alice.json<Listed>(kept)).body.count).toBe(1);
   });
 
   test('are told of under their idempotency key though the strategy asked for is gone', async () => {
