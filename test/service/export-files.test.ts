@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
+import { answer, append, day0, publishNow } from '../archive/scratch.ts';
+import { madeOnce } from './made-once.ts';
 import { type Serving, type ServingOptions, serving } from './serving.ts';
 
 interface Served extends Serving {
@@ -16,11 +17,17 @@ interface Served extends Serving {
   readonly path: string;
 }
 
+const published = madeOnce(
+  async (archive) => {
+    const pairs = Array.from({ length: 400 }, (_, i) => [day0 + i * 1000, Math.sin(i)] as const);
+    append(archive, answer('KX A', pairs));
+    await publishNow(archive);
+  },
+  { parts: 1 },
+);
+
 async function served(options: ServingOptions = {}): Promise<Served> {
-  const archive = opened({ parts: 1 });
-  const pairs = Array.from({ length: 400 }, (_, i) => [day0 + i * 1000, Math.sin(i)] as const);
-  append(archive, answer('KX A', pairs));
-  await publishNow(archive);
+  const archive = await published();
   const file = archive.manifest().datasets.ticks.files[0]!;
   const bytes = readFileSync(join(archive.layout.root, file.path));
   const path = `/api/v1/export/files/ticks/${file.date}/part-00.parquet`;
