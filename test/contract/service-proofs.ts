@@ -12,6 +12,7 @@ const markets = at('service/markets.test.ts');
 const operations = at('service/operations.test.ts');
 const files = at('service/export-files.test.ts');
 const jobs = at('service/export-jobs.test.ts');
+const jobsLong = at('service/export-jobs.long.test.ts');
 const tokens = at('service/tokens.test.ts');
 const keySets = at('service/key-sets.test.ts');
 const strategies = at('service/strategies.test.ts');
@@ -26,7 +27,9 @@ const keyMade = e2eKeys(
 const tokenIssued = e2eKeys('tokens are issued with the secret of the service, for thirty days unless told otherwise');
 const database = e2eKeys('keys and service share the database that a URL names, and its password is nowhere');
 const research = at('service/research.test.ts');
+const researchLong = at('service/research.long.test.ts');
 const backtests = at('service/backtests.test.ts');
+const backtestsLong = at('service/backtests.long.test.ts');
 const backtestLife = backtests('is asked for, followed and found with the result that the engine gives');
 const strategyLife = strategies('is made, found at its address, listed and removed');
 const botLife = bots('is made, found at its address, listed, paused, made active again and removed');
@@ -67,25 +70,29 @@ export const serviceSettings = {
     'a stream that nobody takes holds up no page, and at most so many are under way',
   ),
   'service.exports.keep_hours': jobs('are gone with their files once their time is over'),
-  'service.exports.bytes_max': jobs(
+  'service.exports.bytes_max': jobsLong(
     'larger than what is left fails; where nothing is left, none is begun until one is removed',
   ),
   'service.exports.waiting_max': at('service/export-requests.test.ts')(
     'is refused with 429 where the key has too many that are not finished',
   ),
-  'service.research.threads': research('gives the same bytes in however many threads it is played'),
-  'service.research.ticks_at_once_max': research(
+  'service.research.threads': researchLong('gives the same bytes in however many threads it is played'),
+  'service.research.ticks_at_once_max': researchLong(
     'that is too large for it is told to be saved, by its ticks and the points of its grid',
   ),
-  'service.research.ticks_job_max': research(
+  'service.research.ticks_job_max': researchLong(
     'or is to be kept, and is too large, is refused: by what it looks back on and each of its windows, too',
   ),
   'service.research.run_seconds_max': research('that takes too long is broken off, and told to be saved'),
   'service.research.runs_at_once_max': research(
     'ends when its client goes away; until then others wait, and beyond some are turned away',
   ),
-  'service.research.waiting_max': backtests('are so many of one user at most, waiting or kept'),
-  'service.research.kept_max': backtests('are so many of one user at most, waiting or kept'),
+  'service.research.waiting_max': backtestsLong(
+    'backtests that are kept are so many of one user at most, waiting or kept',
+  ),
+  'service.research.kept_max': backtestsLong(
+    'backtests that are kept are so many of one user at most, waiting or kept',
+  ),
   'service.tokens.issuer': tokens('issuer and audience are those of the settings'),
   'service.tokens.audience': tokens('issuer and audience are those of the settings'),
   'service.tokens.secret': tokens('tokens that are forged, for others, or not good now are refused'),
@@ -130,7 +137,9 @@ export const serviceRoutes = {
   'POST /api/v1/research/backtest': research(
     'gives what the engine gives, and the same bytes again but for the moment',
   ),
-  'GET /api/v1/backtest': backtests('are listed newest first, page by page, whatever comes and goes'),
+  'GET /api/v1/backtest': backtestsLong(
+    'backtests that are kept are listed newest first, page by page, whatever comes and goes',
+  ),
   'GET /api/v1/backtest/{id}': backtestLife,
   'DELETE /api/v1/backtest/{id}': backtests('is removed while it waits or runs, and then not run any more'),
   ...{ 'GET /api/v1/bots': botList, 'POST /api/v1/bots': botLife, 'GET /api/v1/bots/{id}': botLife },
