@@ -2,7 +2,6 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runCounts } from '../../src/state/runs.ts';
-import { publishProperties } from './publish-properties.ts';
 import {
   answer,
   append,
@@ -17,8 +16,6 @@ import {
   publishNow,
   scratchFolder,
 } from './scratch.ts';
-
-publishProperties(0.3);
 
 describe('publishing', () => {
   test('counts what a run that is over had journaled as recovered, for the run that publishes it', async () => {

@@ -1,5 +1,4 @@
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
@@ -10,6 +9,7 @@ import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened, publishNow } from '../archive/scratch.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 import { drawFrom } from './seeds.ts';
 
 // A small archive of which every dataset has something: two days in two parts, order books, candles, conflicts.
@@ -18,7 +18,7 @@ export const symbols = ['AAA', 'BBB', 'CCC', 'DDD'];
 const dates = [0, 1];
 
 /** Where syncing costs nothing, if the machine has such a place: these tests write some ten thousand files. */
-const fastFolder = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+const fastFolder = scratchRoot;
 
 /** A folder that goes with the test. */
 export function fastScratch(): string {

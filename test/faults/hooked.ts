@@ -1,9 +1,9 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { access, type Ended, fixedNow, jobArgs, type Running, start } from '../e2e/lake.ts';
 import { limitMs, until } from '../harness/limits.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 import type { CallKind, HaltHow, HaltReport } from './kill-hook.ts';
 
 // The real program in processes of its own, with the hook in it that can kill it, and a clock that stands where the
@@ -17,7 +17,7 @@ export const hookedNow = (): number => Date.now() - clockBackMs;
 
 /** A folder that goes with the test, in memory where the system has such a place: what SIGKILL leaves is the same. */
 export function scratch(): string {
-  const path = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'oddslake-faults-'));
+  const path = mkdtempSync(join(scratchRoot, 'oddslake-faults-'));
   onTestFinished(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { intersect, union } from '../../src/core/window.ts';
@@ -7,6 +6,7 @@ import { segmentsOf } from '../../src/state/coverage.ts';
 import { lostWindows } from '../../src/state/lost.ts';
 import { covered, fetched, hours, pairsIn, withLosses } from '../archive/losses.ts';
 import { append, opened, publishedTicks, publishNow } from '../archive/scratch.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 import { type Draw, drawFrom, search, searchMsMax } from './seeds.ts';
 
 const symbol = 'A';
@@ -60,7 +60,7 @@ test('whatever comes in whichever pieces: no lost window is covered with fewer t
   timeout: searchMsMax,
 }, async () => {
   await search({ name: 'answers for lost windows', least: 60, share: 0.02 }, async (seed) => {
-    const root = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : tmpdir(), 'oddslake-lost-'));
+    const root = mkdtempSync(join(scratchRoot, 'oddslake-lost-'));
     try {
       await trial(seed, root);
     } finally {

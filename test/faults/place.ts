@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
-  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -20,6 +19,7 @@ import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { OpenDatabase } from '../../src/state/database.ts';
 import type { OpenWire } from '../../src/upstream/wire.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
 
 // A place is a folder with an archive in it and whatever belongs to the flow beside it: what it reads, what it makes.
 
@@ -27,7 +27,7 @@ export const archiveOf = (place: string): string => join(place, 'archive');
 export const privateOf = (place: string): string => join(place, 'archive/.oddslake');
 
 /** Memory where there is such a folder: a sync costs nothing there. */
-const base = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+const base = scratchRoot;
 
 export interface Ground {
   /** A path for a new place; all of them go with `clear`. */

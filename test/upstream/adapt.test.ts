@@ -4,7 +4,8 @@ import { type Answered, type Learned, observe, rateInForce } from '../../src/ups
 import { share } from '../harness/share.ts';
 import { asking } from './simulated-service.ts';
 
-const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6) + 1);
+// What is judged are shares of drawn outcomes: another seed may fall out of bounds by chance.
+const seed = Number(process.env.SEED ?? 1);
 console.log(`adapt: SEED=${seed}`);
 
 const cases = limiterKinds.flatMap((kind) => [1, 2, 5, 20, 50].map((limit): [LimiterKind, number] => [kind, limit]));

@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Context } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
 import type { Log } from '../../../src/core/log.ts';
 import { loadSettings } from '../../../src/settings/load.ts';
 import type { Settings } from '../../../src/settings/settings.ts';
+import { scratchRoot } from '../../harness/scratch-root.ts';
 import { type Draw, drawFrom } from '../seeds.ts';
 import { type Audit, startAudit } from './audit.ts';
 import { type Heard, startHearing } from './heard.ts';
@@ -57,7 +57,7 @@ export interface Started {
 export const day0 = Date.UTC(2026, 2, 20);
 
 const silent: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-const scratch = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+const scratch = scratchRoot;
 
 /** @param tell is given every line of the trace, for whoever looks into a failure */
 export async function openLake(seed: number, nights: number, tell: (line: string) => void): Promise<Lake> {

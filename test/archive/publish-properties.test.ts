@@ -1,0 +1,98 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { TickRecord } from '../../src/state/journal.ts';
+import { runCounts } from '../../src/state/runs.ts';
+import { share } from '../harness/share.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hashes,
+  hourMs,
+  now,
+  opened,
+  publishedRows,
+  publishedTicks,
+  publishNow,
+  scratchFolder,
+} from './scratch.ts';
+
+const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
+console.log(`publish: SEED=${seed}`);
+
+/**
+ * One answer of few ticks around two midnights, with prices that repeat and differ. It covers just their moments: where
+ * a later answer covers a tick and lacks it, the stand-in for the tick's own moment is that answer's, and not exact.
+ */
+const anyAnswer = fc
+  .record({
+    symbol: fc.constantFrom('AAA', 'BBB', '🚀 x'),
+    hours: fc.array(fc.integer({ min: -20, max: 20 }), { minLength: 1, maxLength: 12 }),
+    prices: fc.array(fc.constantFrom(0, -0, 0.1, 0.1 + Number.EPSILON, 0.5, 1), { minLength: 12, maxLength: 12 }),
+    seen: fc.integer({ min: 0, max: 3 }),
+  })
+  .map(({ symbol, hours, prices, seen }) => {
+    const pairs = hours.map((hour, i) => [day0 + dayMs + hour * hourMs, prices[i]!] as const);
+    return answer(symbol, pairs, { observedAt: now + seen, windows: pairs.map(([t]) => ({ from: t, to: t + 1 })) });
+  });
+
+describe('publishing any answers', () => {
+  test('gives the same bytes of ticks and coverage, however the answers came in batches and order', async () => {
+    const published = async (batches: readonly (readonly TickRecord[])[]): Promise<object> => {
+      const root = scratchFolder();
+      const archive = opened({ root, parts: 2 });
+      for (const batch of batches) {
+        append(archive, ...batch);
+        await publishNow(archive, now, 'run', { candles: [] });
+      }
+      archive.close();
+      return hashes(root, '{ticks,coverage}/**/*.parquet');
+    };
+    const cases = fc.array(fc.tuple(anyAnswer, fc.integer({ min: 0, max: 3 }), fc.nat()), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    await fc.assert(
+      fc.asyncProperty(cases, async (drawn) => {
+        const atOnce = await published([drawn.map(([record]) => record)]);
+        const shuffled = [...drawn].sort(([, , a], [, , b]) => a - b);
+        const grouped = [...Map.groupBy(shuffled, ([, batch]) => batch).values()];
+        expect(await published(grouped.map((group) => group.map(([record]) => record)))).toEqual(atOnce);
+      }),
+      { seed, numRuns: Math.ceil(share * 25) },
+    );
+  });
+
+  test('keeps every tick once: rows added are the accepted ones, and the counts of a run add up', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.array(anyAnswer, { minLength: 1, maxLength: 4 }), { maxLength: 4 }),
+        async (batches) => {
+          const root = scratchFolder();
+          const archive = opened({ root, parts: 2 });
+          for (const [i, batch] of batches.entries()) {
+            const runId = `run ${i}`;
+            const before = publishedTicks(root).length;
+            append(archive, ...batch.map((record) => ({ ...record, runId })));
+            await publishNow(archive, now, runId, { candles: [] });
+            const counts = runCounts(archive.state.db, runId);
+            expect(publishedTicks(root).length - before).toBe(counts.accepted);
+            expect(counts.fetched).toBe(counts.accepted + counts.duplicates + counts.conflicts + counts.quarantined);
+            expect(counts.recovered).toBe(0);
+          }
+          archive.close();
+          const keys = publishedTicks(root).map((line) => line.slice(0, line.lastIndexOf(' ')));
+          expect(new Set(keys).size).toBe(keys.length);
+          for (const row of publishedRows(root, 'symbols')) {
+            const times = keys
+              .filter((key) => key.startsWith(`${row[0]} `))
+              .map((key) => Number(key.split(' ').at(-1)));
+            expect(row.slice(12)).toEqual([Math.min(...times), Math.max(...times), times.length]);
+          }
+        },
+      ),
+      { seed, numRuns: Math.ceil(share * 15) },
+    );
+  });
+});

@@ -1,3 +1,0 @@
-import { publishProperties } from './publish-properties.ts';
-
-publishProperties(1);
