@@ -16,7 +16,7 @@ import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { systemClock } from '../../src/system.ts';
-import { limitMs, MachineTooSlow, until as untilSeen } from '../harness/limits.ts';
+import { limitMs, MachineTooSlow } from '../harness/limits.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // The wiring of the end-to-end tests: the real program in processes of its own, the real sandbox, real files.
@@ -254,10 +254,6 @@ export const addsUp = ({ ticks }: Summary): boolean =>
   ticks.fetched === ticks.accepted + ticks.duplicates + ticks.conflicts + ticks.quarantined;
 
 export const sleep = (ms: number): Promise<void> => systemClock.sleep(ms);
-
-/** `until` of test/harness/limits.ts, for files that do not name what they wait for. */
-export const until = async (look: () => boolean | Promise<boolean>, _?: number): Promise<void> =>
-  void (await untilSeen(look, 'what the test waits for'));
 
 /** Ticks that runs have accepted and that are not yet published; 0 where there is no archive yet. */
 export const journaledTicks = (output: string): number => inState(output, 'select sum(n) as n from journal_ticks');
