@@ -10,7 +10,7 @@ export const common = {
   maxWorkers: 2,
   testTimeout: limitMs,
   hookTimeout: limitMs,
-  teardownTimeout: limitMs,
+  teardownTimeout: limitMs / 5,
   globalSetup: './test/harness/run-folder.ts',
   reporters: [
     'default',

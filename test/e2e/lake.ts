@@ -17,6 +17,7 @@ import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import type { SandboxStats } from '../../src/sandbox/stats.ts';
 import { systemClock } from '../../src/system.ts';
 import { limitMs, MachineTooSlow } from '../harness/limits.ts';
+import { compileCache } from '../harness/run-folder.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // The wiring of the end-to-end tests: the real program in processes of its own, the real sandbox, real files.
@@ -55,7 +56,7 @@ export type Variables = Readonly<Record<string, string>>;
 /** What the processes of tests have in their environment, whatever they run: compiled code is kept between runs. */
 export const processEnv: Variables = {
   PATH: process.env.PATH!,
-  NODE_COMPILE_CACHE: new URL('../../node_modules/.cache/oddslake-tests', import.meta.url).pathname,
+  NODE_COMPILE_CACHE: compileCache,
   ...(process.env.TMPDIR === undefined ? {} : { TMPDIR: process.env.TMPDIR }),
 };
 

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -52,6 +52,16 @@ test('temporary files of a run are in its own folders', () => {
   expect(mkdtempSync(join(tmpdir(), 'x-'))).toContain(disk);
 });
 
+/** How many processes name a text in their arguments. */
+const procs = (text: string): number =>
+  globSync('/proc/[0-9]*/cmdline').filter((path) => {
+    try {
+      return readFileSync(path, 'utf8').includes(text);
+    } catch {
+      return false;
+    }
+  }).length;
+
 test('what a run that was killed has left is removed by the next, its processes first; other runs stay', async () => {
   // The process ID of one that has ended.
   const { pid: dead } = spawnSync('true');
@@ -60,13 +70,16 @@ test('what a run that was killed has left is removed by the next, its processes 
     mkdirSync(join(path, 'archive'), { recursive: true });
     writeFileSync(join(path, 'archive/part'), 'x');
   }
-  const options = { stdio: 'ignore', env: { ...process.env } } as const;
-  const marked = spawn('sleep', ['600'], { ...options, env: { ...process.env, [runVariable]: `${dead}` } });
-  const inFolder = spawn('sh', ['-c', 'sleep 600; :', `${folders[0]}/archive`], options);
-  const other = spawn('sleep', ['600'], options);
+  // Each is a child of the shell that waits for it: what this process has started itself is left to it.
+  const waiting = (command: string, env: Record<string, string> = {}) =>
+    spawn('sh', ['-c', `${command} & wait`], { stdio: 'ignore', env: { ...process.env, ...env } });
+  const marked = waiting('sleep 600', { [runVariable]: `${dead}` });
+  const inFolder = waiting(`sh -c 'sleep 600; :' ${folders[0]}/archive`);
+  const other = waiting('sleep 600');
   const ended = Promise.all([once(marked, 'exit'), once(inFolder, 'exit')]);
+  if (existsSync('/proc/self')) await until(() => procs(folders[0]!) > 1, 'the process that names the folder');
   const teardown = setup();
-  if (existsSync('/proc/self')) expect((await ended).map(([, signal]) => signal)).toEqual(['SIGKILL', 'SIGKILL']);
+  if (existsSync('/proc/self')) await ended;
   expect(folders.filter((path) => existsSync(path))).toEqual([]);
   expect([other.exitCode, other.signalCode]).toEqual([null, null]);
   expect(Object.values(runFolders(process.env[runVariable]!)).every((path) => existsSync(path))).toBe(true);
