@@ -158,44 +158,40 @@ describe('symbols of any name', () => {
     expect(held()).toEqual(wanted());
   });
 
-  test.each<ExportFormat>(['parquet', 'csv', 'ndjson'])(
-    'come back from an export as %s',
-    { timeout: 60_000 },
-    async (format) => {
-      const folder = mkdtempSync(join(tmpdir(), 'oddslake-odd-'));
-      const back = archiveFolder();
-      const archive = opened({ root: output, upstream: 'box', create: false });
-      try {
-        const watching = { random: systemRandom, signal: new AbortController().signal, progress() {} };
-        const asked = { dataset: 'ticks', symbols: [], from: null, to: null, format } as const;
-        const file = join(folder, `all.${format}`);
-        await writeExport(archive, { ...asked, file }, watching);
-        for (const symbol of ['\u0001', '../../etc/passwd', '漢'.repeat(300), '%00', ' ']) {
-          const one = await writeExport(archive, { ...asked, symbols: [symbol], file: join(folder, 'one') }, watching);
-          expect(one.rows, JSON.stringify(symbol)).toBe(truthOf(symbol).length);
-        }
-        if (format === 'ndjson') {
-          const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
-          expect(lines.map((line) => (JSON.parse(line) as { symbol: string }).symbol)).toEqual(
-            inOrder.flatMap((symbol) => truthOf(symbol).map(() => symbol)),
-          );
-        }
-        const context = await contextOf(back.output, box.url, () => box.nowMs);
-        const flags = { paths: [file], dataset: null, format: null, zone: null, covers: null, preferred: false };
-        const summary = await importJob.run(context, flags);
-        expect(summary, JSON.stringify(summary, null, 1)).toMatchObject({
-          exit_code: 0,
-          warnings: [],
-          ticks: { quarantined: 0 },
-        });
-        expect(hashes(back.output, 'ticks/**/*')).toEqual(hashes(output, 'ticks/**/*'));
-      } finally {
-        archive.close();
-        back.remove();
-        rmSync(folder, { recursive: true });
+  test.each<ExportFormat>(['parquet', 'csv', 'ndjson'])('come back from an export as %s', async (format) => {
+    const folder = mkdtempSync(join(tmpdir(), 'oddslake-odd-'));
+    const back = archiveFolder();
+    const archive = opened({ root: output, upstream: 'box', create: false });
+    try {
+      const watching = { random: systemRandom, signal: new AbortController().signal, progress() {} };
+      const asked = { dataset: 'ticks', symbols: [], from: null, to: null, format } as const;
+      const file = join(folder, `all.${format}`);
+      await writeExport(archive, { ...asked, file }, watching);
+      for (const symbol of ['\u0001', '../../etc/passwd', '漢'.repeat(300), '%00', ' ']) {
+        const one = await writeExport(archive, { ...asked, symbols: [symbol], file: join(folder, 'one') }, watching);
+        expect(one.rows, JSON.stringify(symbol)).toBe(truthOf(symbol).length);
       }
-    },
-  );
+      if (format === 'ndjson') {
+        const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+        expect(lines.map((line) => (JSON.parse(line) as { symbol: string }).symbol)).toEqual(
+          inOrder.flatMap((symbol) => truthOf(symbol).map(() => symbol)),
+        );
+      }
+      const context = await contextOf(back.output, box.url, () => box.nowMs);
+      const flags = { paths: [file], dataset: null, format: null, zone: null, covers: null, preferred: false };
+      const summary = await importJob.run(context, flags);
+      expect(summary, JSON.stringify(summary, null, 1)).toMatchObject({
+        exit_code: 0,
+        warnings: [],
+        ticks: { quarantined: 0 },
+      });
+      expect(hashes(back.output, 'ticks/**/*')).toEqual(hashes(output, 'ticks/**/*'));
+    } finally {
+      archive.close();
+      back.remove();
+      rmSync(folder, { recursive: true });
+    }
+  });
 
   test('are served under their names', async () => {
     const archive = opened({ root: output, upstream: 'box', create: false });
