@@ -74,7 +74,7 @@ const counts = accounting.name === 'GNU time' || accounting.name.startsWith('wai
 
 test(
   'CPU time and memory are those of the process and its children',
-  skippedFor(counts ? null : `${accounting.name} does not count what children use: GNU time is not installed`),
+  skippedFor(counts ? null : 'neither GNU time nor python3 is installed'),
   async () => {
     const { cwd, options } = workplace();
     appendFileSync(

@@ -14,7 +14,7 @@ const flags = [
 ];
 
 /** Options of tests and describes that look at pages. */
-export const needsBrowser = needsPath(executablePath, `there is no ${executablePath}: .ci/chromium installs it`);
+export const needsBrowser = needsPath(executablePath, `there is no ${executablePath}: .ci/tools installs it`);
 
 /** How long anything on the page may take before it counts as missing: less than a test, so that it is named. */
 const waitMsMax = limitMs / 5;
