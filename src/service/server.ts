@@ -88,7 +88,7 @@ function createApp(context: ServiceContext, limits: ServiceLimits): App {
     // TLS is a proxy's work: one on this machine tells whom a request came from.
     trustProxy: 'loopback',
     routerOptions: { querystringParser: (text) => parseQueryString(text, limits.parametersMax) },
-    // To make the validators of all routes shorter takes longer than to start with them as they are.
+    // ajv's optimizer takes a quarter of the start and makes no validator faster.
     ajv: {
       customOptions: {
         ...{ coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true },
