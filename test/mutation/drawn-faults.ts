@@ -100,7 +100,7 @@ else
       const related = (project: string): string[] => ['related', '--run', mutant.file, '--project', project];
       const by = caughtBy(mutant, copy, [
         related('quick'),
-        ['run', 'test/e2e/path.test.ts', 'test/harness'],
+        ['run', 'test/e2e/path.test.ts'],
         related('long'),
         ['run', '--project', 'long'],
       ]);
