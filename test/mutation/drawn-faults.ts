@@ -1,6 +1,7 @@
 /**
  * Puts faults into src at random places, one at a time, and tells which tests see each: those of `make test`, or only the
- * rest of `make check` (but for torture and readers). Run: node test/mutation/drawn-faults.ts; SEED=1 and FAULTS=20 draw
+ * rest of `make check` (but for torture and readers). Of both only those files run that import what is changed, and the
+ * end-to-end path. Run: node test/mutation/drawn-faults.ts; DRAW=1 and FAULTS=20 draw
  * them, LIST=1 only lists them.
  */
 import { globSync, readFileSync } from 'node:fs';
@@ -9,7 +10,7 @@ import { join } from 'node:path';
 import { drawFrom } from '../faults/draw.ts';
 import { caughtBy, type Mutant, root, withCopy } from './copy.ts';
 
-const seed = Number(process.env.SEED || 1);
+const seed = Number(process.env.DRAW || 1);
 const count = Number(process.env.FAULTS || 20);
 
 /** What is written in place of what; `$1` and so on as in String.replace. */
@@ -90,20 +91,15 @@ while (mutants.length < count) {
 
 const told = ({ file, line, before, after }: Mutant): string =>
   `${file}:${line}\n    - ${before.trim()}\n    + ${after.trim()}`;
-console.log(`SEED=${seed} FAULTS=${count}, of ${files.length} files`);
+console.log(`DRAW=${seed} FAULTS=${count}, of ${files.length} files`);
 if (process.env.LIST) for (const mutant of mutants) console.log(told(mutant));
 else
   await withCopy((copy) => {
-    const names = ['make test', 'make test', 'make check', 'make check'];
+    const names = ['make test', 'make test', 'make check'];
     const seen = new Map<string, number>();
     for (const [n, mutant] of mutants.entries()) {
       const related = (project: string): string[] => ['related', '--run', mutant.file, '--project', project];
-      const by = caughtBy(mutant, copy, [
-        related('quick'),
-        ['run', 'test/e2e/path.test.ts'],
-        related('long'),
-        ['run', '--project', 'long'],
-      ]);
+      const by = caughtBy(mutant, copy, [related('quick'), ['run', 'test/e2e/path.test.ts'], related('long')]);
       const verdict = by === null ? 'not seen' : names[by[0]]!;
       seen.set(verdict, (seen.get(verdict) ?? 0) + 1);
       console.log(`${n + 1}/${count} ${told(mutant)}\n    ${verdict}${by === null ? '' : `: ${by[1]}`}`);
