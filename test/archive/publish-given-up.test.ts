@@ -24,7 +24,7 @@ function held(): { workers: PartWorkers; begun: Promise<void>; letGo(): Promise<
       free.resolve();
       expect(works.length).toBeGreaterThan(0);
       await Promise.all(works);
-      // Whoever waits for them has had many turns.
+      // Long enough for every waiting request to be scheduled.
       for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setImmediate(resolve));
     },
   };

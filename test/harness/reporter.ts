@@ -17,7 +17,7 @@ export default class EndOfRun implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const tests = modules.flatMap((module) => [...module.children.allTests()]);
     const skipped = Map.groupBy(tests.filter(wasSkipped), whySkipped);
-    // With -t all others are skipped, by whoever asked for it.
+    // With -t every other test is skipped on purpose.
     if (this.#hasPattern) skipped.delete(noReason);
     const lines = [...skipped].map(([reason, of]) => `  ${reason}: ${counted(of.length, 'test')} in ${filesOf(of)}`);
     if (lines.length > 0) console.log(`Skipped:\n${lines.sort().join('\n')}\n`);

@@ -1,8 +1,7 @@
 /**
- * Puts faults into src at random places, one at a time, and tells which tests see each: those of `make test`, or only the
- * rest of `make check` (but for torture and readers). Of both only those files run that import what is changed, and the
- * end-to-end path. Run: node test/mutation/drawn-faults.ts; DRAW=1 and FAULTS=20 draw
- * them, LIST=1 only lists them.
+ * Puts faults into src at random places, one at a time, and reports which tests see each: those of `make test`, or only
+ * the rest of `make check` (without torture and readers). Of both it runs the files that import the changed one, and the
+ * end-to-end path. Run: node test/mutation/drawn-faults.ts; DRAW=1 and FAULTS=20 draw them, LIST=1 only lists them.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
