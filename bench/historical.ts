@@ -31,7 +31,7 @@ const archive = openArchive(
 );
 const { db } = archive.state;
 startRun(db, 'bench', 'bench', process.pid, day0);
-const rules = { lingerMs: dayMs, settleMs: 0 };
+const rules = { lookbackMs: 0, lingerMs: dayMs, settleMs: 0 };
 for (let day = 0; day < days; day++) {
   const from = day0 + day * dayMs;
   const known = symbols.map(
@@ -57,7 +57,9 @@ for (let day = 0; day < days; day++) {
       t: Float64Array.from({ length: perDay }, (_, i) => from + Math.floor((i * dayMs) / perDay) + s),
       p: Float64Array.from({ length: perDay }, (_, i) => ((i * 7 + s) % 100) / 100),
     },
-    covered: [{ from, to: from + dayMs, fetchedAt: from + dayMs, origin: 'poll' as const }],
+    covered: [
+      { from, to: from + dayMs, fetchedAt: from + dayMs, origin: 'poll' as const, evidence: 'confirmed' as const },
+    ],
   }));
   appendTicks(archive.state, answers);
   if (day % 5 === 4 || day === days - 1)

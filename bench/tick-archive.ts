@@ -10,6 +10,7 @@ import { compareUtf8 } from '../src/core/order.ts';
 import { partOf } from '../src/core/part.ts';
 import { dayMs } from '../src/core/window.ts';
 import { restoreSegments } from '../src/state/coverage.ts';
+import { readCommitState } from '../src/state/intent.ts';
 import { noteRowGroups } from '../src/state/row-groups.ts';
 import { addTickDeltas } from '../src/state/symbols.ts';
 import { makeKey } from './key.ts';
@@ -40,7 +41,7 @@ export async function makeArchive(root: string, ticks: number, prices: Prices = 
   const options = { root, create: true, upstream: 'https://bench.test', parts, writer: 'oddslake bench', settleMs: 0 };
   const archive = openArchive(options, systemDisk);
   const byPart = Map.groupBy(symbols.toSorted(compareUtf8), (symbol) => partOf(symbol, parts));
-  const stage = startStage(archive, archive.manifest());
+  const stage = startStage(archive, archive.manifest(), readCommitState(archive.state.db));
   for (const day of midnights) {
     for (const [part, ofPart] of byPart) {
       const columns = dayColumns(ofPart, day, prices);
@@ -75,12 +76,14 @@ function commitAll(archive: Archive, stage: Stage, symbols: readonly string[]): 
   const base = stage.base;
   const last = firstDay + days * dayMs;
   const manifest = { ...base, generation: stage.generation, created_at: last, datasets: nextFiles(stage) };
-  commit(archive, manifest, stage.moves, () => {
+  commit(archive, stage, manifest, stage.moves, () => {
     const { db } = archive.state;
     noteRowGroups(db, stage.records);
     for (const symbol of symbols) {
       addTickDeltas(db, [{ symbol, added: days * ticksPerDay, first: firstDay, last: last - 1 }], last);
-      restoreSegments(db, symbol, [{ from: firstDay, to: last, fetchedAt: last, origin: 'poll' }]);
+      restoreSegments(db, symbol, [
+        { from: firstDay, to: last, fetchedAt: last, origin: 'poll', evidence: 'confirmed' },
+      ]);
     }
   });
 }

@@ -8,5 +8,6 @@ process.exitCode = await main(process.argv, {
   backfill: async () => (await import('../jobs/backfill.ts')).job,
   import: async () => (await import('../jobs/import.ts')).job,
   repair: async () => (await import('../jobs/repair.ts')).job,
+  verify: async () => (await import('../jobs/verify.ts')).job,
   publish: async () => (await import('../jobs/publish.ts')).job,
 });

@@ -1,9 +1,11 @@
 import type { BackfillFlags, Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
+import { gapsStep } from '../src/app/steps/gaps-step.ts';
 import { lostStep } from '../src/app/steps/lost-step.ts';
 import { backfillPlans, collectPlans, marketsStep } from '../src/app/steps/poll-steps.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
-import { expectedRequests } from '../src/ingest/plan.ts';
+import { suspendedStep } from '../src/app/steps/suspended-step.ts';
+import { confirmRequests, expectedRequests } from '../src/ingest/plan.ts';
 import { allSymbols } from '../src/state/symbols.ts';
 
 /** Fetches the windows of the past that coverage lacks. */
@@ -21,13 +23,16 @@ export const job: Job<BackfillFlags> = {
           0,
         );
         const windows = plans.reduce((sum, plan) => sum + plan.windows.length, 0);
-        const expectedSeconds = requests / context.settings.upstream.requestsPerSecond;
-        showPlan({ plans, windows, expectedRequests: requests, expectedSeconds });
+        const confirming = how.recheckInferred === true ? confirmRequests * windows : 0;
+        const expectedSeconds = (requests + confirming) / context.settings.upstream.requestsPerSecond;
+        showPlan({ plans, windows, expectedRequests: requests + confirming, expectedSeconds });
         return;
       }
       await collectPlans(run, plans, 'backfill');
       await publishStep(run);
       await verifyStep(run);
+      gapsStep(run, { symbols, window: until, fromNamed: true });
+      suspendedStep(run);
       lostStep(run);
     }),
 };

@@ -1,6 +1,6 @@
 import type { Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { marketsStep } from '../src/app/steps/poll-steps.ts';
+import { marketsStep, shortListsStep } from '../src/app/steps/poll-steps.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 
 /** One poll of the market lists, published. */
@@ -9,6 +9,7 @@ export const job: Job = {
   run: (context) =>
     runJob(context, 'markets', { upstream: true }, async (run) => {
       await marketsStep(run);
+      shortListsStep(run);
       await publishStep(run);
       await verifyStep(run);
     }),

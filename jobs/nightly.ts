@@ -1,10 +1,12 @@
 import type { Job, NightlyFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
 import { configuredBooksStep } from '../src/app/steps/books-step.ts';
+import { gapsStep } from '../src/app/steps/gaps-step.ts';
 import { lostStep } from '../src/app/steps/lost-step.ts';
 import { nightStep } from '../src/app/steps/night-step.ts';
 import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps/poll-steps.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
+import { suspendedStep } from '../src/app/steps/suspended-step.ts';
 import { dayMs } from '../src/core/window.ts';
 
 /** The main job: markets, ticks of every live symbol from its cursor on, order books, publish, verify what changed. */
@@ -20,6 +22,8 @@ export const job: Job<NightlyFlags> = {
       await publishStep(run);
       nightStep(run, end, markets);
       await verifyStep(run);
+      gapsStep(run, { symbols: [], window: { from: Number.NEGATIVE_INFINITY, to: end }, fromNamed: false });
+      suspendedStep(run);
       lostStep(run);
     });
   },

@@ -1,4 +1,5 @@
 import { type Archive, openArchive } from '../archive/archive.ts';
+import type { LingerRules } from '../core/life.ts';
 import { dayMs } from '../core/window.ts';
 import type { Context } from './context.ts';
 
@@ -9,7 +10,7 @@ import type { Context } from './context.ts';
  * upstream the settings name; a mistyped --output of a reader is an error.
  */
 export function openConfiguredArchive(
-  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase'>,
+  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'>,
   collects: boolean,
   mends = false,
 ): Archive {
@@ -24,14 +25,16 @@ export function openConfiguredArchive(
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
     mends,
+    ...(context.randomBytes !== undefined && { randomBytes: context.randomBytes }),
   };
   return openArchive(options, context.disk, context.openDatabase);
 }
 
 const minuteMs = 60_000;
 
-/** When a symbol that turned inactive is left alone. */
-export const lingerRules = ({ settings }: Context): { lingerMs: number; settleMs: number } => ({
+/** When a symbol's lifetime begins, and when one that turned inactive is left alone. */
+export const lingerRules = ({ settings }: Context): LingerRules => ({
+  lookbackMs: settings.source.firstLookbackDays * dayMs,
   lingerMs: settings.source.lingerDays * dayMs,
   settleMs: settings.archive.settleMinutes * minuteMs,
 });

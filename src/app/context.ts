@@ -31,6 +31,8 @@ export interface Context {
   readonly settings: Settings;
   readonly clock: Clock;
   readonly random: Random;
+  /** Where the IDs of commits come from; the system's where it is not given. */
+  readonly randomBytes?: (count: number) => Uint8Array;
   readonly log: Log;
   /** What the archive is written to. */
   readonly disk: Disk;
@@ -41,6 +43,8 @@ export interface Context {
   /** Aborted by SIGINT and SIGTERM, with `Interrupted` as the reason. */
   readonly signal: AbortSignal;
   readonly version: string;
+  /** The words of the command line behind the program's name, none of them secret; absent where nobody typed any. */
+  readonly words?: readonly string[] | undefined;
   /** Threads that work may be shared among; 1 for all in one. */
   readonly threads: number;
   /** How long to wait for another writer, in ms. */

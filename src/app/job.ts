@@ -1,4 +1,6 @@
+import type { Archive } from '../archive/archive.ts';
 import type { Repaired } from '../archive/repair/repair-report.ts';
+import type { Verified } from '../archive/verify/verify.ts';
 import type { Window } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { Context } from './context.ts';
@@ -19,6 +21,8 @@ export interface NightlyFlags {
 export interface TicksFlags {
   /** Symbols to poll; none: those of the config, else those that the market lists ask for. */
   readonly symbols: readonly string[];
+  /** Poll suspended symbols at once: those given, else all of them. */
+  readonly retriesSuspended?: boolean;
 }
 
 export interface OrderbookFlags {
@@ -34,6 +38,8 @@ export interface BackfillFlags {
   readonly force: boolean;
   /** Ask for symbols outside of their life too. */
   readonly allKnown: boolean;
+  /** Ask for windows that only inferred evidence speaks for as if they were not covered. */
+  readonly recheckInferred?: boolean;
   /** Called with the plan in place of fetching anything; null to fetch. */
   readonly showPlan: ((plan: BackfillPlan) => void) | null;
 }
@@ -43,6 +49,11 @@ export interface RepairFlags {
   readonly fromUrl: string | null;
   /** Called with what was mended, before anything is asked for. */
   readonly show?: (repaired: Repaired) => void;
+}
+
+export interface VerifyFlags {
+  /** Called with what was found, before it is judged. */
+  readonly show: (found: Verified, archive: Archive, runId: string) => void;
 }
 
 export interface BackfillPlan {
@@ -63,4 +74,5 @@ export interface Jobs {
   import(): Promise<Job<ImportFlags>>;
   publish(): Promise<Job>;
   repair(): Promise<Job<RepairFlags>>;
+  verify(): Promise<Job<VerifyFlags>>;
 }

@@ -13,8 +13,10 @@ export interface NextFacts {
   readonly fell: boolean;
   /** Symbols that are overdue by more than a day. */
   readonly longOverdue: readonly string[];
-  /** Flags by which a command finds this archive from the working folder, with a blank before them; empty where it needs none. */
+  /** Flags by which a command finds this archive and its settings from the working folder, with a blank before them; empty where it needs none. */
   readonly flags: string;
+  /** The words of the command line of the run; null where nobody typed any. */
+  readonly words: readonly string[] | null;
   /** Where the run put what it set aside. */
   readonly quarantine: string;
 }
@@ -32,9 +34,9 @@ export function nextAction(summary: Summary, facts: NextFacts): string | null {
   return brokenOff(summary, facts) ?? missing(summary, facts) ?? worthALook(summary, facts, flags);
 }
 
-function brokenOff(summary: Summary, { thrown, flags }: NextFacts): string | null {
+function brokenOff(summary: Summary, { thrown, flags, words }: NextFacts): string | null {
   const { exit_code: code } = summary;
-  const again = againCommand(summary, flags);
+  const again = againCommand(summary, flags, words);
   if (code === exitCodes.usage) return null;
   if (thrown instanceof DiskFullError) return `Free some space on the disk, then run it again: ${again}`;
   if (code === exitCodes.credential) return `Set a key that the service takes, then run it again: ${again}`;
@@ -47,11 +49,17 @@ function brokenOff(summary: Summary, { thrown, flags }: NextFacts): string | nul
   return null;
 }
 
-function missing(summary: Summary, { failures, fell, flags }: NextFacts): string | null {
+function missing(summary: Summary, { failures, fell, flags, words }: NextFacts): string | null {
   const { job } = summary;
+  const help = failures.map(({ reason }) => helpfulFlags.exec(reason)?.[1]).find((found) => found !== undefined);
+  if (job === 'import' && words !== null && help !== undefined)
+    return `Import the files with the flag that helps: ${againCommand(summary, flags, words)} ${help}`;
   const windows = failures.filter(({ symbol, reason }) => symbol !== null && !reason.startsWith('order book: '));
   const lost = windows.filter(({ reason }) => reason.startsWith('lost: '));
-  const asked = windows.filter(({ reason }) => !reason.startsWith('lost: '));
+  const suspended = windows.filter(({ reason }) => reason.startsWith('suspended: '));
+  const settled = windows.filter(({ reason }) => /^(accepted as a gap|expired): /.test(reason));
+  const others = new Set([...lost, ...suspended, ...settled]);
+  const asked = windows.filter((window) => !others.has(window));
   if (asked.length > 0) {
     const next =
       job === 'nightly' || job === 'ticks'
@@ -60,6 +68,9 @@ function missing(summary: Summary, { failures, fell, flags }: NextFacts): string
     return `${next}: ${backfillCommand(asked)}${flags}`;
   }
   if (lost.length > 0) return `See what stays lost: oddslake gaps${flags}`;
+  if (settled.length > 0) return `See which gaps stay: oddslake gaps${flags}`;
+  if (suspended.length > 0 || failures.some(({ reason }) => reason.includes('active ones suspended')))
+    return `Ask for the suspended symbols at once: oddslake symbols retry${flags}`;
   if (fell)
     return `See whether the service lacks it too; what it has by then is asked for again by: oddslake backfill --force ${lastDays(summary)}${flags}`;
   const lists = failures.some(({ reason }) => reason.startsWith('markets'));
@@ -78,15 +89,19 @@ function worthALook({ night, ticks }: Summary, facts: NextFacts, flags: string):
     conflicts.count > conflictsFactor * conflicts.median
   )
     return `See which symbols have so many conflicts: oddslake sql "SELECT symbol, count(*) AS n FROM conflicts GROUP BY 1 ORDER BY 2 DESC LIMIT 20"${flags}`;
-  if (ticks.quarantined > 0) return `See what was set aside, and why: head ${shellWord(facts.quarantine)}`;
+  if (ticks.quarantined > 0) return `See what was set aside, and why: gzip -dc ${shellWord(facts.quarantine)} | head`;
   const [first] = facts.longOverdue;
   if (first !== undefined)
     return `See what is known of the market that is overdue the longest: oddslake symbols ${shellWord(first)}${flags}`;
   return null;
 }
 
-/** The command of a run; what it was told beside the archive is not known here. */
-function againCommand({ job }: Summary, flags: string): string {
+/** The flags that a failure of an import names: see import/step.ts. */
+const helpfulFlags = / Say (--[\w -]+)\. --allow-rejected/;
+
+/** The command of a run as it was typed; where nobody typed one, the command of its job. */
+function againCommand({ job }: Summary, flags: string, words: readonly string[] | null): string {
+  if (words !== null) return `oddslake ${words.map(shellWord).join(' ')}`;
   if (job === 'repair') return `oddslake verify --repair${flags}`;
   // These two do nothing without being told what.
   const more = job === 'backfill' || job === 'import' ? ' …' : '';

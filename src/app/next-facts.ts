@@ -11,14 +11,23 @@ export const withNextAction = (summary: Summary, context: Context, run: Run | un
   next_action: nextAction(summary, nextFacts(context, run, thrown)),
 });
 
-function nextFacts({ settings }: Context, run: Run | undefined, thrown: unknown): NextFacts {
+function nextFacts({ settings, words }: Context, run: Run | undefined, thrown: unknown): NextFacts {
   const { output, outputFlagged } = settings.archive;
   const config = settings.configFile === null ? '' : ` --config ${shellWord(near(settings.configFile))}`;
   return {
     ...{ thrown, failures: run?.failures ?? [], fell: run?.fell ?? false, longOverdue: run?.longOverdue ?? [] },
     quarantine: join(near(output), quarantinePath(run?.archive.state.generation() ?? 0)),
-    flags: outputFlagged ? `${config} --output ${shellWord(near(output))}` : config,
+    flags: `${outputFlagged ? `${config} --output ${shellWord(near(output))}` : config}${setFlags(words ?? [])}`,
+    words: words ?? null,
   };
+}
+
+/** The settings that were given by --set, as a shell takes them. */
+function setFlags(words: readonly string[]): string {
+  const given = words.flatMap((word, i) =>
+    word === '--set' ? (words[i + 1] ?? []) : word.startsWith('--set=') ? word.slice('--set='.length) : [],
+  );
+  return given.map((text) => ` --set ${shellWord(text)}`).join('');
 }
 
 /** From the working folder, where it lies in it. */

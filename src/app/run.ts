@@ -1,24 +1,28 @@
 import { type Archive, requireCurrentFormat } from '../archive/archive.ts';
 import { clearAbandoned } from '../archive/copies/scratch.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
+import { countWaiting } from '../archive/publish/count-waiting.ts';
 import { recover } from '../archive/publish/publish.ts';
 import type { RawKeeper } from '../archive/raw/raw-keeper.ts';
-import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
 import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
+import { knownDamage } from '../state/damage.ts';
 import { openIntent } from '../state/intent.ts';
 import { openSharedPace, type SharedPace } from '../state/pace.ts';
-import { finishRun, runCounts, startRun } from '../state/runs.ts';
+import { droppedOf, finishRun, runCounts, startRun, waitingTicks } from '../state/runs.ts';
 import type { Upstream, UpstreamCounters } from '../upstream/upstream.ts';
 import { afterRun } from './afterwards/after-run.ts';
-import { openConfiguredArchive } from './configured.ts';
+import { namedSymbols, openConfiguredArchive } from './configured.ts';
 import { connect, connectOther } from './connect.ts';
 import type { Context } from './context.ts';
 import { withNextAction } from './next-facts.ts';
+import { shareStep, sizesStep } from './steps/damage-steps.ts';
 import { type DriftLine, driftStep, type Shapes, startShapes } from './steps/drift-step.ts';
 import type { LostOfRun } from './steps/lost-asked.ts';
 import { type NightNotes, startNotes } from './steps/night-notes.ts';
 import { endRaw, keepRaw } from './steps/raw-step.ts';
+import { activeSuspended } from './steps/suspended-step.ts';
 import {
   type BookCounts,
   type FailureLine,
@@ -42,7 +46,9 @@ export interface Run {
   readonly failures: FailureLine[];
   /** Files published by this run, by path. */
   readonly files: Map<string, PublishedFile>;
-  readonly symbols: { planned: number; done: number; failed: number; retired: number };
+  readonly symbols: { planned: number; done: number; failed: number; suspended: number };
+  /** Symbols that it was to ask for by name. */
+  readonly byHand: Set<string>;
   readonly books: { -readonly [name in keyof BookCounts]: BookCounts[name] };
   /** What the upstream's answers look like, and what of it is not as it was. */
   readonly shapes: Shapes;
@@ -60,6 +66,8 @@ export interface Run {
   /** The lost windows that it made whole again; absent where it did not set out to. */
   restored?: Partial<Restored>;
   pages: number;
+  /** Markets that its last poll of the lists named; null where it polled none. */
+  markets: number | null;
   /** Whether the upstream has answered anything. */
   reached: boolean;
 }
@@ -73,6 +81,8 @@ export interface JobNeeds {
   readonly other?: UpstreamAccess | null;
   /** Whether it mends the archive, so that a damaged manifest is no reason not to open it. */
   readonly mends?: boolean;
+  /** Whether it looks at the whole archive and changes nothing of it: it takes one of an older format too. */
+  readonly verifies?: boolean;
 }
 
 /** Runs a job from opening the archive to its summary. Never rejects: what went wrong is in the summary. */
@@ -89,14 +99,15 @@ export async function runJob(
     requirePossibleTime(startedAt);
     if (needs.upstream) requireUpstream(context.settings);
     const mends = needs.mends === true;
+    const verifies = needs.verifies === true;
     parts.archive = openConfiguredArchive(context, needs.upstream || needs.collects === true, mends);
     // Of one that is to be mended nothing is read before it is.
-    if (!mends) {
+    if (!mends && !verifies) {
       requireCurrentFormat(parts.archive);
       // What a killed import had put aside may fill the disk.
       clearAbandoned(parts.archive);
     }
-    await finishBroken(parts.archive, context);
+    if (!verifies) await finishBroken(parts.archive, context);
     const { state, layout } = parts.archive;
     const shapes = startShapes();
     parts.run = startedRun(context, job, parts.archive, startedAt, shapes, Boolean(needs.other), async () => {
@@ -114,10 +125,21 @@ export async function runJob(
       );
       return parts.client;
     });
+    if (!mends && !verifies) sizesStep(parts.run);
     await body(parts.run);
   } catch (error) {
     thrown = error;
   }
+  // A part that is refused keeps nobody from looking at the others.
+  if (
+    parts.run !== undefined &&
+    !needs.mends &&
+    !needs.verifies &&
+    (thrown === undefined || thrown instanceof DamageError)
+  )
+    await shareStep(parts.run).catch((error: unknown) => {
+      thrown ??= error;
+    });
   if (parts.run !== undefined) await endRaw(parts.run, parts.raw ?? null);
   const ended = (run: Run | undefined): Summary => {
     const facts = {
@@ -158,30 +180,46 @@ type Counted = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started
 const nothing: Counted = {
   ...{ run_id: null, requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null },
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-  symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+  symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
   books: noBooks,
   ...{ gaps: 0, warnings: [], failures: [], files: [], reached: false },
 };
 
 function counted(run: Run, client: Upstream | undefined): Counted {
-  const { recovered, fetched, accepted, duplicates, conflicts, quarantined } = runCounts(run.archive.state.db, run.id);
-  const { generation, watermark, reached: covered_to = watermark } = run.archive.manifest();
+  const { archive } = run;
+  const { db } = archive.state;
+  const waiting = waitingTicks(db, run.id) === 0 ? undefined : countWaiting(archive, run.id);
+  const counts = runCounts(db, run.id, waiting);
+  const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
+  const { generation, watermark, reached: covered_to } = archive.manifest();
   const asked = client?.counters();
   const { requests, retries, throttledMs } = asked ?? { requests: 0, retries: 0, throttledMs: 0 };
-  const { failures, symbols, pages, reached } = run;
-  const setAside = quarantined === 0 ? [] : [`${quarantined} unusable ticks were set aside in .oddslake/quarantine.`];
-  const warnings = [...run.warnings, ...setAside];
+  const { failures, pages, reached } = run;
+  const symbols = {
+    ...run.symbols,
+    suspended: activeSuspended(db, namedSymbols(run.context)).length,
+  };
+  const warnings = [...run.warnings, ...quarantineWarning(quarantined, droppedOf(db, run.id))];
   return {
     ...{ run_id: run.id, requests, retries, throttled_ms: throttledMs, pages, recovered, generation, watermark },
     covered_to,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     books: run.books,
+    damage: knownDamage(run.archive.state.db),
     ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
     ...{ schema_drift: run.drifts, asksOther: run.asksOther, ...(run.restored && { restored: run.restored }) },
     ...(asked !== undefined && asked.requests > 0 && { rate: rateUse(asked) }),
     ...(run.nightFacts && { night: run.nightFacts }),
     files: [...run.files.values()],
+    publishedTicks: { added, lost },
+    ...(run.markets !== null && { markets: run.markets }),
   };
+}
+
+function quarantineWarning(quarantined: number, dropped: number): string[] {
+  if (quarantined === 0) return [];
+  const told = `${quarantined} unusable ticks were set aside in .oddslake/quarantine`;
+  return [dropped === 0 ? `${told}.` : `${told}; ${dropped} of them were only counted, as it has no room for more.`];
 }
 
 const rateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
@@ -198,8 +236,8 @@ function startedRun(
   upstream: () => Promise<Upstream>,
 ): Run {
   const id = runIdOf(startedAt, context.random());
-  startRun(archive.state.db, id, job, process.pid, startedAt);
-  const symbols = { planned: 0, done: 0, failed: 0, retired: 0 };
+  startRun(archive.state.db, id, job, process.pid, startedAt, context.settings.quarantine.runBytesMax);
+  const symbols = { planned: 0, done: 0, failed: 0, suspended: 0 };
   return {
     context,
     id,
@@ -209,12 +247,14 @@ function startedRun(
     failures: [],
     files: new Map(),
     symbols,
+    byHand: new Set(),
     books: { ...noBooks },
     ...{ shapes, drifts: [] },
     lost: { asked: new Map(), tried: new Set(), answered: new Set() },
     asksOther,
     ...{ night: startNotes(), fell: false, longOverdue: [] },
     pages: 0,
+    markets: null,
     reached: false,
   };
 }

@@ -1,7 +1,9 @@
 import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
-import { type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
+import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import type { Compared, MarketChanges, Named } from '../core/night.ts';
+import type { DamageKind, KnownDamage } from '../state/damage.ts';
 import { Interrupted } from './context.ts';
+import { damageSentence } from './damage-sentence.ts';
 import { sentence } from './sentence.ts';
 import type { DriftLine } from './steps/drift-step.ts';
 
@@ -13,6 +15,13 @@ export interface FailureLine {
   readonly from: number | null;
   readonly to: number | null;
   readonly reason: string;
+}
+
+/** One file that is not as published, and when that was first found, epoch ms. */
+export interface DamageLine {
+  readonly path: string;
+  readonly kind: DamageKind;
+  readonly found_at: number;
 }
 
 /** The last line of `--json` (CONTRACT, section 1). Times are epoch milliseconds. */
@@ -42,8 +51,11 @@ export interface Summary {
     readonly planned: number;
     readonly done: number;
     readonly failed: number;
-    readonly retired: number;
+    /** Symbols that are suspended when the run ends, of those that polls are for. */
+    readonly suspended: number;
   };
+  /** Markets that the lists named, by canonical_id, of a run that polled them. */
+  readonly markets?: number;
   /** Order books, counted apart from ticks. */
   readonly books: BookCounts;
   readonly published: {
@@ -52,6 +64,9 @@ export interface Summary {
     readonly bytes: number;
     readonly dates: readonly string[];
     readonly dates_count: number;
+    /** Ticks that the generations of this run, and of broken runs before it, have more than those before them, and less. */
+    readonly added: number;
+    readonly lost: number;
   };
   readonly generation: number;
   readonly watermark: number | null;
@@ -65,6 +80,9 @@ export interface Summary {
   /** Fields of the upstream's answers that are not what they were. */
   readonly schema_drift: readonly DriftLine[];
   readonly schema_drift_count: number;
+  /** Files that are not as published, until a verify or a repair is clean. */
+  readonly damaged: readonly DamageLine[];
+  readonly damaged_count: number;
   /** Lost windows that are whole again, of a run that was to have them again. */
   readonly restored?: Partial<Restored>;
   /** How the request rate was used, of a run that asked the upstream. */
@@ -157,23 +175,28 @@ export interface RunFacts
   extends Omit<Summary, 'outcome' | 'exit_code' | 'published' | 'error' | 'schema_drift' | CountedAway> {
   readonly files: readonly PublishedFile[];
   /** None where it is not given. */
+  readonly publishedTicks?: { readonly added: number; readonly lost: number };
+  /** None where it is not given. */
   readonly schema_drift?: readonly DriftLine[];
   readonly strict: boolean;
   /** Whether the upstream answered anything in this run. */
   readonly reached: boolean;
   /** Whether it asked another service in the upstream's place; not where it is not given. */
   readonly asksOther?: boolean;
+  /** What is not as published, as far as anybody has found; nothing where it is not given. */
+  readonly damage?: readonly KnownDamage[];
   /** What ended the run early, if anything did. */
   readonly thrown: unknown;
 }
 
-type CountedAway = 'warnings_count' | 'failures_count' | 'schema_drift_count';
+type CountedAway = 'warnings_count' | 'failures_count' | 'schema_drift_count' | 'damaged' | 'damaged_count';
 
 const listMax = 20;
 
 export function summarize(facts: RunFacts): Summary {
   const exitCode = exitCodeOf(facts);
   const drifts = facts.schema_drift ?? [];
+  const damage = facts.damage ?? [];
   const dates = [...new Set(facts.files.flatMap((file) => file.date ?? []))].sort();
   const { rows, bytes } = totalsOf(facts.files);
   return {
@@ -182,7 +205,7 @@ export function summarize(facts: RunFacts): Summary {
     run_id: facts.run_id,
     outcome: outcomes[exitCode],
     exit_code: exitCode,
-    error: facts.thrown === undefined ? null : sentence(facts.thrown, facts.asksOther),
+    error: errorOf(facts, exitCode),
     started_at: facts.started_at,
     finished_at: facts.finished_at,
     requests: facts.requests,
@@ -192,8 +215,12 @@ export function summarize(facts: RunFacts): Summary {
     ticks: facts.ticks,
     recovered: facts.recovered,
     symbols: facts.symbols,
+    ...(facts.markets !== undefined && { markets: facts.markets }),
     books: facts.books,
-    published: { files: facts.files.length, rows, bytes, dates: dates.slice(0, listMax), dates_count: dates.length },
+    published: {
+      ...{ files: facts.files.length, rows, bytes, dates: dates.slice(0, listMax), dates_count: dates.length },
+      ...(facts.publishedTicks ?? { added: 0, lost: 0 }),
+    },
     generation: facts.generation,
     watermark: facts.watermark,
     ...(facts.covered_to !== undefined && { covered_to: facts.covered_to }),
@@ -204,6 +231,8 @@ export function summarize(facts: RunFacts): Summary {
     failures_count: facts.failures.length,
     schema_drift: drifts.slice(0, listMax),
     schema_drift_count: drifts.length,
+    damaged: damage.slice(0, listMax).map(({ path, kind, foundAt }) => ({ path, kind, found_at: foundAt })),
+    damaged_count: damage.length,
     ...(facts.restored && { restored: facts.restored }),
     ...(facts.rate && { rate: facts.rate }),
     ...(facts.night && { night: facts.night }),
@@ -211,10 +240,24 @@ export function summarize(facts: RunFacts): Summary {
   };
 }
 
-function exitCodeOf({ thrown, failures, warnings, strict, reached }: RunFacts): ExitCode {
+function exitCodeOf(facts: RunFacts): ExitCode {
+  const code = exitCodeOfWork(facts);
+  // 6 before 4 before 0; what kept the run from its work is told first.
+  const isDamaged = (facts.damage ?? []).length > 0;
+  return isDamaged && (code === exitCodes.done || code === exitCodes.incomplete) ? exitCodes.damaged : code;
+}
+
+function exitCodeOfWork({ thrown, failures, warnings, strict, reached }: RunFacts): ExitCode {
   if (thrown !== undefined) return exitCodeOfError(thrown, reached);
   if (failures.length > 0 || (strict && warnings.length > 0)) return exitCodes.incomplete;
   return exitCodes.done;
+}
+
+/** Damage that nothing was thrown for is told all the same, where the run ends by it. */
+function errorOf({ thrown, asksOther, damage = [] }: RunFacts, exitCode: ExitCode): string | null {
+  const why = thrown === undefined ? null : sentence(thrown, asksOther);
+  if (exitCode !== exitCodes.damaged || thrown instanceof DamageError) return why;
+  return [why, damageSentence(damage)].filter((one) => one !== null).join('; ') || null;
 }
 
 /** The exit code that an error stands for; `reached`: whether the upstream had answered anything before. */

@@ -3,6 +3,7 @@ import { DamageError, UsageError } from '../core/errors.ts';
 import type { OpenDatabase } from '../state/database.ts';
 import { openIntent } from '../state/intent.ts';
 import { getMeta, manifestHashKey, openState, rebind, type State, stateFile } from '../state/state.ts';
+import { systemRandomBytes } from '../system.ts';
 import { type Disk, sha256 } from './disk/disk.ts';
 import { type Layout, layoutOf } from './layout.ts';
 import {
@@ -24,6 +25,10 @@ export interface Archive {
   readonly writer: string;
   /** Rows that a row group of a file holds at most. */
   readonly groupRows: number;
+  /** Paths of files that could not be read as published since it was opened. */
+  readonly refused: Set<string>;
+  /** A new ID for a commit: 128 random bits in hexadecimal. */
+  createCommitId(): string;
   /** The current generation: an open intent is the new one already. */
   manifest(): Manifest;
   /** The same as the text of its manifest.json, to the byte. */
@@ -46,6 +51,8 @@ export interface OpenOptions {
   readonly settleMs: number;
   /** Rows that a row group holds at most: other than `rowGroupRows` only to make small files of many. */
   readonly groupRows?: number;
+  /** Where the IDs of commits come from; the system's where it is not given. */
+  readonly randomBytes?: (count: number) => Uint8Array;
   /** Open one whose manifest.json is damaged too, where there is a state to mend it from. */
   readonly mends?: boolean;
 }
@@ -114,8 +121,11 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
     return [readManifestText(layout, disk), layout.manifest];
   };
   let parsed = found;
+  const randomBytes = options.randomBytes ?? systemRandomBytes;
   return {
     ...{ layout, state, disk, writer: options.writer, groupRows: options.groupRows ?? rowGroupRows },
+    refused: new Set(),
+    createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
     manifest() {
       const [text, from] = current();
       // Of an archive of many days parsing takes longer than all else that is done with it, and a run asks many times.
@@ -232,9 +242,11 @@ export function readNow(archive: Archive, path: string): Uint8Array | null {
 /** Reads a published file and checks it against the manifest; a bad one is refused and stays where it is. */
 export function readPublished(archive: Archive, file: PublishedFile): Uint8Array {
   const bytes = readNow(archive, file.path);
-  if (bytes === null) throw new DamageError(`${file.path} is missing, though the manifest lists it.`);
-  if (sha256(bytes) !== file.sha256) {
-    throw new DamageError(`${file.path} is damaged: its sha256 differs from the manifest's.`);
-  }
-  return bytes;
+  if (bytes !== null && sha256(bytes) === file.sha256) return bytes;
+  archive.refused.add(file.path);
+  throw new DamageError(
+    bytes === null
+      ? `${file.path} is missing, though the manifest lists it.`
+      : `${file.path} is damaged: its sha256 differs from the manifest's.`,
+  );
 }

@@ -29,6 +29,10 @@ export const dayPath = (dataset: DatasetName, day: number, part: number): string
 
 export const symbolsPath = 'symbols/part-00.parquet';
 
+/** Where damaged rows of the journal are kept, that the publish of this generation met. */
+export const damagedJournalPath = (generation: number, id: string): string =>
+  `.oddslake/quarantine/journal-${String(generation).padStart(6, '0')}-${id.slice(0, 8)}.ndjson`;
+
 /** Where a generation's publish put what it set aside; relative to the root. */
 export const quarantinePath = (generation: number): string =>
-  `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson`;
+  `.oddslake/quarantine/generation-${String(generation).padStart(6, '0')}.ndjson.gz`;

@@ -1,10 +1,15 @@
 import type { DayState } from '../core/completeness.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { LostWindow } from '../core/lost.ts';
+import type { Window } from '../core/window.ts';
+import type { AcceptedWindow } from '../state/accepted.ts';
 import { type DatasetName, datasetNames } from './parquet/datasets.ts';
 
-/** The version of the archive's layout that this program writes: 2 added order books, candles and views.sql. */
-export const formatVersion = 2;
+/**
+ * The version of the archive's layout that this program writes: 2 added order books, candles and views.sql, 3 the
+ * evidence of coverage and the states of days.
+ */
+export const formatVersion = 3;
 
 /** One published file. Times are epoch milliseconds; `t_max` is the time of the last row, included. */
 export interface PublishedFile {
@@ -40,15 +45,29 @@ export interface Manifest {
   readonly parts: number;
   /** sha256 of the manifest before this one; null for the first. */
   readonly previous_sha256: string | null;
+  /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live. */
   readonly watermark: number | null;
+  /** The same with inferred windows. */
+  readonly reached: number | null;
+  /** Since when every published byte has been hashed, or written; null where some never were, absent in older manifests. */
+  readonly verified_through?: number | null;
+  /** The ID of the commit that wrote it; absent from what older versions wrote. */
+  readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
   /** Windows whose ticks were published once and were lost, so that a state filled from here knows; absent where none is. */
   readonly lost?: readonly LostWindow[];
-  /** How far every live symbol is covered but for windows that are lost; absent where that is the watermark. */
-  readonly reached?: number | null;
+  /** Gaps that somebody accepted, so that a state filled from here knows; absent where none is. */
+  readonly accepted?: readonly AcceptedGap[];
   /** Files that a repair had to take out, nothing of them being left, for copies that follow; absent where none was. */
   readonly removed?: readonly RemovedFile[];
+}
+
+/** A window of a symbol's ticks that somebody accepted as a gap, and why. */
+export interface AcceptedGap extends Window {
+  readonly symbol: string;
+  readonly reason: string;
+  readonly accepted_at: number;
 }
 
 /** A path that was published and is no more, and the first generation without it. */
@@ -63,6 +82,16 @@ export const lostInManifest = (lost: readonly LostWindow[]): Pick<Manifest, 'los
     ? {}
     : { lost: lost.map(({ dataset, symbol, from, to, ticks }) => ({ dataset, symbol, from, to, ticks })) };
 
+/** What a manifest says of accepted gaps: nothing where there are none. */
+export const acceptedInManifest = (accepted: readonly AcceptedWindow[]): Pick<Manifest, 'accepted'> =>
+  accepted.length === 0
+    ? {}
+    : {
+        accepted: accepted.map(({ symbol, from, to, reason, acceptedAt }) => ({
+          ...{ symbol, from, to, reason, accepted_at: acceptedAt },
+        })),
+      };
+
 /** Generation 0: what an archive is before its first publish. */
 export const emptyManifest = (writer: string, upstream: string, parts: number): Manifest => ({
   format_version: formatVersion,
@@ -73,6 +102,7 @@ export const emptyManifest = (writer: string, upstream: string, parts: number): 
   parts,
   previous_sha256: null,
   watermark: null,
+  reached: null,
   days: {},
   datasets: noFiles(),
 });
@@ -106,8 +136,23 @@ export function parseManifest(text: string, path: string): Manifest {
       `${path} is damaged: it is not a manifest. Run oddslake verify --repair.`,
     );
   }
-  // An older format lacks the datasets that came later.
-  return { ...(parsed as Manifest), datasets: { ...noFiles(), ...datasets } };
+  // An older format lacks the datasets that came later, and evidence.
+  const days = Object.fromEntries(Object.entries(parsed.days ?? {}).map(([day, state]) => [day, readDay(state)]));
+  const { watermark = null, reached = watermark } = parsed;
+  return { ...(parsed as Manifest), reached, days, datasets: { ...noFiles(), ...datasets } };
+}
+
+/** The state of a day as a manifest has it; what an older format called complete rests on inferred windows. */
+function readDay(day: DayState | OlderDayState): DayState {
+  if (!('complete' in day)) return day;
+  const { complete, ...rest } = day;
+  const state = rest.expected === 0 ? 'empty' : complete ? 'provisional' : 'incomplete';
+  return { state, ...rest, exceptions: 0 };
+}
+
+/** A day of formats 1 and 2. */
+interface OlderDayState extends Omit<DayState, 'state' | 'exceptions'> {
+  readonly complete: boolean;
 }
 
 /** Whether it is a list of files that can be looked for. */

@@ -1,15 +1,20 @@
 import { join } from 'node:path';
-import type { Covered, Origin } from '../core/coverage.ts';
+import type { Covered, Evidence, Origin } from '../core/coverage.ts';
 import { ranks } from '../core/merge.ts';
+import { dayStart } from '../core/time.ts';
+import { dayFloor, dayMs } from '../core/window.ts';
+import { acceptWindow } from '../state/accepted.ts';
 import { joinOld, restoreSegments } from '../state/coverage.ts';
+import { noteHashed } from '../state/hash-times.ts';
+import { restoreListings } from '../state/listings.ts';
 import { noteLost } from '../state/lost.ts';
 import { enterStretch } from '../state/standings.ts';
-import { manifestHashKey, type State, setMeta } from '../state/state.ts';
-import { restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
+import { commitIdKey, evidenceSinceKey, manifestHashKey, type State, setMeta } from '../state/state.ts';
+import { noteServedFrom, restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
 import { type Disk, sha256 } from './disk/disk.ts';
 import type { Layout } from './layout.ts';
-import type { Manifest, PublishedFile } from './manifest.ts';
-import { type DatasetName, datasets } from './parquet/datasets.ts';
+import { allFiles, type Manifest, type PublishedFile } from './manifest.ts';
+import { coverageColumns, type DatasetName, datasets } from './parquet/datasets.ts';
 import { decodeRows, type Value } from './parquet/parquet.ts';
 
 /** A published tree to read from. */
@@ -25,15 +30,16 @@ interface Tree {
  * Fills an empty state from the published tree, where `.oddslake/` was lost: coverage, symbols and the generation.
  * What was journaled and not published is gone; the next poll asks for it again, since nothing covers it. Gone too is
  * what no dataset holds: the runs, which keys were contested (coverage's origin and time stand in), and that a symbol
- * was given up on: it is, once more, after as many failures as the first time.
+ * is suspended: it is, once more, after as many days as the first time.
  */
 export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk, settleMs: number): void {
   const tree = { manifest, layout, disk, damaged: new Set<string>() };
   // Read before anything is written: others may be waiting for the state.
   const text = disk.read(layout.manifest);
   const symbols = [...intactRows(tree, 'symbols')];
-  const listed = symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string);
-  const coverage = coverageOfTicks(tree, new Set(listed), settleMs);
+  const active = new Set(symbols.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0] as string));
+  const excepted = new Set([...(manifest.lost ?? []), ...(manifest.accepted ?? [])].map(({ symbol }) => symbol));
+  const coverage = coverageOfTicks(tree, settleMs);
   const activity = activityOf(tree, new Set(symbols.filter((row) => row[5] === false).map((row) => row[0] as string)));
   const { db } = state;
   db.transaction(() => {
@@ -42,74 +48,105 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
     for (const row of symbols) restoreSymbol(db, row);
     for (const [symbol, { lastActive, inactiveSince }] of activity)
       restoreActivity(db, symbol, lastActive, inactiveSince);
-    for (const [symbol, { stretches, imported, polledFrom }] of coverage) {
+    for (const [symbol, { coveredFrom, stretches, imported, polledFrom }] of coverage) {
       restoreSegments(db, symbol, joinOld(stretches, settleMs));
-      restorePolled(db, symbol, stretches[0]!.from, polledFrom);
+      restorePolled(db, symbol, coveredFrom, polledFrom);
+      // Collecting had come beyond it: its lifetime began no earlier, as far back as the service went. Where windows are
+      // excepted nobody waited for them.
+      const isReached = coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) && !excepted.has(symbol);
+      if (active.has(symbol) && tree.damaged.size === 0 && isReached) noteServedFrom(db, symbol, coveredFrom);
       for (const { fetchedAt: observedAt, ...window } of imported)
         enterStretch(db, { symbol, ...window, rank: ranks.import, observedAt });
     }
+    // All of them had been hashed since then.
+    if (typeof manifest.verified_through === 'number') noteHashed(db, allFiles(manifest), manifest.verified_through);
+    const complete = Object.entries(manifest.days).filter(([, day]) => day.state === 'complete');
+    restoreListings(
+      db,
+      complete.map(([date]) => dayStart(date)),
+    );
     noteLost(db, manifest.lost ?? [], manifest.created_at);
+    // Whoever accepted one was told of it.
+    for (const { accepted_at: acceptedAt, ...window } of manifest.accepted ?? [])
+      acceptWindow(db, { ...window, acceptedAt, toldAt: manifest.created_at });
     setMeta(db, 'generation', String(manifest.generation));
+    setMeta(db, evidenceSinceKey, String(manifest.created_at));
+    if (manifest.commit_id !== undefined) setMeta(db, commitIdKey, manifest.commit_id);
     setMeta(db, manifestHashKey, sha256(text));
   });
 }
 
 interface OfSymbol {
+  /** Where what is covered of it starts. */
+  readonly coveredFrom: number;
   /** Sorted and disjoint. */
   stretches: Covered[];
   /** Those that an import covers, as they are published: none reaches over midnight. */
   readonly imported: Covered[];
   /** Start of the first stretch that a poll had answered; null where none had. */
   polledFrom: number | null;
-  /** Whether a hole before the watermark came last, so that what follows lies behind it. */
-  isBehindHole: boolean;
-  /** The same of the stretch behind the last hole before the watermark; null where no poll answered that one. */
-  polledLater: number | null;
 }
 
-const newlyHeld = (): OfSymbol => ({
-  stretches: [],
-  imported: [],
-  polledFrom: null,
-  isBehindHole: false,
-  polledLater: null,
-});
+/** A row of ticks' coverage from `symbol` on. */
+type CoverageValues = [string, number, number, number, number, Origin, Evidence];
 
 /** Stretches of a symbol that are held before old ones are joined: so what is held does not grow with every day. */
 const heldMax = 16;
 
-/**
- * What the ticks' coverage says of each symbol. Those that are `listed` are covered up to the watermark without a hole,
- * from their first poll on: a hole before the watermark is older than that poll, as one that broke off leaves it. What
- * follows it has to be a poll's: an import or a backfill may follow a hole that polls still have to close, of a symbol
- * that the watermark did not wait for.
- */
-function coverageOfTicks(tree: Tree, listed: ReadonlySet<string>, settleMs: number): Map<string, OfSymbol> {
+/** What the ticks' coverage says of each symbol. */
+function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
   const out = new Map<string, OfSymbol>();
-  const watermark = tree.manifest.watermark ?? Number.NEGATIVE_INFINITY;
+  const settledAt = settledTimes(tree.manifest, settleMs);
   // Days come in order, and a file is sorted by symbol and time: so each symbol's stretches are sorted.
   for (const row of intactRows(tree, 'coverage')) {
     if (row[0] !== 'ticks') continue;
-    const [symbol, from, to, , fetchedAt, origin] = row.slice(1) as [string, number, number, number, number, Origin];
-    const held = out.get(symbol) ?? newlyHeld();
+    const [symbol, from, to, , fetchedAt, origin, evidence] = row.slice(1) as CoverageValues;
+    const held: OfSymbol = out.get(symbol) ?? { coveredFrom: from, stretches: [], imported: [], polledFrom: null };
     out.set(symbol, held);
-    const end = held.stretches.at(-1)?.to ?? from;
-    if (end < from && listed.has(symbol)) {
-      held.isBehindHole = from <= watermark;
-      if (held.isBehindHole) held.polledLater = null;
-    }
-    held.stretches.push({ from, to, fetchedAt, origin });
-    if (origin === 'import') held.imported.push(held.stretches.at(-1)!);
+    const { proven, inferred } = settledAt(symbol, from);
+    const covered = {
+      from,
+      to,
+      fetchedAt: Math.max(fetchedAt, evidence === 'inferred' ? inferred : proven),
+      origin,
+      evidence,
+    };
+    held.stretches.push(covered);
+    // A day that is provisional had settled by inferred windows as well, which proven ones hide in what is published.
+    if (evidence !== 'inferred' && inferred > covered.fetchedAt)
+      held.stretches.push({ ...covered, fetchedAt: inferred, evidence: 'inferred' });
+    if (origin === 'import') held.imported.push(covered);
     if (origin === 'poll') held.polledFrom ??= from;
-    if (origin === 'poll' && held.isBehindHole) held.polledLater ??= from;
     if (held.stretches.length > heldMax && held.stretches.length % heldMax === 0)
       held.stretches = joinOld(held.stretches, settleMs);
   }
-  // What a damaged file covers looks like a hole.
-  if (tree.damaged.size > 0) return out;
-  for (const held of out.values())
-    if (held.stretches.at(-1)!.to >= watermark) held.polledFrom = held.polledLater ?? held.polledFrom;
   return out;
+}
+
+/**
+ * By when at least a symbol's windows of a day were answered. Rows that were joined have the earliest `fetched_at` of all;
+ * that a day had settled is known by its state, of each symbol that the manifest does not name as missing.
+ */
+function settledTimes(
+  { days }: Manifest,
+  settleMs: number,
+): (symbol: string, t: number) => { readonly proven: number; readonly inferred: number } {
+  const missingOf = new Map<number, ReadonlySet<string> | null>();
+  for (const [date, { state, expected, covered, missing }] of Object.entries(days)) {
+    const isNamed = missing.length === expected - covered;
+    missingOf.set(dayStart(date), state !== 'incomplete' && state !== 'empty' && isNamed ? new Set(missing) : null);
+  }
+  const provenDays = new Set(
+    Object.entries(days).flatMap(([date, { state }]) => (state === 'complete' ? [dayStart(date)] : [])),
+  );
+  return (symbol, t) => {
+    const day = dayFloor(t);
+    const missing = missingOf.get(day);
+    if (!missing || missing.has(symbol))
+      return { proven: Number.NEGATIVE_INFINITY, inferred: Number.NEGATIVE_INFINITY };
+    const at = day + dayMs + settleMs;
+    return { proven: provenDays.has(day) ? at : Number.NEGATIVE_INFINITY, inferred: at };
+  };
 }
 
 interface Activity {
@@ -144,7 +181,8 @@ function activityOf(tree: Tree, inactive: Set<string>): Map<string, Activity> {
 }
 
 function* intactRows(tree: Tree, dataset: DatasetName): Generator<Value[]> {
-  for (const file of tree.manifest.datasets[dataset].files) yield* rowsOf(tree, file, datasets[dataset]);
+  const columns = dataset === 'coverage' ? coverageColumns : datasets[dataset];
+  for (const file of tree.manifest.datasets[dataset].files) yield* rowsOf(tree, file, columns);
 }
 
 /** None where the file is damaged: what it said is asked for again, and verify names it. */

@@ -1,5 +1,5 @@
 import { isoUtc } from '../core/time.ts';
-import type { GapList } from '../reading/gaps.ts';
+import type { Gap, GapList } from '../reading/gaps.ts';
 import { duration, many } from './amounts.ts';
 import { visible } from './visible.ts';
 
@@ -9,7 +9,14 @@ export function gapsText({ from, to, gaps }: GapList): string {
   if (gaps.length === 0) return `no gaps ${span}\n`;
   const lines = gaps.map(
     (gap) =>
-      `${isoUtc(gap.from)} … ${isoUtc(gap.to)}  ${duration(gap.to - gap.from).padStart(12)}  ${visible(gap.symbol)}${gap.reason === 'lost' ? `  lost: ${many(gap.ticks ?? 0, 'tick')} once` : ''}\n`,
+      `${isoUtc(gap.from)} … ${isoUtc(gap.to)}  ${duration(gap.to - gap.from).padStart(12)}  ${visible(gap.symbol)}  ${whyText(gap)}\n`,
   );
   return `${lines.join('')}${many(gaps.length, 'gap')} of ${many(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${span}\n`;
+}
+
+/** `failed since 2026-11-19T03:17:00Z: answered 500`. */
+function whyText({ reason, detail, since, ticks }: Gap): string {
+  if (reason === 'lost') return `lost: ${many(ticks ?? 0, 'tick')} once`;
+  const when = since === undefined ? '' : ` since ${isoUtc(since)}`;
+  return `${reason}${when}${detail === undefined ? '' : `: ${visible(detail)}`}`;
 }

@@ -19,9 +19,10 @@ export async function main(argv: readonly string[], jobs: Jobs): Promise<number>
   const onUncaught = (error: unknown): void => process.exit(tellError(argv, error));
   process.on('uncaughtException', onUncaught);
   let exitCode: number = exitCodes.done;
-  const program = createProgram(version(), jobs, (code) => {
+  const onEnd = (code: number): void => {
     exitCode = code;
-  });
+  };
+  const program = createProgram(version(), jobs, onEnd, argv.slice(2));
   try {
     await program.parseAsync(argv);
     return exitCode;

@@ -15,7 +15,7 @@ const endings: Record<Summary['outcome'], readonly [ending: string, more: string
   credential: ['stopped', ': the key was refused'],
   incomplete: ['done', ', but incomplete'],
   busy: ['ended', ', but not published: another run is writing'],
-  damaged: ['stopped', ': the archive is damaged'],
+  damaged: ['ended', ': the archive is damaged'],
   unreachable: ['failed', ': the upstream could not be reached'],
   interrupted: ['stopped', '; what was accepted is kept'],
 };
@@ -74,7 +74,7 @@ const windowsShown = 5;
 function nextLines({ next_action: action }: Summary, style: TableStyle): string[] {
   if (action === null || action === undefined) return [];
   const { bold } = paints(style.colour);
-  const [, sentence, command] = /^(.*?): ((?:oddslake|head) .*)$/s.exec(action) ?? [];
+  const [, sentence, command] = /^(.*?): ((?:oddslake|gzip) .*)$/s.exec(action) ?? [];
   if (sentence === undefined) return ['', ...told('next:', bold, action, style)];
   return ['', ...told('next:', bold, `${sentence}:`, style), `  ${visible(command!)}`];
 }

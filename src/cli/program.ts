@@ -30,7 +30,13 @@ import { speakOfUsage, withExamples, withNotes } from './help.ts';
 import type { Shell } from './shell.ts';
 
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
-export function createProgram(version: string, jobs: Jobs, exit: (code: number) => void): Command {
+/** @param words those of the command line behind the program's name */
+export function createProgram(
+  version: string,
+  jobs: Jobs,
+  exit: (code: number) => void,
+  words: readonly string[] = [],
+): Command {
   const program = new Command('oddslake')
     .description('Polls a prediction-market data service, keeps every tick once, leaves day-partitioned Parquet.')
     .version(version, '--version', 'show the version')
@@ -39,7 +45,7 @@ export function createProgram(version: string, jobs: Jobs, exit: (code: number) 
     .exitOverride();
   withExamples(program, examples);
   withNotes(program, notes);
-  const shell: Shell = { program, version, jobs, exit };
+  const shell: Shell = { program, version, words, jobs, exit };
   program.commandsGroup('Collect:');
   for (const add of [addInit, addNightly, addMarkets, addTicks, addOrderbook, addBackfill, addImport]) add(shell);
   for (const add of [addSchedule, addPublish]) add(shell);

@@ -2,6 +2,7 @@ import type { Context } from '../app/context.ts';
 import type { Job } from '../app/job.ts';
 import { noBooks, type Summary, summarize } from '../app/summary.ts';
 import { exitCodes } from '../core/errors.ts';
+import { secretsOf } from '../settings/secrets.ts';
 import { type CommonFlags, withContext } from './session.ts';
 import type { Shell } from './shell.ts';
 import { tell } from './tell.ts';
@@ -28,7 +29,7 @@ export async function runAndTell<F>(
       root = context.settings.archive.output;
       const job = await load();
       try {
-        return await job.run(context, own);
+        return await job.run({ ...context, words: wordsWithout(secretsOf(context.settings), shell.words) }, own);
       } catch (thrown) {
         // Of settings that were read and a run that did not begin others are told, too.
         const ended = notStarted(name, shell.version, startedAt, thrown);
@@ -44,6 +45,12 @@ export async function runAndTell<F>(
   if (!(shown && flawless && flags.json !== true)) tell(shell, flags, summary, root);
 }
 
+/** Words of a command line without the settings that are secret: they are not printed, and come from the environment. */
+function wordsWithout(secrets: readonly string[], words: readonly string[]): string[] {
+  const isSecret = (word: string | undefined): boolean => secrets.some((secret) => word?.includes(secret) === true);
+  return words.filter((word, i) => !isSecret(word) && !(word === '--set' && isSecret(words[i + 1])));
+}
+
 /** The summary of a job that ended before it was begun; times in epoch ms. */
 export const notStarted = (
   job: string,
@@ -56,7 +63,7 @@ export const notStarted = (
     ...{ version, job, run_id: null, started_at: Math.round(startedAt), finished_at: Math.round(finishedAt) },
     ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null, gaps: 0 },
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-    symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+    symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
     books: noBooks,
     ...{ warnings: [], failures: [], files: [], strict: false, reached: false, thrown },
   });

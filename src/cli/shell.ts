@@ -15,6 +15,8 @@ export function commandName(): string {
 export interface Shell {
   readonly program: Command;
   readonly version: string;
+  /** The words of the command line behind the program's name. */
+  readonly words: readonly string[];
   readonly jobs: Jobs;
   /** Sets the exit code of a command that ended without an error. */
   exit(code: number): void;

@@ -6,19 +6,39 @@ import { visible } from './visible.ts';
 /** The status of an archive for a person. */
 export function statusText(status: ReturnType<typeof readStatus>): string {
   const { published, symbols, last_run: run } = status;
+  const [first] = status.damaged;
   const lines = [
     ['archive', `${status.archive} (upstream ${status.upstream}, generation ${status.generation})`],
     [
       'published',
-      `${many(published.ticks, 'tick')}, ${size(published.bytes)}, ${many(published.days, 'day')} (${published.days_complete} complete)`,
+      `${many(published.ticks, 'tick')}, ${size(published.bytes)}, ${many(published.days, 'day')} (${daysText(published.days_by_state)})`,
     ],
+    [
+      'verified',
+      status.verified_through === null
+        ? 'not every published byte yet'
+        : `every published byte since ${isoUtc(status.verified_through)}`,
+    ],
+    ...(first === undefined
+      ? []
+      : [
+          [
+            'damaged',
+            `${many(status.damaged_count, 'file')} not as published: ${visible(first.path)} (${first.kind})${status.damaged_count > 1 ? ', …' : ''}; to mend: oddslake verify --repair`,
+          ],
+        ]),
     ['journaled', `${many(status.journaled_ticks, 'tick')} not yet published`],
-    ['symbols', `${number(symbols.live)} live of ${number(symbols.known)} known, ${number(symbols.retired)} given up`],
+    [
+      'symbols',
+      `${number(symbols.live)} live of ${number(symbols.known)} known, ${number(symbols.suspended)} suspended`,
+    ],
     [
       'covered',
       status.watermark === null
-        ? 'no live symbol'
-        : `every live symbol up to ${isoUtc(status.watermark)}${status.reached === status.watermark ? '' : `, but for what is lost up to ${isoUtc(status.reached!)}`}, ${duration(status.lag_ms!)} ago`,
+        ? symbols.live === 0
+          ? 'no live symbol'
+          : `nothing yet of ${many(symbols.live, 'live symbol')}`
+        : `every live symbol up to ${isoUtc(status.reached!)}, ${duration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, but for ${number(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${isoUtc(status.watermark)}`}`,
     ],
     [
       'gaps',
@@ -34,4 +54,11 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
   const behind = status.cursors.slice(0, 5).map(({ symbol, cursor }) => `    ${isoUtc(cursor)}  ${visible(symbol)}`);
   const tail = behind.length === 0 ? '' : `  furthest behind\n${behind.join('\n')}\n`;
   return `${lines.map(([name, value]) => `  ${name!.padEnd(9)}  ${value}`).join('\n')}\n${tail}`;
+}
+
+/** How many days are complete, and how many are of the other states. */
+function daysText(counts: ReturnType<typeof readStatus>['published']['days_by_state']): string {
+  const { complete, ...others } = counts;
+  const rest = Object.entries(others).filter(([, count]) => count > 0);
+  return [`${complete} complete`, ...rest.map(([state, count]) => `${count} ${state.replaceAll('_', ' ')}`)].join(', ');
 }

@@ -28,10 +28,11 @@ export function summaryRows(summary: Summary, root: string, width: number | null
       inLines(
         `${number(symbols.done)} of ${number(symbols.planned)} done`,
         some(symbols.failed, 'failed'),
-        some(symbols.retired, 'given up'),
+        some(symbols.suspended, 'suspended'),
       ),
     ]);
   if (night !== undefined) rows.push(['markets', marketLines(night.markets, room)]);
+  else if (summary.markets !== undefined) rows.push(['markets', [many(summary.markets, 'market')]]);
   if (books.planned > 0)
     rows.push([
       'books',
@@ -147,11 +148,18 @@ function publishedParts(published: Summary['published'], generation: number): st
       ? `and ${many(published.dates_count - dates.length, 'day')} more`
       : dates.at(-1);
   const days = published.dates_count > 1 ? `${dates[0]} … ${last}` : (dates[0] ?? 'no day');
-  return [`${many(published.files, 'file')}, ${size(published.bytes)}, ${days} (generation ${number(generation)})`];
+  const ticks = [some(published.added, 'ticks added'), some(published.lost, 'ticks lost')].filter(
+    (part) => part !== null,
+  );
+  const files = `${many(published.files, 'file')}, ${size(published.bytes)}, ${days}`;
+  return [`${[files, ...ticks].join(', ')} (generation ${number(generation)})`];
 }
 
-function coveredParts({ watermark, night }: Summary): string[] {
-  const upTo = watermark === null ? [] : [`every live symbol up to ${minute(watermark)}`];
+function coveredParts({ watermark, covered_to = watermark, night, symbols: asked }: Summary): string[] {
+  const but = asked.suspended === 0 ? '' : `, but for ${number(asked.suspended)} suspended`;
+  const nothing = asked.planned > 0 || night !== undefined ? ['nothing yet'] : [];
+  if (covered_to === null && nothing.length > 0) return nothing;
+  const upTo = covered_to === null ? [] : [`every live symbol up to ${minute(covered_to)}${but}`];
   if (night === undefined) return upTo;
   const { symbols, gap_minutes: minutes } = night.covered;
   const whole = `${many(symbols, 'symbol')} without a gap`;

@@ -53,19 +53,21 @@ export const ManifestAnswer = Type.Object(
     upstream: Type.String({ description: 'Where the data is from.' }),
     parts: Type.Integer({ minimum: 1, description: 'Files that a day of a dataset is split into.' }),
     previous_sha256: nullable(text, 'Of the manifest before this one.'),
-    watermark: nullable(epochMs, 'Every live symbol is covered up to here, epoch milliseconds.'),
-    days: Type.Unsafe<object>({ type: 'object', additionalProperties: true, description: 'What is complete, by day.' }),
+    watermark: nullable(epochMs, 'Every live symbol is covered up to here by proven windows, epoch milliseconds.'),
+    reached: Type.Optional(
+      nullable(epochMs, 'The same with inferred windows, epoch milliseconds; absent in an older format.'),
+    ),
+    days: Type.Unsafe<object>({
+      type: 'object',
+      additionalProperties: true,
+      description:
+        'By day: state (complete, provisional, complete_with_exceptions, incomplete, empty), expected, covered, missing, exceptions.',
+    }),
     datasets: Type.Unsafe<object>({
       type: 'object',
       additionalProperties: Type.Object({ files: Type.Array(Type.Object(fileFields)) }),
       description: 'The files of each dataset.',
     }),
-    reached: Type.Optional(
-      nullable(
-        epochMs,
-        'The same but for windows that are lost; absent where it is the watermark, epoch milliseconds.',
-      ),
-    ),
     lost: Type.Optional(
       Type.Array(
         Type.Object({

@@ -181,9 +181,12 @@ const HistoricalGap = Type.Object({
   symbol: Type.String(),
   from: Ms('Start, included'),
   to: Ms('End, excluded'),
-  reason: Type.Optional(
-    Type.Literal('lost', { description: 'Its ticks were published once and are lost; absent where nobody had them.' }),
-  ),
+  reason: Type.String({
+    description:
+      "Why nothing covers it: 'lost' (its ticks were published once), 'accepted', 'expired' (the service goes back no further), 'suspended', 'failed', or 'never asked'.",
+  }),
+  detail: Type.Optional(Type.String({ description: 'What the service answered, or why it was accepted.' })),
+  since: Type.Optional(Ms('Since when that is known')),
   ticks: Type.Optional(Type.Integer({ minimum: 0, description: 'How many ticks were lost, with that reason.' })),
 });
 
@@ -195,15 +198,26 @@ export const HistoricalCoverageAnswer = Type.Object({
       t_from: Ms('Start, included'),
       t_to: Ms('End, excluded'),
       ticks: Type.Integer({ minimum: 0, description: 'Published ticks in the window; for order books snapshots.' }),
-      fetched_at: Ms('When the latest answer for it was generated'),
+      fetched_at: Ms('When its response was generated, of joined windows the earliest'),
       origin: Type.String({ description: 'poll, backfill or import.' }),
+      evidence: Type.Optional(
+        Type.String({
+          description:
+            'Why it counts as covered: stated, confirmed, declared or inferred; absent in an archive of an older format.',
+        }),
+      ),
+      grain_ms: Type.Optional(
+        Type.Union([Type.Integer(), Type.Null()], {
+          description: "The source's time step in milliseconds, where it gives no single ticks.",
+        }),
+      ),
     }),
     { description: 'Windows that were asked for and answered, in the order of symbol and t_from.' },
   ),
   gaps: Type.Optional(
     Type.Array(HistoricalGap, {
       description:
-        "Of one symbol's ticks: windows of its life inside the window asked for that no answer covers, the same on every page, the earliest where there are more than a page may hold.",
+        "Of one symbol's ticks: windows of its lifetime inside the window asked for that no answer covers, the same on every page, the earliest where there are more than a page may hold.",
     }),
   ),
   gaps_count: Type.Optional(Type.Integer({ minimum: 0, description: 'How many gaps there are.' })),

@@ -1,26 +1,41 @@
-import { dayFloor, intersection, isEmpty, union, type Window } from './window.ts';
+import { covers, dayFloor, intersection, isEmpty, subtract, union, type Window } from './window.ts';
 
 /** Who asked: the running poll, a backfill of the past, or an import of files. */
 export type Origin = 'poll' | 'backfill' | 'import';
 
-/** A stretch of one symbol's time that was asked and answered. `fetchedAt`: when its latest answer was generated. */
+/**
+ * Why a window counts as covered: the response stated the ends at which it was cut, a second request agreed with the
+ * first, the user declared it, or nothing speaks against it.
+ */
+export const evidences = ['stated', 'confirmed', 'declared', 'inferred'] as const;
+export type Evidence = (typeof evidences)[number];
+
+/** A covered window of one symbol. `fetchedAt`: when its response was generated, epoch ms. */
 export interface Covered extends Window {
   readonly fetchedAt: number;
   readonly origin: Origin;
+  readonly evidence: Evidence;
 }
 
-const sameOrigin = (a: Covered, b: Covered): boolean => a.origin === b.origin;
+/** Whether a window counts towards a complete day. An inferred one is provisional. */
+export const isProven = ({ evidence }: { readonly evidence: Evidence }): boolean => evidence !== 'inferred';
 
-/** The later answer speaks for a moment; between equals the origin decides, so that no order of arrival does. */
-const speaksOver = (a: Covered, b: Covered): boolean =>
-  a.fetchedAt !== b.fetchedAt ? a.fetchedAt > b.fetchedAt : a.origin > b.origin;
+const hasSameEvidence = (a: Covered, b: Covered): boolean => a.origin === b.origin && a.evidence === b.evidence;
+
+/** Proven windows come before inferred ones, then the later response; the rest only makes the order total. */
+function takesPrecedence(a: Covered, b: Covered): boolean {
+  if (isProven(a) !== isProven(b)) return isProven(a);
+  if (a.fetchedAt !== b.fetchedAt) return a.fetchedAt > b.fetchedAt;
+  return a.origin !== b.origin ? a.origin > b.origin : a.evidence > b.evidence;
+}
 
 /**
- * Lays answers over each other: the result is sorted and disjoint, and each moment belongs to the latest answer.
- * Neighbours of one answer are joined. Of stretches in any order; an upstream that names many holes may make many.
+ * Lays windows over each other, one window for each moment, as coverage is published: a proven window before an inferred
+ * one, and of two that are alike the later response. The result is sorted and disjoint; neighbours of one response are
+ * joined. The input may be in any order; an upstream that names many gaps may produce many windows.
  */
-export function overlay(stretches: readonly Covered[]): Covered[] {
-  const latestFirst = answersOf(stretches).sort((a, b) => (speaksOver(a, b) ? -1 : 1));
+export function overlay(windows: readonly Covered[]): Covered[] {
+  const latestFirst = joinResponses(windows).sort((a, b) => (takesPrecedence(a, b) ? -1 : 1));
   const out: Covered[] = [];
   for (const next of latestFirst) {
     // What later answers leave of it goes between them.
@@ -45,26 +60,57 @@ function firstBehind(sorted: readonly Window[], t: number): number {
   return low;
 }
 
-/** Lays new answers over what is sorted and disjoint already; looks only at what they touch. */
-export function overlayOnto(sorted: readonly Covered[], added: readonly Covered[]): Covered[] {
+/**
+ * The same in two layers, as the state keeps it: the proven windows, and the inferred ones. One window for each moment
+ * would lose knowledge: a proven window that was answered before its day had settled must not hide the later inferred
+ * answer, which settles it provisionally. An inferred moment is dropped only if a proven window answered it as late.
+ * Sorted by start; windows overlap only across the two layers.
+ */
+export function overlayLayers(windows: readonly Covered[]): Covered[] {
+  const proven = overlay(windows.filter(isProven));
+  const inferred = overlay(windows.filter((w) => !isProven(w)));
+  if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? inferred : proven;
+  const left: Covered[] = [];
+  for (const w of inferred) {
+    let { from } = w;
+    for (let at = firstBehind(proven, from); at < proven.length && proven[at]!.from < w.to; at++) {
+      const over = proven[at]!;
+      if (over.fetchedAt < w.fetchedAt) continue;
+      if (from < over.from) left.push({ ...w, from, to: over.from });
+      from = Math.max(from, over.to);
+    }
+    if (from < w.to) left.push({ ...w, from });
+  }
+  return [...proven, ...left].sort(compareLayered);
+}
+
+const compareLayered = (a: Covered, b: Covered): number => a.from - b.from || Number(isProven(b)) - Number(isProven(a));
+
+/** Lays new windows over layers that `overlayLayers` made; looks only at what they touch. */
+export function overlayLayersOnto(sorted: readonly Covered[], added: readonly Covered[]): Covered[] {
   const fresh = added.filter((w) => !isEmpty(w));
   if (fresh.length === 0) return [...sorted];
   const from = fresh.reduce((min, w) => Math.min(min, w.from), Number.POSITIVE_INFINITY);
   const to = fresh.reduce((max, w) => Math.max(max, w.to), Number.NEGATIVE_INFINITY);
-  const before = sorted.filter((w) => w.to < from);
-  const after = sorted.filter((w) => w.from > to);
-  const near = sorted.slice(before.length, sorted.length - after.length);
-  return [...before, ...overlay([...near, ...fresh]), ...after];
+  const isFar = (w: Covered): boolean => w.to < from || w.from > to;
+  const near = sorted.filter((w) => !isFar(w));
+  return [...sorted.filter(isFar), ...overlayLayers([...near, ...fresh])].sort(compareLayered);
 }
 
-/** The stretches of each answer joined: a long window comes cut by days. */
-function answersOf(stretches: readonly Covered[]): Covered[] {
-  const byAnswer = Map.groupBy(stretches, ({ origin, fetchedAt }) => `${fetchedAt} ${origin}`);
-  return [...byAnswer.values()].flatMap((pieces) => {
-    const { origin, fetchedAt } = pieces[0]!;
-    return union(pieces).map((w) => ({ ...w, fetchedAt, origin }));
+/** Joins the windows of each response: a long window comes cut by days. */
+function joinResponses(windows: readonly Covered[]): Covered[] {
+  const byResponse = Map.groupBy(windows, ({ origin, fetchedAt, evidence }) => `${fetchedAt} ${origin} ${evidence}`);
+  return [...byResponse.values()].flatMap((pieces) => {
+    const { origin, fetchedAt, evidence } = pieces[0]!;
+    return union(pieces).map((w) => ({ ...w, fetchedAt, origin, evidence }));
   });
 }
+
+/** Takes windows out of coverage. */
+export const withdrawFrom = (windows: readonly Covered[], withdrawn: readonly Window[]): Covered[] =>
+  withdrawn.length === 0
+    ? [...windows]
+    : windows.flatMap((covered) => subtract([covered], withdrawn).map((left) => ({ ...covered, ...left })));
 
 /** What of a stretch lies outside of `taken`. */
 export function without(piece: Covered, taken: Window): Covered[] {
@@ -74,34 +120,47 @@ export function without(piece: Covered, taken: Window): Covered[] {
   return [left, right].filter((w) => !isEmpty(w));
 }
 
-/** As published: adjoining windows of one origin become one, with the latest `fetchedAt`. Never joins over midnight. */
-export function joinForPublishing(sorted: readonly Covered[]): Covered[] {
-  return join(sorted, (a, b) => sameOrigin(a, b) && dayFloor(a.from) === dayFloor(b.from));
-}
+/**
+ * As published: adjoining windows of one origin and evidence become one, with the earliest `fetchedAt`, so that nothing
+ * claims to have been answered later than it was. Never joins over midnight.
+ */
+export const joinForPublishing = (sorted: readonly Covered[]): Covered[] =>
+  join(sorted, (a, b) => hasSameEvidence(a, b) && dayFloor(a.from) === dayFloor(b.from), Math.min);
 
 /**
- * Joins neighbours of one origin that are final and end before `beforeMs`, so that what is kept of a symbol does not
- * grow with every night. That they were answered `settleMs` after their end stays true of the whole.
+ * Joins neighbours of one origin and evidence that are final and end before `beforeMs`, so that what is kept of a symbol
+ * does not grow with every night. `fetchedAt` is the latest: the whole was answered `settleMs` after its end, as each
+ * piece was. Inferred windows among them are dropped if a final proven window holds them: they settle nothing more.
+ * Takes and returns the layers of `overlayLayers`.
  */
 export function joinFinal(sorted: readonly Covered[], settleMs: number, beforeMs: number): Covered[] {
-  const final = (s: Covered): boolean => s.to <= beforeMs && s.fetchedAt >= s.to + settleMs;
-  return join(sorted, (a, b) => sameOrigin(a, b) && final(a) && final(b));
+  const isFinal = (s: Covered): boolean => s.to <= beforeMs && s.fetchedAt >= s.to + settleMs;
+  const joined = (layer: readonly Covered[]): Covered[] =>
+    join(layer, (a, b) => hasSameEvidence(a, b) && isFinal(a) && isFinal(b), Math.max);
+  const proven = joined(sorted.filter(isProven));
+  const inferred = sorted.filter((w) => !isProven(w));
+  if (inferred.length === 0 || proven.length === 0) return proven.length === 0 ? joined(inferred) : proven;
+  const final = proven.filter(isFinal);
+  const left = joined(inferred.filter((w) => !isFinal(w) || !covers(final, w)));
+  return [...proven, ...left].sort(compareLayered);
 }
 
-function join(sorted: readonly Covered[], same: (a: Covered, b: Covered) => boolean): Covered[] {
+function join(
+  sorted: readonly Covered[],
+  isJoined: (a: Covered, b: Covered) => boolean,
+  pickTime: (a: number, b: number) => number,
+): Covered[] {
   const out: Covered[] = [];
   for (const next of sorted) {
     const last = out.at(-1);
-    if (last !== undefined && last.to === next.from && same(last, next)) {
-      out[out.length - 1] = { ...last, to: next.to, fetchedAt: Math.max(last.fetchedAt, next.fetchedAt) };
+    if (last !== undefined && last.to === next.from && isJoined(last, next)) {
+      out[out.length - 1] = { ...last, to: next.to, fetchedAt: pickTime(last.fetchedAt, next.fetchedAt) };
     } else out.push(next);
   }
   return out;
 }
 
-/** The part that is final: what was answered at least `settleMs` after it. */
-export function settled(stretches: readonly Covered[], settleMs: number): Window[] {
-  return stretches
-    .map((s) => ({ from: s.from, to: Math.min(s.to, s.fetchedAt - settleMs) }))
-    .filter((w) => !isEmpty(w));
+/** The final part: what was answered at least `settleMs` after it. Of windows in any order, in one layer or two. */
+export function settled(windows: readonly Covered[], settleMs: number): Window[] {
+  return windows.map((s) => ({ from: s.from, to: Math.min(s.to, s.fetchedAt - settleMs) })).filter((w) => !isEmpty(w));
 }

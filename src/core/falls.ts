@@ -1,3 +1,4 @@
+import { many } from './amounts.ts';
 import { medianOf } from './night.ts';
 
 /** What one night brought. */
@@ -70,6 +71,21 @@ export function fallsOf(past: readonly Night[], tonight: Night, rules: FallRules
     }
   }
   return out;
+}
+
+/**
+ * Whether the market lists of a poll are suddenly short, as in an outage or under a key of another scope; one clause, or
+ * null. Lists that name nothing after they named something say nothing, whatever fall is allowed.
+ * @param past how many the lists of the last days named, the latest first
+ */
+export function suddenlyShort(count: number, past: readonly number[], shareMax: number): string | null {
+  const compared = past.slice(0, comparedMax);
+  if (compared.length === 0) return null;
+  const usual = medianOf(compared);
+  const isEmptied = count === 0 && usual > 0;
+  const hasFallen = compared.length >= comparedMin && usual >= marketsMin && 1 - count / usual > shareMax;
+  if (!isEmptied && !hasFallen) return null;
+  return `the lists name ${count}, and ${round(usual)} in the median of the last ${many(compared.length, 'day')}: nobody counts as gone for it`;
 }
 
 /** New ticks an hour. */

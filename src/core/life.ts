@@ -1,5 +1,5 @@
 import type { SymbolFacts } from './market.ts';
-import { contiguousEnd, dayMs, intersect, subtract, type Window } from './window.ts';
+import { contiguousEnd, dayFloor, intersect, isEmpty, subtract, union, type Window } from './window.ts';
 
 /**
  * When it was resolved, null where it was not: a moment that lay ahead when the lists were last seen is a plan, unless
@@ -8,22 +8,35 @@ import { contiguousEnd, dayMs, intersect, subtract, type Window } from './window
 const resolutionOf = ({ resolvedAt, lastSeen, outcome }: SymbolFacts): number | null =>
   outcome !== null || (resolvedAt ?? Number.POSITIVE_INFINITY) <= lastSeen ? resolvedAt : null;
 
+export interface LifetimeRules {
+  /** How long before its first sight a symbol of unknown opening is expected to have begun, in ms. */
+  readonly lookbackMs: number;
+}
+
+/** When it closed, as far as the lists tell: a close that still lay ahead when it turned inactive is a plan. */
+const closeOf = ({ closesAt, inactiveSince }: SymbolFacts): number | null =>
+  closesAt === null || inactiveSince === null ? null : Math.min(closesAt, inactiveSince);
+
 /**
- * A symbol's life: from its opening (unknown: the earlier of first tick and first sight) to its last sign of activity;
- * without end while it is active and polled.
+ * A symbol's lifetime: from its opening (unknown: the earliest of its first tick, its first sight less the look back, and
+ * the start of its coverage), or from where the service goes back to, as far as that is known; without end while it is
+ * active and polled, after that to the last of last listing, close and last tick.
+ * @param coverage what is covered of it, in order
  */
-export function lifeOf(facts: SymbolFacts): Window {
-  const from = facts.opensAt ?? Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, facts.firstSeen);
+export function lifetimeOf(facts: SymbolFacts, coverage: readonly Window[], { lookbackMs }: LifetimeRules): Window {
+  const seenFrom = Math.min(facts.firstTick ?? Number.POSITIVE_INFINITY, coverage[0]?.from ?? Number.POSITIVE_INFINITY);
+  const opened = facts.opensAt ?? Math.min(seenFrom, facts.firstSeen - lookbackMs);
+  const from = facts.servedFrom === null ? opened : Math.max(opened, Math.min(seenFrom, facts.servedFrom));
   const resolvedAt = resolutionOf(facts);
   // Known by files or backfills alone, it is nobody's to follow: what came of it is all there is to be expected.
   const isPast = !facts.listed && facts.polledFrom === null && facts.lastTick !== null;
   if (!isPast && facts.inactiveSince === null && resolvedAt === null) return { from, to: Number.POSITIVE_INFINITY };
-  const signs = [resolvedAt, facts.lastActive, facts.lastTick === null ? null : facts.lastTick + 1];
+  const signs = [resolvedAt, facts.lastActive, closeOf(facts), facts.lastTick === null ? null : facts.lastTick + 1];
   const to = Math.max(...signs.map((sign) => sign ?? Number.NEGATIVE_INFINITY));
   return { from, to: Number.isFinite(to) ? Math.max(from, to) : Math.max(from, facts.lastSeen) };
 }
 
-export interface LingerRules {
+export interface LingerRules extends LifetimeRules {
   /** How long an inactive symbol that is not resolved is polled on, in ms. */
   readonly lingerMs: number;
   /** How far beyond its end a resolved symbol must be covered before it is left alone, in ms. */
@@ -32,11 +45,11 @@ export interface LingerRules {
 
 /** Whether a listed symbol is still to be polled at `nowMs`, `cursor` being the contiguous end of its coverage. */
 export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules: LingerRules): boolean {
-  if (facts.retiredAt !== null || !facts.listed) return false;
+  if (facts.suspendedAt !== null || !facts.listed) return false;
   const resolvedAt = resolutionOf(facts);
   if (facts.inactiveSince === null && resolvedAt === null) return true;
   // What it did between the last poll and its end is still to be fetched, however long ago that was.
-  const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0);
+  const end = Math.max(resolvedAt ?? 0, facts.lastActive ?? 0, closeOf(facts) ?? 0);
   if (cursor < end + rules.settleMs) return nowMs < Math.max(end, facts.inactiveSince ?? 0) + rules.lingerMs;
   return resolvedAt === null && nowMs < (facts.inactiveSince ?? 0) + rules.lingerMs;
 }
@@ -45,26 +58,53 @@ export function isLive(facts: SymbolFacts, cursor: number, nowMs: number, rules:
 export const mayBeLive = (facts: SymbolFacts, nowMs: number, rules: LingerRules): boolean =>
   isLive(facts, Number.NEGATIVE_INFINITY, nowMs, rules) || isLive(facts, Number.POSITIVE_INFINITY, nowMs, rules);
 
-/** How long a symbol that was given up on is left alone before it is tried once more, in ms. */
-const retryRetiredMs = 7 * dayMs;
+/** Whether a symbol is one that polls are for: the lists name it as active, or it is among those named by hand. */
+export const isActive = (facts: SymbolFacts, named: ReadonlySet<string> | null): boolean =>
+  named === null
+    ? facts.listed && facts.inactiveSince === null && resolutionOf(facts) === null
+    : named.has(facts.symbol);
+
+/** Whether a symbol may be asked for: it is not suspended, or was not asked for since on this UTC day. */
+export const isDue = ({ suspendedAt, triedAt }: SymbolFacts, nowMs: number): boolean =>
+  suspendedAt === null || triedAt === null || dayFloor(nowMs) !== dayFloor(triedAt);
+
+/** The share of the active symbols that may be suspended before that is no matter of single symbols, 0 to 1. */
+const suspendedShareMax = 0.01;
+
+/** Whether so many suspended symbols of all `active` ones, the suspended included, are more than may be. */
+export const areManySuspended = (suspended: number, active: number): boolean =>
+  suspended > 0 && suspended > active * suspendedShareMax;
 
 /**
- * Whether a symbol may be asked for: it was never given up on, or so long ago that it is worth another try. One given up
- * on days from now was so by a clock that was wrong.
+ * The contiguous end of a symbol's coverage, from the start of its lifetime on; that start where nothing covers it.
+ * @param known what was ever covered, where some of it was lost: its lifetime begins there all the same
  */
-export const isDue = ({ retiredAt }: SymbolFacts, nowMs: number): boolean =>
-  retiredAt === null || nowMs - retiredAt >= retryRetiredMs || nowMs < retiredAt - dayMs;
+export const cursorOf = (
+  facts: SymbolFacts,
+  coverage: readonly Window[],
+  rules: LifetimeRules,
+  known: readonly Window[] = coverage,
+): number => contiguousEnd(coverage, lifetimeOf(facts, known, rules).from);
 
-/** Where a symbol's cursor starts from: its first polled moment, or the beginning of its life. */
-export const cursorOf = (facts: SymbolFacts, coverage: readonly Window[]): number =>
-  contiguousEnd(coverage, facts.polledFrom ?? lifeOf(facts).from);
+export interface GapsAsked {
+  readonly asked: Window;
+  /** Whether the start was asked for by name: an unknown opening bounds nothing then. */
+  readonly fromNamed: boolean;
+  /** Windows that were asked for and are not had, be they before what is known of its lifetime. */
+  readonly owed: readonly Window[];
+}
 
-/**
- * Windows of a symbol's life inside `asked` that nothing covers.
- * @param fromNamed whether the start was asked for by name: an unknown opening bounds nothing then
- */
-export function gapsOf(facts: SymbolFacts, coverage: readonly Window[], asked: Window, fromNamed: boolean): Window[] {
-  const { from, to } = lifeOf(facts);
-  const life = { from: fromNamed && facts.opensAt === null ? Number.NEGATIVE_INFINITY : from, to };
-  return subtract(intersect([life], [asked]), coverage);
+/** Windows of a symbol's lifetime inside `asked` that nothing covers. */
+export function gapsOf(
+  facts: SymbolFacts,
+  coverage: readonly Window[],
+  { asked, fromNamed, owed }: GapsAsked,
+  rules: LifetimeRules,
+): Window[] {
+  const { from, to } = lifetimeOf(facts, coverage, rules);
+  const isUnbounded = facts.opensAt === null && facts.servedFrom === null;
+  const lifetime = { from: fromNamed && isUnbounded ? Number.NEGATIVE_INFINITY : from, to };
+  const earliest = { from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to };
+  const expected = union([lifetime, ...intersect(owed, [earliest])].filter((w) => !isEmpty(w)));
+  return subtract(intersect(expected, [asked]), coverage);
 }

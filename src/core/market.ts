@@ -106,21 +106,34 @@ export interface SymbolFacts {
   readonly inactiveSince: number | null;
   /** True where market lists name it, or named it. */
   readonly listed: boolean;
-  /** Start of the first window that a poll had answered; null before. */
+  /** Start of the first window that a poll asked for; null before. */
   readonly polledFrom: number | null;
+  /** Where the service starts that said that it goes back no further; null where none said so. */
+  readonly servedFrom: number | null;
   readonly firstTick: number | null;
   readonly lastTick: number | null;
   /** Published ticks. */
   readonly ticks: number;
-  /** Runs in a row in which it failed. */
-  readonly failures: number;
-  readonly retiredAt: number | null;
+  /** Since when the service says that it does not know it; null where it said so never, or has answered since. */
+  readonly unknownSince: number | null;
+  /** Since when it is suspended; null where it is not. */
+  readonly suspendedAt: number | null;
+  /** When it was last asked for in vain while it was suspended; null to ask at once. */
+  readonly triedAt: number | null;
 }
 
 /** A symbol that is named by hand and nothing else is known of. */
 export const unknownSymbol = (symbol: string, nowMs: number): SymbolFacts => ({
   ...{ symbol, canonicalId: null, source: null, question: null, category: null, isActive: null, opensAt: null },
   ...{ closesAt: null, resolvedAt: null, outcome: null, firstSeen: nowMs, lastSeen: nowMs, lastActive: null },
-  ...{ inactiveSince: null, listed: false, polledFrom: null, firstTick: null, lastTick: null, ticks: 0 },
-  ...{ failures: 0, retiredAt: null },
+  ...{
+    inactiveSince: null,
+    listed: false,
+    polledFrom: null,
+    servedFrom: null,
+    firstTick: null,
+    lastTick: null,
+    ticks: 0,
+  },
+  ...{ unknownSince: null, suspendedAt: null, triedAt: null },
 });

@@ -1,4 +1,4 @@
-import { compareContent, levelsOf, type Snapshot } from './book.ts';
+import { type BookSide, compareContent, levelsOf, type Snapshot } from './book.ts';
 import { compareUtf8 } from './order.ts';
 
 /** A snapshot and when it was observed, epoch ms: when its answer was generated. */
@@ -37,32 +37,53 @@ const columnsFor = (symbols: readonly string[], rows: number): BookColumns => ({
 
 export const noBooks: BookColumns = columnsFor([], 0);
 
+/** When the published snapshot of a symbol's moment was observed, epoch ms; undefined where that is not known. */
+export type BookObserved = (symbol: string, t: number) => number | undefined;
+
+/** A published snapshot and when it was observed, epoch ms. */
+export interface ObservedBook {
+  readonly symbol: string;
+  readonly t: number;
+  readonly observedAt: number;
+}
+
+export interface MergedBooks {
+  readonly columns: BookColumns;
+  readonly changed: boolean;
+  /** Of each snapshot that came, the one of its moment that is in the columns now. */
+  readonly observed: readonly ObservedBook[];
+}
+
 /**
- * Merges new snapshots into a part. A snapshot replaces a published one of the same moment whole; of new ones the later
- * observed wins, then what is in them decides, so that their order does not matter.
+ * Merges new snapshots into a part. Of the snapshots of one moment, new or published, the later observed wins, then what is
+ * in them decides, so that their order and grouping do not matter; a published one of which it is not known when it was
+ * observed is replaced.
  */
 export function mergeBooks(
   old: BookColumns,
   fresh: readonly SeenSnapshot[],
-): { readonly columns: BookColumns; readonly changed: boolean } {
+  observedAt: BookObserved = () => undefined,
+): MergedBooks {
   const winners = winnersOf(fresh);
   const oldIndex = new Map(old.symbols.map((symbol, i) => [symbol, i]));
   const symbols = [...new Set([...old.symbols, ...winners.keys()])].sort(compareUtf8);
   const added = fresh.reduce((sum, snapshot) => sum + rowsOf(snapshot), 0);
-  const out: Output = { columns: columnsFor(symbols, old.t.length + added), rows: 0, changed: false };
+  const columns = columnsFor(symbols, old.t.length + added);
+  const out: Output = { columns, rows: 0, changed: false, observed: [] };
   symbols.forEach((symbol, i) => {
     const at = oldIndex.get(symbol);
     const [from, to] = at === undefined ? [0, 0] : [old.offsets[at]!, old.offsets[at + 1]!];
-    mergeSymbol(out, old, from, to, winners.get(symbol) ?? []);
+    mergeSymbol(out, old, from, to, winners.get(symbol) ?? [], observedAt);
     out.columns.offsets[i + 1] = out.rows;
   });
-  return { columns: cut(out.columns, out.rows), changed: out.changed };
+  return { columns: cut(out.columns, out.rows), changed: out.changed, observed: out.observed };
 }
 
 interface Output {
   readonly columns: BookColumns;
   rows: number;
   changed: boolean;
+  readonly observed: ObservedBook[];
 }
 
 /** The one snapshot of each moment, by symbol, in order of time. */
@@ -82,13 +103,20 @@ function winnersOf(fresh: readonly SeenSnapshot[]): Map<string, SeenSnapshot[]> 
   return out;
 }
 
-/** Which of two new snapshots of one symbol and moment wins. */
+/** Which of two snapshots of one symbol and moment wins. */
 export const outranks = (a: SeenSnapshot, b: SeenSnapshot): boolean =>
   (a.observedAt - b.observedAt || compareContent(a, b)) > 0;
 
 const rowsOf = (snapshot: Snapshot): number => Math.max(1, levelsOf(snapshot));
 
-function mergeSymbol(out: Output, old: BookColumns, from: number, to: number, fresh: readonly SeenSnapshot[]): void {
+function mergeSymbol(
+  out: Output,
+  old: BookColumns,
+  from: number,
+  to: number,
+  fresh: readonly SeenSnapshot[],
+  observedAt: BookObserved,
+): void {
   let at = from;
   for (const snapshot of fresh) {
     const kept = at;
@@ -96,11 +124,34 @@ function mergeSymbol(out: Output, old: BookColumns, from: number, to: number, fr
     copy(out, old, kept, at);
     const held = at;
     while (at < to && old.t[at] === snapshot.t) at++;
+    const { symbol, t } = snapshot;
+    const heldSince = at > held ? observedAt(symbol, t) : undefined;
+    if (
+      heldSince !== undefined &&
+      outranks(publishedAt(old, held, at, { symbol, t, observedAt: heldSince }), snapshot)
+    ) {
+      copy(out, old, held, at);
+      continue;
+    }
+    out.observed.push({ symbol, t, observedAt: snapshot.observedAt });
     const start = out.rows;
     write(out, snapshot);
     if (!sameRows(old, held, at, out.columns, start, out.rows)) out.changed = true;
   }
   copy(out, old, at, to);
+}
+
+/** The snapshot in rows `from` to `to`, all of one moment. */
+function publishedAt(old: BookColumns, from: number, to: number, key: ObservedBook): SeenSnapshot {
+  let bids = from;
+  while (bids < to && old.side[bids] === askSide) bids++;
+  // An empty book has one row, which is of no level.
+  const end = old.level[to - 1] === -1 ? bids : to;
+  const side = (first: number, last: number): BookSide => ({
+    prices: old.price.subarray(first, last),
+    quantities: old.quantity.subarray(first, last),
+  });
+  return { ...key, asks: side(from, bids), bids: side(bids, end) };
 }
 
 function copy(out: Output, old: BookColumns, from: number, to: number): void {

@@ -71,11 +71,11 @@ export function settleKey(
     winner = chunk;
     price = p[k]!;
   }
-  const counted = isHeld ? before : price;
+  // The first observation is the accepted one, whichever price wins: so the counts do not depend on what is published together.
   let accepted = isHeld;
   for (let k = i; k < end; k++) {
     const tally = tallies[source[k]!]!;
-    if (p[k] !== counted) tally.conflicts++;
+    if (p[k] !== before) tally.conflicts++;
     else if (accepted) tally.duplicates++;
     else {
       accepted = true;

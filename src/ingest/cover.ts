@@ -3,15 +3,17 @@ import type { Covered, Origin } from '../core/coverage.ts';
 import { UpstreamError } from '../core/errors.ts';
 import { ranks } from '../core/merge.ts';
 import type { TicksMeaning } from '../core/raw-page.ts';
-import { intersect, union, type Window } from '../core/window.ts';
+import { noTicks } from '../core/tick.ts';
+import { intersect, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { Answer, Ask } from './ask.ts';
-import { hear } from './hear.ts';
-import { joinLost, type Lost, lagOf, named, noneUsable, saysNothing, unanswered } from './lacking.ts';
-import { canProbe, isFull, type Learned, mustWait, probeWindow, requestWindow, sideOfProbe } from './learned.ts';
-import { isIdle, isNeedless, turnOf, turnOfNeedless } from './paging.ts';
+import type { Ask } from './ask.ts';
+import type { FetchOptions, Step } from './fetch-steps.ts';
+import { fetchWindow } from './fetch-window.ts';
+import { joinLost, type Lost, lagOf, named } from './lacking.ts';
+import { type Observation, observe } from './observation.ts';
 import { cutToLength, type Heard, instead, isAboutSize, learnSize, withoutOlder } from './refusal.ts';
+import { noteEdges, requestedWindow, type ServerBehavior } from './server-behavior.ts';
 
 /** What covering windows needs from outside. */
 export interface CoverContext {
@@ -19,230 +21,223 @@ export interface CoverContext {
   readonly clock: Clock;
   readonly runId: string;
   readonly origin: Origin;
-  readonly learned: Learned;
+  readonly behavior: ServerBehavior;
   /** Ticks asked for in one request. */
   readonly pageLimit: number;
   readonly futureSkewMs: number;
   readonly signal: AbortSignal;
-  /** Makes an answer durable; resolves when it may go on. */
+  /** Makes a response durable; resolves when it may go on. */
   append(record: TickRecord): Promise<void>;
   onPage(ticks: number): void;
 }
 
-/** An answer that waits for the end of the run, since a fuller one of another symbol would prove it complete. */
-export interface Waiting {
+/** A response without ticks: what it proves shows only once others were asked. */
+export interface Empty extends Window {
   readonly symbol: string;
-  readonly ask: Ask;
-  readonly answer: Answer;
+  readonly observedAt: number;
+  /** The request began at a tick that the service brought before, and does not bring now. */
+  readonly lacksKnownTick: boolean;
 }
 
 export interface CoverOutcome {
-  readonly waiting: readonly Waiting[];
+  readonly empties: readonly Empty[];
+  /** Windows taken for whole by the sizes of their pages alone. */
+  readonly presumed: readonly Window[];
   /** Windows that the service does not bring, with the reason. */
   readonly lost: readonly Lost[];
 }
 
-/** Answers that may bring hardly anything, with none between them that does, before a window is given up. */
-const idleAnswersMax = 20;
-
-/** Asks until the windows are covered, or the service brings no more of them. Rejects with UpstreamError. */
-export async function cover(context: CoverContext, symbol: string, windows: readonly Window[]): Promise<CoverOutcome> {
-  const outcomes: CoverOutcome[] = [];
-  const heard: Heard = { answers: 0, refusal: null };
-  for (const w of windows) {
-    outcomes.push(await work(context, symbol, [{ from: w.from, to: w.to, kind: 'whole' }], mustWait, heard));
-  }
-  // Refused whatever was asked: that is about the symbol.
-  if (heard.answers === 0 && heard.refusal !== null) throw heard.refusal;
-  return joined(outcomes);
-}
-
-/** Settles an answer that waited: complete where a fuller one came, else by asking on. Leaves nothing waiting. */
-export async function settle(context: CoverContext, { symbol, ask, answer }: Waiting): Promise<CoverOutcome> {
-  const { learned } = context;
-  if (isFull(learned, answer.count)) await learnSide(context, symbol, answer);
-  const turn = turnOf(learned, ask, answer);
-  await claim(context, symbol, ask, turn.claim, answer.observedAt);
-  const rest = await work(context, symbol, [...turn.next], () => false, { answers: 1, refusal: null });
-  return joined([{ waiting: [], lost: turn.stuck.map(unanswered(learned)) }, rest]);
-}
-
-/** Works off the asks and those that come of them. `waits` decides which full answers are left for later. */
-async function work(
-  context: CoverContext,
-  symbol: string,
-  asks: Ask[],
-  waits: (learned: Learned, count: number) => boolean,
-  heard: Heard,
-): Promise<CoverOutcome> {
-  const { learned } = context;
-  const waiting: Waiting[] = [];
-  const lost: Lost[] = [];
-  let idle = 0;
-  while (asks.length > 0) {
-    const ask = asks.shift()!;
-    if (ask.parent !== undefined && isNeedless(learned, ask)) {
-      const turn = turnOfNeedless(learned, ask, ask.parent);
-      await claim(context, symbol, ask, turn.claim, ask.parent.observedAt);
-      asks.unshift(...turn.next);
-      lost.push(...turn.stuck.map(unanswered(learned)));
-      continue;
-    }
-    const cut = cutToLength(learned, ask);
-    if (cut !== undefined) {
-      asks.unshift(...cut);
-      continue;
-    }
-    const limit = Math.min(context.pageLimit, learned.limit);
-    const asked = await askFor(context, symbol, ask, limit);
-    if (asked === null) {
-      lost.push(unanswered(learned)(ask));
-      continue;
-    }
-    if (asked instanceof UpstreamError) {
-      heard.refusal ??= asked;
-      const parts = ask.kind === 'whole' ? await instead(context, symbol, ask, limit, heard) : null;
-      if (parts === null) lost.push(...refused(learned, ask, asks, asked));
-      else asks.unshift(...parts);
-      continue;
-    }
-    heard.answers++;
-    learnSize(learned, ask, limit);
-    const { answer, record, gaps } = asked;
-    for (const gap of gaps) lost.push(named(gap));
-    if (saysNothing(record.rejected, answer.brought)) {
-      await context.append(record);
-      lost.push({ from: ask.from, to: ask.to, reason: noneUsable(record.rejected) });
-      continue;
-    }
-    const lag = lagOf(ask, answer);
-    if (lag !== null) lost.push(lag);
-    const full = isFull(learned, answer.count);
-    if (full && (ask.kind === 'whole' || ask.kind === 'earlier') && waits(learned, answer.count)) {
-      await context.append(record);
-      waiting.push({ symbol, ask, answer });
-      continue;
-    }
-    if (full) await learnSide(context, symbol, answer);
-    const turn = turnOf(learned, ask, answer);
-    await context.append({ ...record, covered: stamped(turn.claim, answer.observedAt) });
-    lost.push(...turn.stuck.map(unanswered(learned)));
-    const idles = isIdle(learned, answer, turn);
-    if (idles !== null) idle = idles ? idle + 1 : 0;
-    if (idle <= idleAnswersMax) asks.unshift(...turn.next);
-    else lost.push(...[...turn.next, ...asks.splice(0)].map(unanswered(learned)));
-  }
-  return { waiting, lost: joinLost(lost) };
-}
-
-/** Gives up what was refused, and of what is still to be asked what is older: a refusal of its age is learned. */
-function refused(learned: Learned, ask: Ask, asks: Ask[], { reason }: UpstreamError): Lost[] {
-  const { older, rest } = withoutOlder(asks, ask);
-  if (older.length > 0) learned.oldestFrom = ask.to;
-  asks.splice(0, asks.length, ...rest);
-  return [ask, ...older].map(({ from, to }) => ({ from, to, reason }));
+/** A window, and how it is fetched. */
+export interface FetchPlan extends Window {
+  readonly options: FetchOptions;
 }
 
 /**
- * Asks once; null where the service refuses what lies before its own start, the error where it may have refused how
- * much was asked for, or how old it is. The record holds the ticks and covers
- * nothing yet: what the answer speaks for is still to be decided.
+ * Fetches windows of a symbol and makes durable what came and what it proves. Rejects with UpstreamError.
+ * @param empties receives the empty responses as they come: they count, though a later request fails
  */
-async function askFor(
+export async function cover(
+  context: CoverContext,
+  symbol: string,
+  windows: readonly FetchPlan[],
+  empties: Empty[] = [],
+): Promise<CoverOutcome> {
+  const presumed: Window[] = [];
+  const lost: Lost[] = [];
+  const heard: Heard = { answers: 0, refusal: null };
+  for (const { from, to, options } of windows) {
+    const asks: Ask[] = [{ from, to }];
+    while (asks.length > 0) {
+      const ask = asks.shift()!;
+      const cut = cutToLength(context.behavior, ask);
+      if (cut !== undefined) {
+        asks.unshift(...cut);
+        continue;
+      }
+      // Only the part that begins where the plan does begins after the known tick.
+      const how = ask.from === from ? options : { ...options, knownTick: null };
+      const refusal = await fetchOne(context, symbol, ask, how, heard, { empties, presumed, lost });
+      if (refusal === null) continue;
+      heard.refusal ??= refusal;
+      const limit = Math.min(context.pageLimit, context.behavior.limit);
+      const parts = await instead(context, symbol, ask, limit, heard);
+      if (parts === null) lost.push(...refused(context.behavior, ask, asks, refusal));
+      else asks.unshift(...parts);
+    }
+  }
+  // Refused whatever was asked: that is about the symbol.
+  if (heard.answers === 0 && heard.refusal !== null) throw heard.refusal;
+  return { empties, presumed, lost: joinLost(lost) };
+}
+
+interface Outcome {
+  readonly empties: Empty[];
+  readonly presumed: Window[];
+  readonly lost: Lost[];
+}
+
+/** Fetches one window; resolves to the error where its first request was refused, for how much it asks for or how old it is. */
+async function fetchOne(
   context: CoverContext,
   symbol: string,
   ask: Ask,
+  options: FetchOptions,
+  heard: Heard,
+  outcome: Outcome,
+): Promise<UpstreamError | null> {
+  const { behavior, clock } = context;
+  const fetch = fetchWindow(behavior, ask, options);
+  const journal = openRecords(context, symbol, ask);
+  let isFirst = true;
+  let answer: Observation | null | undefined;
+  for (;;) {
+    const { value: step, done } = fetch.next(answer);
+    answer = undefined;
+    if (done === true) break;
+    if (step.kind === 'claim')
+      await journal.claim({ ...step.window, fetchedAt: step.observedAt, evidence: step.evidence });
+    else if (step.kind === 'withdraw') await journal.withdraw(step.window);
+    else if (step.kind === 'gap')
+      outcome.lost.push({ ...step.window, reason: step.reason, ...(step.isTooOld && { isTooOld: true }) });
+    else if (step.kind === 'presumed') outcome.presumed.push(step.window);
+    else if (step.kind === 'pause') await clock.sleep(pauseMs);
+    else if (step.kind === 'empty') {
+      const { window, observedAt, lacksKnownTick } = step;
+      outcome.empties.push({ symbol, from: window.from, to: window.to, observedAt, lacksKnownTick });
+    } else {
+      await journal.flush();
+      const limit = Math.min(context.pageLimit, behavior.limit);
+      const response = await request(context, symbol, step, limit);
+      if (response instanceof UpstreamError) {
+        if (isFirst) return response;
+        answer = null;
+        continue;
+      }
+      const { observation, record, gaps } = response;
+      journal.hold(record);
+      heard.answers++;
+      for (const window of gaps) outcome.lost.push(named(window));
+      if (isFirst) {
+        learnSize(behavior, ask, limit);
+        const lag = lagOf(ask, observation.observedAt);
+        if (lag !== null) outcome.lost.push(lag);
+      }
+      isFirst = false;
+      answer = observation;
+    }
+  }
+  await journal.flush();
+  return null;
+}
+
+/** How long the clock is given to move on, in ms: responses of one moment are one observation. */
+const pauseMs = 2;
+
+/** Sends one request; the error where the service may have refused how much was asked for, or how old it is. */
+async function request(
+  context: CoverContext,
+  symbol: string,
+  { window, side, isExact }: Extract<Step, { kind: 'request' }>,
   limit: number,
-): Promise<{ answer: Answer; record: TickRecord; gaps: Window[] } | UpstreamError | null> {
-  const { learned, clock, signal } = context;
-  const requested = requestWindow(ask, learned);
+): Promise<{ observation: Observation; record: TickRecord; gaps: Window[] } | UpstreamError> {
+  const { behavior, clock, signal, origin } = context;
+  // A tick that has to come again shows by itself whether the start is included.
+  const requested = requestedWindow(behavior, window, isExact);
   const sentAt = clock.nowMs();
-  const query = { symbol, ...requested, limit, askedAt: sentAt, meaning: meaningOf(context, ask) };
+  const meaning: TicksMeaning = { origin, asked: { from: window.from, to: window.to }, kind: side };
+  const query = { symbol, ...requested, limit, askedAt: sentAt, meaning };
   const page = await context.upstream.ticks(query, signal).catch((error: unknown) => {
-    if (ask.kind === 'earlier' && error instanceof UpstreamError && error.failure === 'refused') return null;
     if (isAboutSize(error)) return error;
     throw error;
   });
   if (page instanceof UpstreamError) return page;
-  if (page === null) {
-    learned.refusesEarlier = true;
-    return null;
-  }
+  noteEdges(behavior, requested, page.t);
   const futureMs = clock.nowMs() + context.futureSkewMs;
-  const { answer, ticks, rejected } = hear(learned, ask, { requested, sentAt, futureMs }, page);
+  const { observation, ticks, rejected } = observe(page, window, { requested, sentAt, futureMs });
   context.onPage(ticks.t.length);
-  if (ask.kind === 'earlier' && !answer.spoke) learned.refusesEarlier = true;
-  const record = { ...recordOf(context, symbol, ask, answer.observedAt), ticks, rejected };
-  return { answer, record, gaps: intersect(page.gaps, [ask]) };
+  const record = { ...emptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
+  return { observation, record, gaps: intersect(page.gaps, [window]) };
 }
 
-/** What the request is for, so that its answer can be read again. */
-function meaningOf({ origin }: CoverContext, { from, to, kind, parent }: Ask): TicksMeaning {
-  const meaning = { origin, asked: { from, to }, kind };
-  if (parent === undefined || parent.span === null) return meaning;
-  const { count, span, observedAt } = parent;
-  return { ...meaning, parent: { count, ...span, observedAt } };
-}
-
-const recordOf = (context: CoverContext, symbol: string, ask: Window, observedAt: number): TickRecord => ({
+const emptyRecord = (context: CoverContext, symbol: string, asked: Window, observedAt: number): TickRecord => ({
   runId: context.runId,
   symbol,
-  asked: { from: ask.from, to: ask.to },
+  asked: { from: asked.from, to: asked.to },
   observedAt,
   origin: context.origin,
   rank: ranks.poll,
-  ticks: { t: new Float64Array(0), p: new Float64Array(0) },
+  ticks: noTicks,
   rejected: [],
   covered: [],
 });
 
-const stamped = (windows: readonly Window[], fetchedAt: number): Omit<Covered, 'origin'>[] =>
-  union(windows).map((w) => ({ ...w, fetchedAt }));
-
-/** Makes the coverage of an earlier answer durable. It comes after its ticks, so it never claims what is not there. */
-async function claim(
-  context: CoverContext,
-  symbol: string,
-  ask: Window,
-  windows: readonly Window[],
-  fetchedAt: number,
-): Promise<void> {
-  const covered = stamped(windows, fetchedAt);
-  if (covered.length > 0) await context.append({ ...recordOf(context, symbol, ask, fetchedAt), covered });
-}
-
-/**
- * Learns which side the service keeps, by one request with limit 1 over the span of an answer. It saves every symbol
- * of the run a request in the wrong direction, so all of them wait for it.
- */
-async function learnSide(context: CoverContext, symbol: string, { span }: Answer): Promise<void> {
-  const { learned } = context;
-  if (learned.side !== null || !canProbe(span)) return;
-  if (learned.probe === null) {
-    if (learned.probesLeft === 0) return;
-    learned.probesLeft--;
-    const asked = { from: span.first, to: span.last + 1 };
-    const meaning = { origin: context.origin, asked, kind: 'probe' } as const;
-    const query = { symbol, ...probeWindow(span), limit: 1, meaning };
-    learned.probe = context.upstream
-      .ticks(query, context.signal)
-      .then(
-        (page) => {
-          learned.side ??= page.received === 1 ? sideOfProbe(span, page.t) : null;
-        },
-        (error: unknown) => {
-          // A probe is no part of the work: without it both directions are asked, and fail by themselves.
-          if (!(error instanceof UpstreamError)) throw error;
-        },
-      )
-      .finally(() => {
-        learned.probe = null;
-      });
+/** Makes claims durable, with the response before them or after it: never before the ticks that they speak of. */
+function openRecords(context: CoverContext, symbol: string, ask: Window) {
+  let held: TickRecord | null = null;
+  let covered: Omit<Covered, 'origin'>[] = [];
+  async function flush(): Promise<void> {
+    if (held === null) return;
+    const record = { ...held, covered };
+    held = null;
+    covered = [];
+    await context.append(record);
   }
-  await learned.probe;
+  return {
+    flush,
+    hold(record: TickRecord): void {
+      held = record;
+    },
+    async claim(claim: Omit<Covered, 'origin'>): Promise<void> {
+      held ??= emptyRecord(context, symbol, ask, claim.fetchedAt);
+      covered.push(claim);
+    },
+    async withdraw(window: Window): Promise<void> {
+      await flush();
+      held = { ...emptyRecord(context, symbol, ask, context.clock.nowMs()), withdrawn: [window] };
+      await flush();
+    },
+  };
 }
 
-const joined = (outcomes: readonly CoverOutcome[]): CoverOutcome => ({
-  waiting: outcomes.flatMap((outcome) => outcome.waiting),
-  lost: joinLost(outcomes.flatMap((outcome) => outcome.lost)),
-});
+/** Makes durable what empty responses prove. */
+export async function claimEmpty(context: CoverContext, empty: Empty, oldestTick: number): Promise<void> {
+  const { symbol, from, to, observedAt, lacksKnownTick } = empty;
+  const base = { fetchedAt: observedAt };
+  // What is older than anything that the service ever showed may be gone there.
+  const since = lacksKnownTick ? to : Math.max(from, Math.min(to, oldestTick));
+  const covered = [
+    { from, to: since, evidence: 'inferred' as const, ...base },
+    { from: since, to, evidence: 'confirmed' as const, ...base },
+  ].filter((window) => window.from < window.to);
+  if (covered.length > 0) await context.append({ ...emptyRecord(context, symbol, empty, observedAt), covered });
+}
+
+/** Gives up what was refused, and of what is still to be asked what is older: a refusal of its age is remembered. */
+function refused(behavior: ServerBehavior, ask: Ask, asks: Ask[], { reason }: UpstreamError): Lost[] {
+  const { older, rest } = withoutOlder(asks, ask);
+  if (older.length > 0) behavior.oldestFrom = ask.to;
+  asks.splice(0, asks.length, ...rest);
+  // One that was refused whole may have been refused for anything; of parts the recent ones were answered.
+  const isTooOld = ask.part !== undefined;
+  return [ask, ...older].map(({ from, to }) => ({ from, to, reason, ...(isTooOld && { isTooOld }) }));
+}

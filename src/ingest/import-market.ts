@@ -14,6 +14,8 @@ export interface SeenMarket {
 export interface MarketRowRules {
   readonly paths: RecordPaths;
   readonly zone: Zone | null;
+  /** Whether times finer than a millisecond are cut down to one. */
+  readonly truncates: boolean;
   /** Columns whose numbers are wall-clock times. */
   readonly localColumns: ReadonlySet<string>;
   /** When the file was written, at most now; epoch ms. */
@@ -64,11 +66,12 @@ export function readMarketRow(row: Row, rules: MarketRowRules): SeenMarket | { r
 }
 
 /** From the first to the last poll that showed it so; one moment for a row that says no more. */
-function whenSeen(row: Row, { zone, writtenAt, futureMs }: MarketRowRules) {
+function whenSeen(row: Row, { zone, truncates, writtenAt, futureMs }: MarketRowRules) {
   const read = (name: string): ReadTime | undefined => {
     const value = row[name];
     if (value === undefined) return undefined;
-    const t = typeof value === 'number' ? value : typeof value === 'string' ? readTimeText(value, zone) : Number.NaN;
+    const rules = { zone, unit: 'ms', truncates } as const;
+    const t = typeof value === 'number' ? value : typeof value === 'string' ? readTimeText(value, rules) : Number.NaN;
     if (typeof t !== 'number') return { reason: `${name} ${t.reason}` };
     if (!Number.isInteger(t) || t < timeMin || t > futureMs) return { reason: `${name} is no time of the past` };
     return t;

@@ -1,14 +1,13 @@
 import { isName } from '../core/name.ts';
 import type { Rejected } from '../core/tick.ts';
-import { timeEnd, timeMin } from '../core/time.ts';
-import { subtract, type Window } from '../core/window.ts';
+import type { Window } from '../core/window.ts';
 import { decodeTickPage } from '../upstream/decode.ts';
 import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from '../upstream/json-answer.ts';
 import type { DecodedTickPage } from '../upstream/upstream.ts';
 import { cutRaw } from './import-rows.ts';
 import { type Judged, judge } from './judge.ts';
-import { saysNothing } from './lacking.ts';
 import { momentOf } from './moment.ts';
+import { type PageCoverage, pageCoverage } from './page-coverage.ts';
 
 /** Times are epoch milliseconds. */
 export interface PageTimes {
@@ -25,8 +24,8 @@ export type SavedPage =
       readonly symbol: string;
       readonly observedAt: number;
       readonly judged: Judged;
-      /** What it states to cover, less the gaps it names, before it was generated. */
-      readonly covered: readonly Window[];
+      /** What it covers by itself: see page-coverage.ts. */
+      readonly covered: readonly PageCoverage[];
     }
   | {
       readonly kind: 'markets';
@@ -59,7 +58,7 @@ export function readSavedPage(bytes: Uint8Array, dataset: 'ticks' | 'markets' | 
   }
   const observedAt = momentOf(page.generatedAt, times.writtenAt, times.futureMs);
   const judged = judge(page, all, times.futureMs);
-  const covered = saysNothing(judged.rejected, judged.brought) ? [] : coveredBy(page, observedAt);
+  const covered = pageCoverage(page, observedAt, judged);
   return { kind: 'ticks', symbol: page.symbol, observedAt, judged, covered };
 }
 
@@ -68,11 +67,4 @@ function marketsIn(page: Record<string, unknown>, { writtenAt, futureMs }: PageT
   const view = typeof page.view === 'string' && page.view !== '' ? page.view : null;
   const observedAt = momentOf(integerOrNull(page.generated_at), writtenAt, futureMs);
   return { kind: 'markets', observedAt, view, records: page.markets as unknown[] };
-}
-
-/** A page that does not say both ends of its window covers nothing. */
-function coveredBy({ from, to, gaps }: DecodedTickPage, observedAt: number): Window[] {
-  if (from === null || to === null) return [];
-  const stated = { from: Math.max(from, timeMin), to: Math.min(to, observedAt, timeEnd) };
-  return subtract([stated], gaps);
 }

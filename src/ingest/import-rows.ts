@@ -1,7 +1,34 @@
 import { isName } from '../core/name.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
-import type { Zone } from '../core/zone.ts';
-import { localTime, type ReadTime, readTimeText } from './import-time.ts';
+import { localTime, type ReadTime, readTimeText, type TimeRules, tooFine } from './import-time.ts';
+
+/** How the rows of a file are read. */
+export interface RowRules extends TimeRules {
+  readonly priceScale: PriceScale;
+}
+
+/**
+ * What prices are multiplied by: `factor` / `divisor`, both whole. Cents have the scale 1 / 100 and are divided: the
+ * price is then the double nearest to the decimal number, which 35 * 0.01 is not.
+ */
+export interface PriceScale {
+  readonly factor: number;
+  readonly divisor: number;
+}
+
+/** How rows are read where nothing else is said: `t` in milliseconds, `p` as it comes. */
+export const plainRows: RowRules = {
+  ...{ zone: null, unit: 'ms', truncates: false },
+  priceScale: { factor: 1, divisor: 1 },
+};
+
+/** Reads a positive decimal number of at most 15 digits, e.g. `0.01`; undefined for anything else. */
+export function readPriceScale(text: string): PriceScale | undefined {
+  const [, whole, fraction = ''] = /^(\d*)(?:\.(\d+))?$/.exec(text.trim()) ?? [];
+  const digits = `${whole ?? ''}${fraction}`;
+  if (whole === undefined || digits.length > 15 || !/[1-9]/.test(digits)) return undefined;
+  return { factor: Number(digits), divisor: 10 ** fraction.length };
+}
 
 /** Rows of symbol, t and p as a file holds them, as columns of equal length. */
 export interface RawRows {
@@ -33,7 +60,8 @@ export interface RowSink {
  * Reads rows into the sink: what has no symbol, no time or no price is rejected with the reason. Whether a time can be
  * is for `judge` to say, as with every other tick.
  */
-export function readRows(rows: RawRows, zone: Zone | null, sink: RowSink): void {
+export function readRows(rows: RawRows, rules: RowRules, sink: RowSink): void {
+  const { factor, divisor } = rules.priceScale;
   for (let i = 0; i < rows.symbol.length; i++) {
     const symbol = rows.symbol[i];
     if (typeof symbol !== 'string' || !isName(symbol)) {
@@ -41,21 +69,25 @@ export function readRows(rows: RawRows, zone: Zone | null, sink: RowSink): void 
       sink.reject(null, { reason: known ? 'symbol is missing' : 'symbol is no text', raw: rawOf(rows, i) });
       continue;
     }
-    const t = timeOf(rows, i, zone);
+    const t = timeOf(rows, i, rules);
     const p = priceOf(rows.p[i], rows.textPrices);
     if (typeof t !== 'number') sink.reject(symbol, { reason: `t ${t.reason}`, raw: rawOf(rows, i) });
     else if (typeof p !== 'number') sink.reject(symbol, { reason: `p ${p.reason}`, raw: rawOf(rows, i) });
     else if (!Number.isInteger(t) || !Number.isFinite(p)) {
       const reason = Number.isInteger(t) ? 'p is not finite' : 't is not a whole number of milliseconds';
       sink.reject(symbol, { reason, raw: rawOf(rows, i) });
-    } else sink.take(symbol, t, p);
+    } else sink.take(symbol, t, (p * factor) / divisor);
   }
 }
 
-function timeOf(rows: RawRows, i: number, zone: Zone | null): ReadTime {
+function timeOf(rows: RawRows, i: number, rules: TimeRules): ReadTime {
   const t = rows.t[i];
-  if (typeof t === 'number') return rows.local && Number.isInteger(t) ? localTime(t, zone) : t;
-  if (typeof t === 'string' && t.trim() !== '') return readTimeText(t, zone);
+  if (typeof t === 'number') {
+    if (!Number.isFinite(t)) return t;
+    if (!rules.truncates && !Number.isInteger(t)) return tooFine;
+    return rows.local ? localTime(Math.floor(t), rules.zone) : Math.floor(t);
+  }
+  if (typeof t === 'string' && t.trim() !== '') return readTimeText(t, rules);
   const text = rows.tText?.[i];
   if (typeof text === 'string') return { reason: 'is not a whole number of milliseconds' };
   return { reason: t === null || t === undefined || t === '' ? 'is missing' : 'is not a number' };

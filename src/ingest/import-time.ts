@@ -8,13 +8,34 @@ export type ReadTime = number | { readonly reason: string };
 const stamp =
   /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,12}))?)?)? ?(?:(Z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?$/i;
 
+/** What a number stands for that is a time: so many of these since the epoch. */
+export type TimeUnit = 's' | 'ms' | 'us' | 'ns';
+
+/** How the times of a file are read. */
+export interface TimeRules {
+  /** The zone of timestamps that name none; null where it is not known. */
+  readonly zone: Zone | null;
+  /** The unit of times that are numbers. */
+  readonly unit: TimeUnit;
+  /** Whether a time that is finer than a millisecond is cut down to one; otherwise it is rejected. */
+  readonly truncates: boolean;
+}
+
+/** Powers of ten from a unit to milliseconds. */
+const unitExponent: Readonly<Record<TimeUnit, number>> = { s: 3, ms: 0, us: -3, ns: -6 };
+
+export const tooFine = { reason: 'is finer than a millisecond (see --truncate-time)' } as const;
+
+const numberText = /^(-?)(\d{1,22})(?:\.(\d{1,12}))?$/;
+
 /**
- * A time as text: epoch milliseconds, or a timestamp as databases and pandas write it, with `T` or a space. Nothing is
- * rounded: what is finer than a millisecond is none. `zone`: what one without a zone is read in; null where that is not known.
+ * A time as text: a number of the unit since the epoch, or a timestamp as databases and pandas write it, with `T` or a
+ * space. Nothing is rounded. Numbers are read by their digits: a double has too few of them for nanoseconds.
  */
-export function readTimeText(text: string, zone: Zone | null): ReadTime {
+export function readTimeText(text: string, { zone, unit, truncates }: TimeRules): ReadTime {
   const trimmed = text.trim();
-  if (/^-?\d{1,16}(\.0+)?$/.test(trimmed)) return Number(trimmed);
+  const digits = numberText.exec(trimmed);
+  if (digits !== null) return readDigits(digits[1]!, digits[2]!, digits[3] ?? '', unitExponent[unit], truncates);
   const match = stamp.exec(trimmed);
   if (match === null) return { reason: 'is no time' };
   const [, year, month, day, hour = '0', minute = '0', second = '0', fraction = '', utc, sign, zh, zm = '0'] = match;
@@ -22,13 +43,20 @@ export function readTimeText(text: string, zone: Zone | null): ReadTime {
   const dayExists = new Date(midnight).getUTCDate() === Number(day) && Number(month) <= 12 && Number(year) >= 1000;
   if (!dayExists || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59)
     return { reason: 'is a time that does not exist' };
-  if (/[1-9]/.test(fraction.slice(3))) return { reason: 'is finer than a millisecond' };
+  if (!truncates && /[1-9]/.test(fraction.slice(3))) return tooFine;
   const inDay = (Number(hour) * 60 + Number(minute)) * 60_000 + Number(second) * 1000;
   const shown = midnight + inDay + Number(fraction.slice(0, 3).padEnd(3, '0'));
   if (utc !== undefined) return shown;
   if (sign === undefined) return localTime(shown, zone);
   const offset = (Number(zh) * 60 + Number(zm)) * 60_000;
   return sign === '-' ? shown + offset : shown - offset;
+}
+
+function readDigits(sign: string, whole: string, fraction: string, exponent: number, truncates: boolean): ReadTime {
+  const all = whole.padStart(whole.length + 6, '0') + fraction.padEnd(6, '0');
+  const point = whole.length + 6 + exponent;
+  if (!truncates && /[1-9]/.test(all.slice(point))) return tooFine;
+  return Number(sign + all.slice(0, point));
 }
 
 /** A wall-clock time, in milliseconds as if it were UTC, as the instant it means. */

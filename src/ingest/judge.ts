@@ -1,7 +1,11 @@
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { timeEnd, timeMin } from '../core/time.ts';
 import { type Window, within } from '../core/window.ts';
-import type { Span } from './ask.ts';
+
+export interface Span {
+  readonly first: number;
+  readonly last: number;
+}
 
 export interface Judged {
   /** Usable ticks inside the asked window, in the order they came. */

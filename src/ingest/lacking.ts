@@ -1,48 +1,35 @@
-import type { Rejected } from '../core/tick.ts';
 import { union, type Window } from '../core/window.ts';
-import type { Answer, Ask } from './ask.ts';
-import type { Learned } from './learned.ts';
 
 /** A window that the service does not bring, and why; `reason` is one clause. */
-export type Lost = Window & { readonly reason: string };
+export type Lost = Window & {
+  readonly reason: string;
+  /** Whether the service said that it does not go back so far. */
+  readonly isTooOld?: boolean;
+};
 
-export const unanswered =
-  (learned: Pick<Learned, 'windowIgnored'>) =>
-  (w: Window): Lost => ({
-    from: w.from,
-    to: w.to,
-    reason: learned.windowIgnored
-      ? 'the service does not heed the window asked for'
-      : 'the service does not answer for this window',
-  });
-
-/** The reason where an answer names a window as a gap. */
+/** The reason where a response names a window as a gap. */
 export const lacksReason = 'the service says that it lacks this window';
 
-export const named = (w: Window): Lost => ({ ...w, reason: lacksReason });
+export const named = ({ from, to }: Window): Lost => ({ from, to, reason: lacksReason });
 
-/** The reason where a window lies after the moment at which the answer for it was generated. */
+/** The reason where a window lies after the moment at which the response about it was generated. */
 export const staleReason = 'the service answers as of an earlier moment';
 
-/** An answer this much older than what was asked for comes from a service that has stood still, in ms. */
+/** A response this much older than what was asked for comes from a service that has stood still, in ms. */
 const lagMsMin = 3_600_000;
 
-/** What of a window an answer is too old to speak for, where that is more than clocks and caches explain. */
-export const lagOf = (ask: Ask, { observedAt }: Pick<Answer, 'observedAt'>): Lost | null =>
-  ask.kind === 'whole' && ask.to - observedAt >= lagMsMin
-    ? { from: Math.max(ask.from, observedAt), to: ask.to, reason: staleReason }
+/** What of a window a response is too old to speak for, where that is more than clocks and caches explain. */
+export const lagOf = (window: Window, observedAt: number): Lost | null =>
+  window.to - observedAt >= lagMsMin
+    ? { from: Math.max(window.from, observedAt), to: window.to, reason: staleReason }
     : null;
 
-/**
- * Whether an answer has elements and none of them tells a moment and a price: what happened in its window is as unknown
- * as before, and claiming it would make a quiet day of a format that has changed.
- */
-export const saysNothing = (rejected: readonly Rejected[], brought: unknown): boolean =>
-  rejected.length > 0 && brought === null;
-
-export const noneUsable = (rejected: readonly Rejected[]): string =>
-  `none of ${rejected.length} tick${rejected.length === 1 ? '' : 's'} can be used: ${rejected[0]!.reason}`;
+/** The reason where no element of a response can be used. */
+export const noneUsable = (elements: number, reason: string): string =>
+  `none of ${elements} tick${elements === 1 ? '' : 's'} can be used: ${reason}`;
 
 /** Joins what was lost piecemeal. */
 export const joinLost = (lost: readonly Lost[]): Lost[] =>
-  [...Map.groupBy(lost, (w) => w.reason)].flatMap(([reason, list]) => union(list).map((w) => ({ ...w, reason })));
+  [...Map.groupBy(lost, (w) => `${w.isTooOld === true} ${w.reason}`).values()].flatMap((list) =>
+    union(list).map((w) => ({ ...w, reason: list[0]!.reason, ...(list[0]!.isTooOld && { isTooOld: true }) })),
+  );

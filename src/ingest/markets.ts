@@ -25,10 +25,24 @@ export interface MarketsPoll {
   readonly observedAt: number;
   /** Whether every view was had whole, and most of it could be read: only then does an absence mean that a market is gone. */
   readonly complete: boolean;
-  /** Lists that were cut off, one sentence each. */
+  /** What became of each view's list. */
+  readonly lists: readonly ViewList[];
+  /** Lists that were not had whole while they answered, one clause each. */
   readonly shortfalls: readonly string[];
   /** Views whose list could not be had at all while another answered; `reason` is one clause. */
   readonly failed: readonly { readonly view: string; readonly reason: string }[];
+}
+
+/** What became of one view's list. */
+export interface ViewList {
+  readonly view: string;
+  /** The moment that it is of, epoch ms; that of asking where it could not be had. */
+  readonly at: number;
+  /** Records that it named, and how many the service stated that there are; null where it stated none. */
+  readonly named: number;
+  readonly total: number | null;
+  /** Why it was not had whole, one clause; null where it was. */
+  readonly reason: string | null;
 }
 
 /** A record as received, and what it says. */
@@ -41,6 +55,8 @@ interface List {
   /** By identity, so that a market that several answers bring counts once; the latest of them wins. */
   readonly entries: ReadonlyMap<string, Entry>;
   readonly observedAt: number;
+  /** As the service stated it; null where it did not. */
+  readonly total: number | null;
   readonly shortfall: string | null;
 }
 
@@ -51,16 +67,20 @@ interface List {
 export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll> {
   const markets = new Map<string, { facts: MarketFacts; views: Set<string> }>();
   const rejected = new Map<string, Rejected>();
+  const lists: ViewList[] = [];
   const shortfalls: string[] = [];
   let observedAt = 0;
   const answered = new Set<string>();
   const failed: { view: string; error: UpstreamError }[] = [];
   for (const view of context.views) {
+    const askedAt = context.clock.nowMs();
     try {
       const list = await wholeList(context, view);
       answered.add(view);
       observedAt = Math.max(observedAt, list.observedAt);
-      if (list.shortfall !== null) shortfalls.push(list.shortfall);
+      const reason = list.shortfall ?? unreadable([...list.entries.values()]);
+      lists.push({ view, at: list.observedAt, named: list.entries.size, total: list.total, reason });
+      if (reason !== null) shortfalls.push(`markets of view ${view}: ${reason}`);
       for (const [id, { record, read }] of list.entries) {
         if ('reason' in read) rejected.set(id, { reason: read.reason, raw: JSON.stringify(record) });
         else for (const facts of read) note(markets, facts, view);
@@ -68,15 +88,23 @@ export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll>
     } catch (error) {
       if (!canDoWithout(error, answered.size > 0)) throw error;
       failed.push({ view, error });
+      lists.push({ view, at: askedAt, named: 0, total: null, reason: error.reason });
     }
   }
   if (answered.size === 0 && failed.length > 0) throw failed.at(-1)!.error;
   return {
     markets: [...markets.values()].map(({ facts, views }) => ({ ...facts, views: [...views].sort() })),
     rejected: [...rejected.values()],
-    ...{ observedAt, complete: shortfalls.length + failed.length === 0 && rejected.size <= markets.size, shortfalls },
+    ...{ observedAt, complete: shortfalls.length + failed.length === 0, lists, shortfalls },
     failed: failed.map(({ view, error }) => ({ view, reason: error.reason })),
   };
+}
+
+/** Of a list most of whose records say nothing nobody knows whom it names. */
+function unreadable(entries: readonly Entry[]): string | null {
+  const rejected = entries.flatMap(({ read }) => ('reason' in read ? read.reason : []));
+  if (rejected.length * 2 <= entries.length) return null;
+  return `${rejected.length} of ${entries.length} records are unusable (${rejected[0]})`;
 }
 
 /** Enters what a view says of a market; the later view's facts win. */
@@ -134,11 +162,11 @@ async function wholeList(context: MarketsContext, view: string): Promise<List> {
     if (failed.at(-1)?.failure === 'unreachable') break;
     await askOn({ ...query, source });
   }
-  if (!isCut()) return { entries, observedAt, shortfall: null };
+  const stated = open ? null : total;
+  if (!isCut()) return { entries, observedAt, total: stated, shortfall: null };
   const why = failed.length === 0 ? '' : `; ${failed.at(-1)!.reason}`;
   const had = open ? `${entries.size} could be had, and there may be more` : `${entries.size} of ${total} could be had`;
-  const shortfall = `The list of ${view} markets was cut off: ${had}${why}.`;
-  return { entries, observedAt, shortfall };
+  return { entries, observedAt, total: stated, shortfall: `the list was cut off: ${had}${why}` };
 }
 
 /** How many times as much is asked for where nothing says how much there is. */

@@ -1,7 +1,7 @@
 import { UpstreamError } from '../core/errors.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { Ask } from './ask.ts';
-import { type Learned, requestWindow } from './learned.ts';
+import { requestedWindow, type ServerBehavior } from './server-behavior.ts';
 
 /** A window no longer than this is not asked for in parts, in ms: a service that refuses it refuses it for its age. */
 const partMsMin = 3_600_000;
@@ -23,7 +23,7 @@ export interface Heard {
 
 export interface RefusalContext {
   readonly upstream: Pick<Upstream, 'ticks'>;
-  readonly learned: Learned;
+  readonly behavior: ServerBehavior;
   readonly signal: AbortSignal;
 }
 
@@ -38,67 +38,67 @@ export async function instead(
   limit: number,
   heard: Heard,
 ): Promise<readonly Ask[] | null> {
-  const { learned } = context;
-  const smaller = (): boolean => limit > learned.limit || ask.to - ask.from > learned.windowMsMax;
+  const { behavior } = context;
+  const smaller = (): boolean => limit > behavior.limit || ask.to - ask.from > behavior.windowMsMax;
   if (heard.answers === 0) {
-    while (learned.sizing !== null) await learned.sizing.catch(() => {});
+    while (behavior.sizing !== null) await behavior.sizing.catch(() => {});
     if (smaller()) return [ask];
     const sizing = answersToLess(context, symbol, ask, limit);
-    learned.sizing = sizing.finally(() => {
-      learned.sizing = null;
+    behavior.sizing = sizing.finally(() => {
+      behavior.sizing = null;
     });
-    if (!(await learned.sizing)) return null;
+    if (!(await behavior.sizing)) return null;
     heard.answers++;
     if (smaller()) return [ask];
   }
-  return partsOf(learned, ask);
+  return partsOf(behavior, ask);
 }
 
-/** Whether it answers for the last hour of an ask, if need be with a lower limit: that is learned. */
+/** Whether it answers for the last hour of an ask, if need be with a lower limit: that is behavior. */
 async function answersToLess(context: RefusalContext, symbol: string, ask: Ask, limit: number): Promise<boolean> {
-  const { learned, upstream, signal } = context;
-  if (learned.sizingsLeft === 0) return false;
+  const { behavior, upstream, signal } = context;
+  if (behavior.sizingsLeft === 0) return false;
   const recent = { from: Math.max(ask.from, ask.to - partMsMin), to: ask.to };
   const same = recent.from > ask.from ? [limit] : [];
-  const limits = learned.limitHeard ? same : [...same, ...lowerLimits.filter((lower) => lower < limit)];
+  const limits = behavior.limitHeard ? same : [...same, ...lowerLimits.filter((lower) => lower < limit)];
   for (const lower of limits) {
     try {
-      await upstream.ticks({ symbol, ...requestWindow(recent, learned), limit: lower }, signal);
+      await upstream.ticks({ symbol, ...requestedWindow(behavior, recent, false), limit: lower }, signal);
     } catch (error) {
       if (!isAboutSize(error)) throw error;
       continue;
     }
-    if (lower < limit && !learned.limitHeard) learned.limit = lower;
+    if (lower < limit && !behavior.limitHeard) behavior.limit = lower;
     return true;
   }
-  learned.sizingsLeft--;
+  behavior.sizingsLeft--;
   return false;
 }
 
 /** The parts of an ask that was refused for its length or its age; null where it is too short for the first. */
-function partsOf(learned: Learned, ask: Ask): readonly Ask[] | null {
+function partsOf(behavior: ServerBehavior, ask: Ask): readonly Ask[] | null {
   const { from, to } = ask;
   if (to - from <= partMsMin) return null;
-  const { oldestFrom } = learned;
+  const { oldestFrom } = behavior;
   // The service may go back as far for this symbol as for another; an hour more tells whether it goes further.
   if (from < oldestFrom - partMsMin && oldestFrom < to) {
     const cuts = [to, oldestFrom, oldestFrom - partMsMin, from];
-    return cuts.slice(1).map((cut, i) => ({ from: cut, to: cuts[i]!, kind: 'whole', part: 'some' }));
+    return cuts.slice(1).map((cut, i) => ({ from: cut, to: cuts[i]!, part: 'some' }));
   }
   const middle = Math.floor((from + to) / 2);
   return [
-    { from: middle, to, kind: 'whole', part: 'some' },
-    { from, to: middle, kind: 'whole', part: 'older half' },
+    { from: middle, to, part: 'some' },
+    { from, to: middle, part: 'older half' },
   ];
 }
 
 /** The recent part of an ask longer than the service takes, and what is left of it; undefined where it is not. */
-export function cutToLength({ windowMsMax }: Learned, ask: Ask): readonly Ask[] | undefined {
-  if (ask.kind !== 'whole' || ask.to - ask.from <= windowMsMax) return undefined;
+export function cutToLength({ windowMsMax }: ServerBehavior, ask: Ask): readonly Ask[] | undefined {
+  if (ask.to - ask.from <= windowMsMax) return undefined;
   const cut = ask.to - windowMsMax;
   return [
-    { from: cut, to: ask.to, kind: 'whole', part: 'some' },
-    { from: ask.from, to: cut, kind: 'whole' },
+    { from: cut, to: ask.to, part: 'some' },
+    { from: ask.from, to: cut },
   ];
 }
 
@@ -106,13 +106,13 @@ export function cutToLength({ windowMsMax }: Learned, ask: Ask): readonly Ask[] 
  * Learns from an answer how much may be asked for. Where both halves are answered and the whole was not, it is for its
  * length, unless longer windows have been answered in this run.
  */
-export function learnSize(learned: Learned, ask: Ask, limit: number): void {
+export function learnSize(behavior: ServerBehavior, ask: Ask, limit: number): void {
   const lengthMs = ask.to - ask.from;
-  learned.limitHeard ||= limit >= learned.limit || learned.limit === Number.POSITIVE_INFINITY;
-  if (ask.part === 'older half' && learned.windowMsHeard <= lengthMs + 1) {
-    learned.windowMsMax = Math.min(learned.windowMsMax, lengthMs);
+  behavior.limitHeard ||= limit >= behavior.limit || behavior.limit === Number.POSITIVE_INFINITY;
+  if (ask.part === 'older half' && behavior.windowMsHeard <= lengthMs + 1) {
+    behavior.windowMsMax = Math.min(behavior.windowMsMax, lengthMs);
   }
-  learned.windowMsHeard = Math.max(learned.windowMsHeard, lengthMs);
+  behavior.windowMsHeard = Math.max(behavior.windowMsHeard, lengthMs);
 }
 
 /**
@@ -121,6 +121,6 @@ export function learnSize(learned: Learned, ask: Ask, limit: number): void {
  */
 export function withoutOlder(asks: readonly Ask[], refused: Ask): { older: readonly Ask[]; rest: readonly Ask[] } {
   if (refused.part === undefined) return { older: [], rest: asks };
-  const isOlder = (ask: Ask): boolean => ask.kind === 'whole' && ask.to <= refused.from;
+  const isOlder = (ask: Ask): boolean => ask.to <= refused.from;
   return { older: asks.filter(isOlder), rest: asks.filter((ask) => !isOlder(ask)) };
 }

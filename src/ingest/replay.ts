@@ -1,17 +1,18 @@
+import type { Covered, Evidence, Origin } from '../core/coverage.ts';
 import { ranks } from '../core/merge.ts';
 import type { RawHead, RawPage, TicksMeaning } from '../core/raw-page.ts';
-import { union } from '../core/window.ts';
+import { noTicks } from '../core/tick.ts';
+import { subtract, type Window } from '../core/window.ts';
 import type { TickRecord } from '../state/journal.ts';
 import type { BookRecord } from '../state/journal-books.ts';
 import { decodeTickPage } from '../upstream/decode.ts';
 import { decodeOrderbook } from '../upstream/decode-orderbook.ts';
 import type { TickPage } from '../upstream/upstream.ts';
-import type { Ask } from './ask.ts';
 import { readBookAnswer } from './collect-books.ts';
-import { hear } from './hear.ts';
-import { saysNothing } from './lacking.ts';
-import { type Learned, requestWindow, sideOfProbe } from './learned.ts';
-import { turnOf } from './paging.ts';
+import { compareSide, medianTick } from './compare-pages.ts';
+import { rejectedShareMax } from './fetch-steps.ts';
+import { type Observation, observe } from './observation.ts';
+import type { Side } from './server-behavior.ts';
 
 /** An answer of the tick route that was to bring ticks, as it was kept. */
 export interface RawTicks {
@@ -39,52 +40,116 @@ export function decodeRawTicks({ body, ...head }: RawPage): RawTicks | undefined
   };
 }
 
-const sentOf = ({ head, requested }: RawTicks, futureSkewMs: number) => ({
-  ...{ requested, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs },
-});
-
-/**
- * Learns from an answer what the run learned from it. Only with what all answers of a run taught can each be read: the
- * collector, too, leaves for the end what only the others can tell.
- */
-export function learnAgain(learned: Learned, raw: RawTicks, futureSkewMs: number): void {
-  const { meaning, page } = raw;
-  if (meaning.kind !== 'probe') {
-    hear(learned, askOf(raw), sentOf(raw, futureSkewMs), page);
-    return;
-  }
-  const span = { first: meaning.asked.from, last: meaning.asked.to - 1 };
-  if (page.received === 1) learned.side ??= sideOfProbe(span, page.t);
+/** Reads kept responses of one run again, in the order in which they came. */
+export interface Rereader {
+  /** The ticks of a response, and what earlier ones of its symbol prove; undefined for a probe of an older version. */
+  take(raw: RawTicks): Omit<TickRecord, 'runId'> | undefined;
+  /** What the last responses of each symbol prove. */
+  finish(): Omit<TickRecord, 'runId'>[];
 }
 
-/** Reads an answer as the collector does, and claims of it what it alone makes certain; undefined for a probe. */
-export function readAgain(
-  learned: Learned,
-  raw: RawTicks,
-  futureSkewMs: number,
-): Omit<TickRecord, 'runId'> | undefined {
-  const { meaning, page, symbol } = raw;
-  if (meaning.kind === 'probe') return undefined;
-  const ask = askOf(raw);
-  const { answer, ticks, rejected } = hear(learned, ask, sentOf(raw, futureSkewMs), page);
-  // As if it had been asked with all that is known now: nobody can be asked again.
-  const whole = { ...answer, requested: requestWindow(ask, learned) };
-  const claim = saysNothing(rejected, answer.brought) ? [] : turnOf(learned, ask, whole).claim;
-  const { observedAt } = answer;
+/** What is known of the window that the responses of a symbol are about. */
+interface Fetched {
+  readonly origin: Origin;
+  readonly first: Observation;
+  readonly low: Chain;
+  readonly high: Chain;
+}
+
+interface Chain {
+  page: Observation;
+  /** The last page left ticks out, and no other was kept that goes on from it. */
+  isOpen: boolean;
+  confirmed: Observation | null;
+}
+
+/**
+ * Reads responses again and claims what they prove among themselves, as the collector did: nobody can be asked again.
+ * What only one response speaks for is inferred.
+ */
+export function openRereader(futureSkewMs: number): Rereader {
+  const fetched = new Map<string, Fetched>();
   return {
-    ...{ symbol, asked: meaning.asked, observedAt, origin: meaning.origin, rank: ranks.poll, ticks, rejected },
-    covered: union(claim).map((w) => ({ ...w, fetchedAt: observedAt })),
+    take(raw) {
+      const { meaning, page, symbol, requested, head } = raw;
+      if (meaning.kind === 'probe') return undefined;
+      const sent = { requested, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs };
+      const { observation, ticks, rejected } = observe(page, meaning.asked, sent);
+      const { observedAt } = observation;
+      const { origin } = meaning;
+      const record = { symbol, asked: meaning.asked, observedAt, origin, rank: ranks.poll, ticks, rejected };
+      const side = meaning.kind === 'low' || meaning.kind === 'high' ? meaning.kind : null;
+      const going = fetched.get(symbol);
+      if (side !== null && going !== undefined && goesOn(going[side], observation, side))
+        return { ...record, covered: [] };
+      fetched.set(symbol, begin(origin, observation));
+      return { ...record, covered: going === undefined ? [] : claimsOf(going) };
+    },
+    finish: () =>
+      [...fetched].map(([symbol, going]) => ({
+        ...{ symbol, asked: going.first.asked, observedAt: going.first.observedAt, origin: going.origin },
+        ...{ rank: ranks.poll, ticks: noTicks, rejected: [], covered: claimsOf(going) },
+      })),
   };
 }
 
-function askOf({ meaning, requested }: RawTicks): Ask {
-  const { asked, kind, parent } = meaning;
-  const ask = { ...asked, kind: kind === 'probe' ? ('whole' as const) : kind };
-  if (parent === undefined) return ask;
-  const { count, observedAt, ...span } = parent;
-  const nothing = { answered: [], unclaimed: [], spoke: true };
-  return { ...ask, parent: { count, observedAt, span, brought: span, asked, requested, ...nothing } };
+const begin = (origin: Origin, first: Observation): Fetched => ({
+  ...{ origin, first },
+  low: { page: first, isOpen: false, confirmed: null },
+  high: { page: first, isOpen: false, confirmed: null },
+});
+
+/** Whether a response goes on from the last page of a side; what it shows of that page is noted. */
+function goesOn(chain: Chain, next: Observation, side: Side): boolean {
+  if (chain.page.times.length === 0 || next.times.length === 0 || next.before > 1 || next.after > 1) return false;
+  const beginTick = side === 'high' ? next.times[0]! : next.times.at(-1)!;
+  if (!chain.page.times.includes(beginTick)) return false;
+  const relation = compareSide(chain.page.times, next.times, beginTick, side);
+  if (relation === 'contradicts') return false;
+  if (relation === 'same') {
+    const isFromMedian =
+      side === 'high'
+        ? beginTick <= medianTick(chain.page.times, side)
+        : beginTick >= medianTick(chain.page.times, side);
+    if (isFromMedian && next.received < chain.page.received) chain.confirmed = next;
+    return true;
+  }
+  chain.page = next;
+  chain.confirmed = null;
+  chain.isOpen = relation === 'shorter';
+  return true;
 }
+
+/** What the responses about one window prove. */
+function claimsOf({ first, low, high }: Fetched): Omit<Covered, 'origin'>[] {
+  const observedAt = Math.min(first.observedAt, low.page.observedAt, high.page.observedAt);
+  if (first.received > 0 && first.last === null) return [];
+  const isIgnoring = first.before > 1 || first.after > 1;
+  const isBad = [first, low.page, high.page].some(({ received, rejected }) => rejected > rejectedShareMax * received);
+  if (first.times.length === 0) {
+    const { from, to } = first.reach;
+    return isIgnoring || isBad ? [] : claimed({ from, to }, 'inferred', observedAt, first.gaps);
+  }
+  const inner = { from: low.page.times[0]!, to: high.page.times.at(-1)! + 1 };
+  const whole = { from: isIgnoring ? inner.from : low.page.reach.from, to: isIgnoring ? inner.to : high.page.reach.to };
+  if (isBad) return [];
+  const evidence = low.confirmed !== null && high.confirmed !== null ? 'confirmed' : 'inferred';
+  const until = Math.min(observedAt, low.confirmed?.observedAt ?? observedAt, high.confirmed?.observedAt ?? observedAt);
+  const gaps = [first, low.page, high.page].flatMap((page) => page.gaps);
+  return claimed(low.isOpen || high.isOpen ? inner : whole, evidence, until, gaps);
+}
+
+const claimed = (
+  window: Window,
+  evidence: Evidence,
+  fetchedAt: number,
+  gaps: readonly Window[],
+): Omit<Covered, 'origin'>[] =>
+  subtract([{ from: window.from, to: Math.min(window.to, fetchedAt) }], gaps).map((w) => ({
+    ...w,
+    fetchedAt,
+    evidence,
+  }));
 
 /**
  * Reads an answer of the order-book route as the collector does.

@@ -48,13 +48,18 @@ export const families: Readonly<Record<string, Family>> = {
   oddslake_job_last_run_symbols_too_late: ofJob('Symbols fetched so late that the service may have thinned their past'),
 
   oddslake_generation: ofAll('The published generation'),
+  oddslake_symbols_suspended: ofAll('Active symbols that are suspended: the watermark leaves them out'),
   oddslake_watermark_timestamp_seconds: ofAll(
-    'Up to where every live symbol is covered but for what is lost, Unix time',
+    'Up to where every live symbol is covered but for what is lost, expired or accepted, Unix time',
   ),
   oddslake_watermark_lag_seconds: ofAll(
-    'Seconds that the watermark lies behind now, but for what is lost; NaN where there is none',
+    'Seconds that what is covered without a gap lies behind now, inferred windows included; NaN where there is none',
   ),
   oddslake_archive_readable: ofAll('1 where manifest and state can be read, else 0'),
+  oddslake_damaged_files: ofAll('Files that are known not to be as published'),
+  oddslake_verified_through_timestamp_seconds: ofAll(
+    'Since when every published byte has been hashed, Unix time; NaN where some never were',
+  ),
   oddslake_ticks_published: ofAll('Ticks in the published files'),
   oddslake_ticks_journaled: ofAll('Ticks accepted and not published yet'),
   oddslake_cache_bytes: ofAll('Bytes of published files, checked, that are in memory'),

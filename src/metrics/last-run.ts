@@ -13,7 +13,7 @@ export interface LastRun {
   readonly throttled_ms: number;
   readonly ticks: Readonly<Record<'accepted' | 'duplicates' | 'conflicts' | 'quarantined', number>>;
   readonly recovered: number;
-  readonly symbols: Readonly<Record<'planned' | 'done' | 'failed' | 'retired', number>>;
+  readonly symbols: Readonly<Record<'planned' | 'done' | 'failed' | 'suspended', number>>;
   readonly published: Readonly<Record<'files' | 'rows' | 'bytes', number>>;
   readonly gaps: number;
   readonly warnings_count: number;
@@ -22,6 +22,8 @@ export interface LastRun {
   readonly generation: number;
   readonly watermark: number | null;
   readonly covered_to?: number | null;
+  /** Absent in a run of an older oddslake. */
+  readonly damaged_count?: number;
   readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly waited_ms: number };
   readonly night?: {
     readonly ticks: { readonly late: { readonly count: number } };
@@ -59,7 +61,7 @@ export function samplesOfRun(run: LastRun): Sample[] {
     ...one('rate_used_ratio', rate?.used),
     ...one('rate_waited_seconds', rate && rate.waited_ms / 1000),
     ...one('symbols_planned', symbols.planned),
-    ...(['done', 'failed', 'retired'] as const).flatMap((state) => one('symbols', symbols[state], { state })),
+    ...(['done', 'failed', 'suspended'] as const).flatMap((state) => one('symbols', symbols[state], { state })),
     ...one('gaps', run.gaps),
     ...one('failures', run.failures_count),
     ...one('warnings', run.warnings_count),
@@ -92,9 +94,12 @@ export const successSample = (job: string, atMs: number | null): Sample[] =>
 export function samplesOfArchive(runs: readonly LastRun[]): Sample[] {
   const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
   if (latest === undefined) return [];
-  const { generation, watermark, covered_to = watermark } = latest;
+  const { generation, watermark, covered_to = watermark, damaged_count, symbols } = latest;
   return [
     { name: 'oddslake_generation', labels: {}, value: generation },
+    ...(damaged_count === undefined ? [] : [{ name: 'oddslake_damaged_files', labels: {}, value: damaged_count }]),
+    // An older oddslake suspended nobody.
+    { name: 'oddslake_symbols_suspended', labels: {}, value: symbols.suspended ?? 0 },
     ...(covered_to === null
       ? []
       : [{ name: 'oddslake_watermark_timestamp_seconds', labels: {}, value: covered_to / 1000 }]),

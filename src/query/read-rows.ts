@@ -3,7 +3,12 @@ import type { Cell } from './values.ts';
 import { literal, startSettings } from './views.ts';
 
 /** A file of rows and how it is to be read; what a CSV's header says is found out by whoever opens it. */
-export type RowFile =
+export type RowFile = {
+  /** Columns that are read under another name: pairs of that name and the file's own. */
+  readonly renames?: readonly Rename[];
+  /** Columns that have such a name already, and give way. */
+  readonly replaced?: readonly string[];
+} & (
   | { readonly format: 'parquet'; readonly path: string }
   | {
       readonly format: 'csv';
@@ -12,7 +17,10 @@ export type RowFile =
       readonly delimiter: string;
       /** As in its first line, each once. */
       readonly names: readonly string[];
-    };
+    }
+);
+
+export type Rename = readonly [name: string, own: string];
 
 export interface RowColumn {
   readonly name: string;
@@ -37,11 +45,14 @@ export interface BadLine {
   readonly text: string;
 }
 
+/** What numbers that are times count since the epoch. */
+export type NumberUnit = 's' | 'ms' | 'us' | 'ns';
+
 /** Rows of files, streamed: memory does not grow with them. Methods throw DuckDB's own errors for a broken file. */
 export interface RowReader {
   columns(file: RowFile): Promise<RowColumn[]>;
   /** Rows whose columns symbol, t and p are there; `columns` as told by the method above. */
-  ticks(file: RowFile, columns: readonly RowColumn[]): AsyncGenerator<RawTicks, void, undefined>;
+  ticks(file: RowFile, columns: readonly RowColumn[], unit: NumberUnit): AsyncGenerator<RawTicks, void, undefined>;
   /** Rows as objects; times are epoch ms, or wall-clock ms in a column without a zone. */
   records(file: RowFile): AsyncGenerator<Record<string, Cell>[], void, undefined>;
   /** The lines that the last `ticks` or `records` left out. */
@@ -94,11 +105,13 @@ export async function openRowReader(scratch: string): Promise<RowReader> {
       const columns = reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }));
       return columns.map(({ name, type }) => ({ name, type: wide.get(name) ?? type }));
     },
-    async *ticks(file, columns) {
+    async *ticks(file, columns, unit) {
       await renewed();
       const type = (name: string): string => columns.find((column) => column.name === name)?.type ?? '';
-      const t = millisecondsOf(type('t'));
-      const text = t === '"t"' ? 'NULL' : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
+      const t = millisecondsOf(type('t'), unit);
+      const text = isTextTime(type('t'), unit)
+        ? 'NULL'
+        : `CASE WHEN (${t}) IS NULL OR (${t}) % 1 <> 0 THEN CAST("t" AS VARCHAR) END`;
       const p = priceOf(type('p'));
       const names = file.format === 'parquet' ? await symbolNames(file) : [];
       const symbol =
@@ -147,17 +160,38 @@ export const canBePrice = (type: string): boolean => type === 'VARCHAR' || isNum
 const isInteger = (type: string): boolean => /^U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)$/.test(type);
 const isNumber = (type: string): boolean => isInteger(type) || /^(FLOAT|DOUBLE|DECIMAL\(.*\))$/.test(type);
 
-/** SQL for a column `t` of some type in milliseconds; text stays text. */
-function millisecondsOf(type: string): string {
-  if (type === 'VARCHAR') return '"t"';
-  if (type === 'TIMESTAMP_NS')
-    return 'CAST(epoch_ns("t") // 1000000 AS DOUBLE) + CASE WHEN epoch_ns("t") % 1000000 = 0 THEN 0 ELSE 0.5 END';
+/** Whether a `t` is read as text: decimals of other units by their digits, since a double has too few of them. */
+const isTextTime = (type: string, unit: NumberUnit): boolean =>
+  type === 'VARCHAR' || (unit !== 'ms' && type.startsWith('DECIMAL'));
+
+/** Milliseconds in a unit, or units in a millisecond. */
+const unitFactor = { s: 1000, ms: 1, us: 1000, ns: 1_000_000 } as const;
+
+/** Half of the distance between doubles that count seconds or nanoseconds of these years, and some, in ms. */
+const doubleErrorMs = 3e-4;
+
+/**
+ * SQL for a column `t` of some type in milliseconds, not whole where it is finer; text stays text. `unit`: of numbers. Times
+ * of a wall clock or an instant have their own.
+ */
+function millisecondsOf(type: string, unit: NumberUnit): string {
+  if (isTextTime(type, unit)) return 'CAST("t" AS VARCHAR)';
+  if (type === 'TIMESTAMP_NS') return wholeOrHalf('epoch_ns("t")', unitFactor.ns);
   if (type === 'TIMESTAMP WITH TIME ZONE') return 'CAST(epoch_us("t") AS DOUBLE) / 1000';
   if (isLocalTime(type)) return 'CAST(epoch_us(CAST("t" AS TIMESTAMP)) AS DOUBLE) / 1000';
-  if (/INT/.test(type))
-    return 'CASE WHEN "t" BETWEEN -9007199254740991 AND 9007199254740991 THEN CAST("t" AS DOUBLE) END';
-  return 'CAST("t" AS DOUBLE)';
+  const isWhole = /INT/.test(type);
+  if (isWhole && (unit === 'us' || unit === 'ns')) return wholeOrHalf('"t"', unitFactor[unit]);
+  const value = isWhole
+    ? 'CASE WHEN "t" BETWEEN -9007199254740991 AND 9007199254740991 THEN CAST("t" AS DOUBLE) END'
+    : 'CAST("t" AS DOUBLE)';
+  if (unit === 'ms') return value;
+  const ms = unit === 's' ? `(${value}) * ${unitFactor.s}` : `(${value}) / ${unitFactor[unit]}`;
+  return `CASE WHEN abs(${ms} - round(${ms})) <= ${doubleErrorMs} THEN round(${ms}) ELSE ${ms} END`;
 }
+
+/** SQL for an integer divided: exact where it is whole, and a half more where it is not. */
+const wholeOrHalf = (value: string, by: number): string =>
+  `CAST(${value} // ${by} AS DOUBLE) + CASE WHEN ${value} % ${by} = 0 THEN 0 ELSE 0.5 END`;
 
 /** SQL for a column `p` of some type; text stays text. */
 function priceOf(type: string): string {
@@ -167,6 +201,17 @@ function priceOf(type: string): string {
 }
 
 function sourceOf(file: RowFile): string {
+  const own = ownSourceOf(file);
+  const { renames = [], replaced = [] } = file;
+  if (renames.length === 0) return own;
+  const exclude = replaced.length === 0 ? '' : ` EXCLUDE (${replaced.map(quotedName).join(', ')})`;
+  const rename = renames.map(([name, column]) => `${quotedName(column)} AS ${quotedName(name)}`).join(', ');
+  return `(SELECT *${exclude} RENAME (${rename}) FROM ${own})`;
+}
+
+const quotedName = (name: string): string => `"${name.replaceAll('"', '""')}"`;
+
+function ownSourceOf(file: RowFile): string {
   if (file.format === 'parquet') return `read_parquet(${pathOf(file)}, hive_partitioning = false)`;
   const columns = file.names.map((name) => `${literal(name)}: 'VARCHAR'`).join(', ');
   const how = `auto_detect = false, header = true, delim = ${literal(file.delimiter)}, quote = '"', escape = '"'`;

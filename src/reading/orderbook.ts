@@ -135,9 +135,9 @@ function latestIn({ symbols, offsets, t, side, level, price, quantity }: BookCol
 function answersIn(archive: Archive, manifest: Manifest, day: number): Map<string, number> {
   const { orderbooks } = readCoverage(archive, manifest, day);
   const out = new Map<string, number>();
+  // A row covers the milliseconds in which answers were generated: adjoining ones are joined, and the last counts.
   for (const [symbol, rows] of orderbooks)
-    for (const { ticks, fetchedAt } of rows)
-      if (ticks > 0) out.set(symbol, Math.max(fetchedAt, out.get(symbol) ?? fetchedAt));
+    for (const { ticks, to } of rows) if (ticks > 0) out.set(symbol, Math.max(to - 1, out.get(symbol) ?? to - 1));
   return out;
 }
 

@@ -1,11 +1,15 @@
 import type { Archive } from '../archive/archive.ts';
-import { allFiles, totalsOf } from '../archive/manifest.ts';
-import { cursorOf, isLive, type LingerRules } from '../core/life.ts';
-import { union } from '../core/window.ts';
+import { allFiles, type Manifest, totalsOf } from '../archive/manifest.ts';
+import { type DayState, dayStates } from '../core/completeness.ts';
+import { cursorOf, isActive, isLive, type LingerRules } from '../core/life.ts';
+import { subtract, union, type Window } from '../core/window.ts';
+import { provenCoverageOf } from '../state/coverage.ts';
+import { exceptedWindows } from '../state/excepted.ts';
 import { journaledTicks } from '../state/journal.ts';
-import { lostTicksOf, sureCoverageOf } from '../state/lost.ts';
+import { allLostTicks, sureCoverageOf } from '../state/lost.ts';
 import { lastRun } from '../state/runs.ts';
 import { allSymbols } from '../state/symbols.ts';
+import { readDamage } from './damage.ts';
 import { countGaps } from './gaps.ts';
 
 const cursorsMax = 20;
@@ -15,26 +19,42 @@ export interface StatusRules extends LingerRules {
   readonly named: readonly string[];
 }
 
-/** How far the archive is, as `status --json` prints it; `reached` is the watermark but for what is lost. */
+/**
+ * How far the archive is, as `status --json` prints it; `reached` is the watermark with inferred windows. Neither is held
+ * up by what is lost, expired or accepted.
+ */
 export function readStatus(archive: Archive, rules: StatusRules, nowMs: number) {
   const { db } = archive.state;
   const manifest = archive.manifest();
   const symbols = allSymbols(db);
   const named = new Set(rules.named);
+  const losses = allLostTicks(db);
   const cursors = symbols
-    .map((facts) => ({ facts, cursor: cursorOf(facts, sureCoverageOf(db, facts.symbol)) }))
+    .map((facts) => {
+      const lost = losses.get(facts.symbol) ?? [];
+      const covered = sureCoverageOf(db, facts.symbol, undefined, lost);
+      const known = union([...covered, ...lost]);
+      return { facts, covered, known, cursor: cursorOf(facts, covered, rules, known) };
+    })
     .filter(({ facts, cursor }) =>
-      named.size > 0 ? named.has(facts.symbol) && facts.retiredAt === null : isLive(facts, cursor, nowMs, rules),
+      named.size > 0 ? named.has(facts.symbol) && facts.suspendedAt === null : isLive(facts, cursor, nowMs, rules),
     )
-    .map(({ facts, cursor }) => ({ symbol: facts.symbol, cursor, facts }))
+    .map(({ facts, covered, known, cursor }) => ({ symbol: facts.symbol, cursor, covered, known, facts }))
     .sort((a, b) => a.cursor - b.cursor);
-  const watermark = cursors.at(0)?.cursor ?? null;
-  // What is lost may be so for good: it is told as a gap, and says nothing of how far behind collecting is.
-  const reach = cursors.map(({ facts, cursor }) => {
-    const lost = lostTicksOf(db, facts.symbol);
-    return lost.length === 0 ? cursor : cursorOf(facts, union([...sureCoverageOf(db, facts.symbol), ...lost]));
-  });
-  const reached = reach.length === 0 ? null : reach.reduce((least, end) => Math.min(least, end));
+  // Nothing is covered before something is, however long the lifetimes are.
+  const hasCoverage = cursors.some(({ covered }) => covered.length > 0);
+  // What is lost, expired or accepted may be so for good: it is told as a gap, and says nothing of how far behind collecting is.
+  const excepted = exceptedWindows(db);
+  const leastOf = (coverageOfSymbol: (cursor: (typeof cursors)[number]) => readonly Window[]): number | null =>
+    cursors.reduce<number | null>((least, of) => {
+      const windows = excepted.get(of.symbol) ?? [];
+      const end = cursorOf(of.facts, union([...coverageOfSymbol(of), ...windows]), rules, of.known);
+      return Math.min(least ?? end, end);
+    }, null);
+  const watermark = hasCoverage
+    ? leastOf(({ symbol }) => subtract(provenCoverageOf(db, symbol), losses.get(symbol) ?? []))
+    : null;
+  const reached = hasCoverage ? leastOf(({ covered }) => covered) : null;
   const run = lastRun(db);
   return {
     archive: archive.layout.root,
@@ -46,16 +66,17 @@ export function readStatus(archive: Archive, rules: StatusRules, nowMs: number) 
     symbols: {
       known: symbols.length,
       live: cursors.length,
-      retired: symbols.filter((s) => s.retiredAt !== null).length,
+      suspended: symbols.filter((s) => s.suspendedAt !== null && isActive(s, named.size > 0 ? named : null)).length,
     },
     published: {
       ticks: totalsOf(manifest.datasets.ticks.files).rows,
       bytes: totalsOf(allFiles(manifest)).bytes,
       days: Object.keys(manifest.days).length,
-      days_complete: Object.values(manifest.days).filter((day) => day.complete).length,
+      days_by_state: countStates(manifest),
     },
+    ...readDamage(archive, manifest),
     journaled_ticks: journaledTicks(db),
-    gaps: countGaps(archive, symbols),
+    gaps: countGaps(archive, symbols, rules, nowMs),
     last_run:
       run === undefined
         ? null
@@ -69,4 +90,11 @@ export function readStatus(archive: Archive, rules: StatusRules, nowMs: number) 
     cursors: cursors.slice(0, cursorsMax).map(({ symbol, cursor }) => ({ symbol, cursor })),
     cursors_count: cursors.length,
   };
+}
+
+/** How many days of a manifest have each state. */
+export function countStates({ days }: Pick<Manifest, 'days'>): Record<DayState['state'], number> {
+  const counts = Object.fromEntries(dayStates.map((state) => [state, 0])) as Record<DayState['state'], number>;
+  for (const { state } of Object.values(days)) counts[state]++;
+  return counts;
 }

@@ -3,7 +3,7 @@ import type { SymbolFacts } from '../core/market.ts';
 import { allSymbols } from '../state/symbols.ts';
 
 /** `unlisted`: no market list ever named it, it was named by hand. Live ones first, as they are shown. */
-const states = ['active', 'unlisted', 'given up', 'closed', 'resolved'] as const;
+const states = ['active', 'unlisted', 'suspended', 'closed', 'resolved'] as const;
 
 /** What the archive knows of its symbols, as `symbols --json` prints it. Times are epoch milliseconds. */
 export interface SymbolList {
@@ -30,7 +30,7 @@ export interface ListedSymbol {
   readonly first_tick: number | null;
   readonly last_tick: number | null;
   readonly ticks: number;
-  readonly retired_at: number | null;
+  readonly suspended_at: number | null;
 }
 
 /** The symbols in which every word of `text` stands somewhere, in whatever case: all of them where it has none. */
@@ -52,7 +52,7 @@ export function listSymbols(archive: Archive, text: string, nowMs: number): Symb
 function stateOf(facts: SymbolFacts, nowMs: number): ListedSymbol['state'] {
   if (facts.resolvedAt !== null && facts.resolvedAt <= nowMs) return 'resolved';
   if (facts.inactiveSince !== null) return facts.outcome === null ? 'closed' : 'resolved';
-  if (facts.retiredAt !== null) return 'given up';
+  if (facts.suspendedAt !== null) return 'suspended';
   return facts.listed ? 'active' : 'unlisted';
 }
 
@@ -73,5 +73,5 @@ const listed = (facts: SymbolFacts, nowMs: number): ListedSymbol => ({
   first_tick: facts.firstTick,
   last_tick: facts.lastTick,
   ticks: facts.ticks,
-  retired_at: facts.retiredAt,
+  suspended_at: facts.suspendedAt,
 });

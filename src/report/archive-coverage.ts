@@ -89,7 +89,7 @@ export function gapsSection({ gaps }: Gathered): Part[] {
     { name: 'Length', of: ({ from, to }) => lengthOf(to - from) },
     { name: 'Symbols', of: ({ count }) => grouped(count) },
     { name: 'Such as', kind: 'text', of: (group) => group.symbols.join(', ') },
-    { name: 'Why', kind: 'left', of: ({ isLost }) => (isLost ? 'ticks were lost' : 'never covered') },
+    { name: 'Why', kind: 'left', of: ({ reason }) => (reason === 'lost' ? 'ticks were lost' : reason) },
   ];
   const cut = groups > greatest.length ? ` The greatest ${greatest.length} of ${grouped(groups)} are listed.` : '';
   const together = groups < windows ? ' Gaps of several symbols at one time stand together.' : '';

@@ -1,3 +1,4 @@
+import { isWhole } from '../core/completeness.ts';
 import { grouped } from '../core/grouped.ts';
 import { type Html, html } from '../core/html.ts';
 import { dayOf, dayStart } from '../core/time.ts';
@@ -22,8 +23,6 @@ function spanOf({ shown }: Shown, days: readonly DayTotals[]) {
   return { from: Math.max(shown.from, Math.min(first, shown.to - 14 * dayMs)), to: shown.to };
 }
 
-const whole = ({ complete }: DayTotals): boolean => complete;
-
 /** Ticks and bytes of each day, as bars and in a table. */
 export function ticksSection(gathered: Gathered): Part[] {
   const days = daysIn(gathered);
@@ -31,12 +30,10 @@ export function ticksSection(gathered: Gathered): Part[] {
   const sum = (of: (day: DayTotals) => number): number => days.reduce((total, day) => total + of(day), 0);
   const most = (of: (day: DayTotals) => number): number => days.reduce((max, day) => Math.max(max, of(day)), 0);
   if (sum(({ ticks }) => ticks) === 0) return [{ name: 'Ticks and bytes', text: noneIn(gathered, 'ticks') }];
-  const hollow = days.every(whole)
-    ? ''
-    : ' Hollow: not complete, as answers that are final are lacking of some symbols.';
+  const hollow = days.every(isWhole) ? '' : ' Hollow: incomplete, as some symbols lack final responses.';
   const unit = sizeUnit(most(({ bytes }) => bytes));
   const bars = (of: (day: DayTotals) => number) =>
-    days.map((day) => ({ day: dayStart(day.date), value: of(day), isHollow: !day.complete }));
+    days.map((day) => ({ day: dayStart(day.date), value: of(day), isHollow: !isWhole(day) }));
   const ticks = `Ticks by the UTC day of their own time`;
   const bytes = `Bytes published of each day, all datasets together`;
   return [
@@ -71,7 +68,7 @@ function daysTable(days: readonly DayTotals[]): Html {
     { name: 'Size', of: ({ bytes }) => sizeOf(bytes) },
     { name: 'Conflicts', of: ({ conflicts }) => grouped(conflicts) },
     { name: 'Symbols covered', of: ({ covered, expected }) => `${grouped(covered)} of ${grouped(expected)}` },
-    { name: 'Complete', kind: 'left', of: ({ complete }) => (complete ? 'yes' : 'no'), isLoss: (day) => !day.complete },
+    { name: 'State', kind: 'left', of: ({ state }) => state.replaceAll('_', ' '), isLoss: (day) => !isWhole(day) },
   ];
   return table('The days in numbers', columns, days);
 }

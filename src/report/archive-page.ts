@@ -70,7 +70,7 @@ ${next === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next:
 
 function overview({ nowMs, status, runs, days, gaps, space }: Gathered, growth: Growth): Html {
   const last = runs.at(-1);
-  const { symbols, published, watermark, lag_ms } = status;
+  const { symbols, published, reached, lag_ms } = status;
   const whole = days.filter(({ ticks }) => ticks > 0);
   const { fullAt, bytesPerDay } = growth;
   return figures([
@@ -82,7 +82,7 @@ function overview({ nowMs, status, runs, days, gaps, space }: Gathered, growth: 
         },
     {
       ...{ label: 'Behind', value: lag_ms === null ? '–' : lengthOf(lag_ms) },
-      note: watermark === null ? 'no live symbol' : `all is covered up to ${momentOf(watermark)}`,
+      note: reached === null ? 'no live symbol' : `all is covered up to ${momentOf(reached)}`,
     },
     {
       ...{ label: 'Ticks', value: grouped(published.ticks) },
@@ -91,10 +91,13 @@ function overview({ nowMs, status, runs, days, gaps, space }: Gathered, growth: 
     },
     {
       ...{ label: 'Live symbols', value: grouped(symbols.live) },
-      note: `of ${grouped(symbols.known)} known${symbols.retired === 0 ? '' : `, ${grouped(symbols.retired)} given up`}`,
+      note: `of ${grouped(symbols.known)} known${symbols.suspended === 0 ? '' : `, ${grouped(symbols.suspended)} suspended`}`,
     },
     {
-      ...{ label: 'Complete days', value: `${grouped(published.days_complete)} of ${grouped(published.days)}` },
+      ...{
+        label: 'Complete days',
+        value: `${grouped(published.days_by_state.complete)} of ${grouped(published.days)}`,
+      },
       note: whole.length === 0 ? 'no ticks yet' : `${whole[0]!.date} to ${whole.at(-1)!.date}`,
     },
     {

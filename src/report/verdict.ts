@@ -44,6 +44,7 @@ export function verdictOf(facts: Facts, growth: Growth): Verdict {
     return { state: 'empty', headline: 'Nothing has been collected yet', nextAction, findings: [] };
   }
   const findings = [
+    ...damageFindings(facts),
     ...runFindings(facts),
     ...lagFindings(facts),
     ...gapFindings(facts),
@@ -69,6 +70,14 @@ const actions: Readonly<Record<number, string>> = {
   [exitCodes.damaged]: 'Mend it with oddslake verify --repair',
   [exitCodes.unreachable]: 'Check ODDSLAKE_BASE_URL and the network, and run oddslake nightly again.',
 };
+
+function damageFindings({ status }: Facts): Finding[] {
+  const [first] = status.damaged;
+  if (first === undefined) return [];
+  const { path, kind, found_at: foundAt } = first;
+  const text = `${counted(status.damaged_count, 'file')} not as published: ${path} (${kind}, found ${momentOf(foundAt)})${status.damaged_count > 1 ? ' and others' : ''}.`;
+  return [{ severity: 'act', text, action: 'Mend it with oddslake verify --repair' }];
+}
 
 /** Of the last nightly and of the last run of all. */
 function runFindings({ runs, lastNight }: Facts): Finding[] {

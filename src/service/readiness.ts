@@ -4,7 +4,7 @@ import type { ServiceContext } from './context.ts';
 /** Whether requests can be answered, and from an archive that is kept up to date. */
 export interface Readiness {
   readonly generation: number | null;
-  /** How far the watermark lies behind now, but for what is lost; null where there is none. */
+  /** How far what is covered lies behind now, inferred windows included; null where there is no live symbol. */
   readonly lagSeconds: number | null;
   /** What is wrong, by the part that it is wrong with; none where all is well. Nothing of an error itself. */
   readonly wrong: readonly { readonly name: 'archive' | 'watermark' | 'database'; readonly reason: string }[];

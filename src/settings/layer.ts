@@ -84,7 +84,16 @@ function check(path: string, leaf: LeafSchema, value: unknown, from: string): vo
   throw badValue(`${path}[${index}]`, value[index], from, wanted + quoted);
 }
 
+/** Settings that were renamed, by the name that they had. */
+const renamed: ReadonlyMap<string, string> = new Map([
+  ['source.retire_after_runs', 'source.suspend_after_days'],
+  ['source.life_margin_hours', 'source.lifetime_margin_hours'],
+]);
+
 function unknownKey(path: string, from: string): UsageError {
+  const now = renamed.get(path);
+  if (now !== undefined)
+    return new UsageError(`${from}: ${path} is no more: it is ${now} now, ${expected(leaves.get(now)!)}`);
   const inside = [...leaves.keys()].filter((key) => key.startsWith(`${path}.`));
   if (inside.length > 0) return new UsageError(`${from}: ${path} is a section: expected one of ${inside.join(', ')}`);
   const guess = nearest(path, [...leaves.keys()]);

@@ -35,16 +35,17 @@ export const settingsSchema = section({
     }),
     markets_limit: whole(1000, 1, 1_000_000),
     linger_days: number(7, 0, 3650),
-    retire_after_runs: whole(5, 1, 1000),
+    suspend_after_days: whole(3, 1, 365),
     first_lookback_days: number(7, 0, 3650),
     thins_after_days: { anyOf: [{ type: 'number', minimum: 0, maximum: 3650 }, { type: 'null' }], default: 7 },
-    life_margin_hours: number(24, 0, 8760),
+    lifetime_margin_hours: number(24, 0, 8760),
   }),
   symbols: texts([]),
   poll: section({
     overlap_minutes: number(60, 0, 10_080),
     page_limit: whole(5000, 1, 1_000_000),
     future_skew_seconds: number(300, 0, 86_400),
+    confirm: { type: 'string', enum: ['next', 'now'], default: 'next' },
   }),
   orderbooks: section({
     symbols: texts([]),
@@ -58,10 +59,19 @@ export const settingsSchema = section({
     parts: whole(4, 1, 1024),
     settle_minutes: number(60, 0, 10_080),
     candles: someOf(['1h', '1d']),
+    verify_days: whole(30, 1, 3650),
   }),
   raw: section({
     keep_days: whole(7, 0, 3650),
     bytes_max: whole(2 * 1024 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
+  }),
+  quarantine: section({
+    bytes_max: whole(256 * 1024 * 1024, 1, 64 * 1024 * 1024 * 1024 * 1024),
+    run_bytes_max: whole(16 * 1024 * 1024, 0, 1024 * 1024 * 1024 * 1024),
+    file_bytes_max: whole(4 * 1024 * 1024, 0, 1024 * 1024 * 1024 * 1024),
+  }),
+  import: section({
+    rejected_share_max: number(0.01, 0, 1),
   }),
   repair: section({
     from_api_key: nullable({ type: 'string', minLength: 1, secret: true }),

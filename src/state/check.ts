@@ -15,13 +15,19 @@ export interface Extent {
   readonly to: number;
 }
 
-/** What the state knows of the published coverage of each symbol. */
+/** Computes what the state knows of the published coverage of each symbol. Its layers overlap; a moment counts once. */
 export function extents(db: Database): Map<string, Extent> {
-  const rows = db.iterate<{ symbol: string } & Extent & Record<string, string | number>>(
-    `select symbol, count(*) as windows, sum(t_to - t_from) as ms, min(t_from) as "from", max(t_to) as "to"
-       from segments group by symbol`,
+  const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
+    'select symbol, t_from, t_to from segments order by symbol, t_from',
   );
   const out = new Map<string, Extent>();
-  for (const { symbol, ...extent } of rows) out.set(symbol, extent);
+  for (const { symbol, t_from, t_to } of rows) {
+    const was = out.get(symbol);
+    if (was === undefined) out.set(symbol, { windows: 1, ms: t_to - t_from, from: t_from, to: t_to });
+    else {
+      const ms = was.ms + Math.max(0, t_to - Math.max(t_from, was.to));
+      out.set(symbol, { windows: was.windows + 1, ms, from: was.from, to: Math.max(was.to, t_to) });
+    }
+  }
   return out;
 }

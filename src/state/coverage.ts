@@ -1,4 +1,4 @@
-import { type Covered, joinFinal, type Origin, overlay } from '../core/coverage.ts';
+import { type Covered, type Evidence, joinFinal, type Origin, overlayLayers } from '../core/coverage.ts';
 import { dayMs, subtract, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 
@@ -8,6 +8,7 @@ interface SegmentRow {
   t_to: number;
   fetched_at: number;
   origin: Origin;
+  evidence: Evidence;
 }
 
 const coveredOf = (row: SegmentRow): Covered => ({
@@ -15,34 +16,100 @@ const coveredOf = (row: SegmentRow): Covered => ({
   to: row.t_to,
   fetchedAt: row.fetched_at,
   origin: row.origin,
+  evidence: row.evidence,
 });
 
+/** A window of the state, its kind and the journal record that brought it (0: published). */
+interface KnownWindow extends Window {
+  readonly symbol: string;
+  readonly kind: 'published' | 'journaled' | 'withdrawn';
+  readonly recordId: number;
+  readonly evidence: Evidence | null;
+}
+
 /**
- * Everything asked and answered for one symbol, published or journaled.
- * @param believedMs answers of a later moment do not count: the clock of the run that had them was ahead
+ * Selects what coverage is made of in one statement, so that no publish comes in between. `?1` is the latest
+ * `fetched_at` that counts, in ms.
  */
-export const coverageOf = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
-  union(
-    db.all<Window & Record<string, number>>(
-      `select t_from as "from", t_to as "to" from segments where symbol = ?1 and fetched_at <= ?2
-       union all select t_from, t_to from journal_cover where symbol = ?1 and fetched_at <= ?2`,
-      ...[symbol, believedMs],
+const selectKnown = (where: string): string => `
+  select symbol, t_from as "from", t_to as "to", 'published' as kind, 0 as recordId, evidence
+    from segments where fetched_at <= ?1 and ${where}
+  union all select symbol, t_from, t_to, 'journaled', record_id, evidence
+    from journal_cover where fetched_at <= ?1 and ${where}
+  union all select symbol, t_from, t_to, 'withdrawn', record_id, null from journal_withdrawn where ${where}`;
+
+/** Computes what is covered: a withdrawal takes back what is published and what records before it journaled. */
+function applyWithdrawals(rows: readonly KnownWindow[]): Window[] {
+  const withdrawn = rows.filter(({ kind }) => kind === 'withdrawn');
+  const covered = rows.filter(({ kind }) => kind !== 'withdrawn');
+  if (withdrawn.length === 0) return union(covered);
+  return union(
+    [...Map.groupBy(covered, ({ recordId }) => recordId)].flatMap(([record, windows]) =>
+      subtract(
+        windows,
+        withdrawn.filter(({ recordId }) => recordId > record),
+      ),
     ),
   );
+}
 
-/** The published coverage of one symbol, at the grain of single answers. */
+/**
+ * Everything that is covered of one symbol, published or journaled.
+ * @param believedMs responses of a later moment do not count: the clock of the run that had them was ahead
+ */
+export const coverageOf = (db: Database, symbol: string, believedMs = Number.MAX_SAFE_INTEGER): Window[] =>
+  applyWithdrawals(db.all<KnownWindow & Record<string, never>>(selectKnown('symbol = ?2'), believedMs, symbol));
+
+/** The published coverage of one symbol, at the grain of single responses: the layers of `overlayLayers`. */
 export const segmentsOf = (db: Database, symbol: string): Covered[] =>
   db
-    .all<SegmentRow & Record<string, number>>('select * from segments where symbol = ? order by t_from', symbol)
+    .all<SegmentRow & Record<string, number>>(
+      'select * from segments where symbol = ? order by t_from, evidence',
+      symbol,
+    )
     .map(coveredOf);
 
 /** The published coverage of every symbol. */
 export function allSegments(db: Database): Map<string, Covered[]> {
   const out = new Map<string, Covered[]>();
-  for (const row of db.iterate<SegmentRow>('select * from segments order by symbol, t_from')) {
+  for (const row of db.iterate<SegmentRow>('select * from segments order by symbol, t_from, evidence')) {
     const list = out.get(row.symbol);
     if (list === undefined) out.set(row.symbol, [coveredOf(row)]);
     else list.push(coveredOf(row));
+  }
+  return out;
+}
+
+/**
+ * Of each symbol the windows that are only inferred and adjoin each other up to the last one, published or journaled;
+ * sorted and disjoint. What was fetched before `sinceMs` (epoch ms) is left out, and so is what is before it.
+ */
+export function inferredTails(db: Database, sinceMs: number): Map<string, Covered[]> {
+  // A window counts less what later records take back.
+  const rows = db.iterate<SegmentRow & { record_id: number }>(
+    `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record_id from segments where evidence = 'inferred'
+     union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_cover
+     where evidence = 'inferred' order by symbol, t_from, t_to`,
+  );
+  const withdrawn = Map.groupBy(
+    db.all<{ symbol: string; from: number; to: number; record: number } & Record<string, never>>(
+      'select symbol, t_from as "from", t_to as "to", record_id as record from journal_withdrawn',
+    ),
+    ({ symbol }) => symbol,
+  );
+  const out = new Map<string, Covered[]>();
+  for (const row of rows) {
+    const list = out.get(row.symbol) ?? [];
+    const last = list.at(-1);
+    const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.record_id) ?? [];
+    const whole = coveredOf(row);
+    const left = later.length === 0 ? whole : subtract([whole], later).at(-1);
+    if (left === undefined) continue;
+    const piece = { ...whole, from: left.from, to: left.to };
+    if (piece.fetchedAt < sinceMs || (last !== undefined && last.to < piece.from)) list.length = 0;
+    const from = Math.max(piece.from, list.at(-1)?.to ?? piece.from);
+    if (piece.fetchedAt >= sinceMs && from < piece.to) list.push({ ...piece, from });
+    out.set(row.symbol, list);
   }
   return out;
 }
@@ -61,26 +128,55 @@ export const coveredEnds = (db: Database): Map<string, number> =>
 /** The published coverage that reaches into a window, by symbol; as it is, not cut. */
 export function segmentsIn(db: Database, { from, to }: Window): Map<string, Covered[]> {
   const rows = db.all<SegmentRow & Record<string, number>>(
-    'select * from segments where t_from < ? and t_to > ? order by symbol, t_from',
+    'select * from segments where t_from < ? and t_to > ? order by symbol, t_from, evidence',
     ...[to, from],
   );
   return new Map([...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(coveredOf)]));
 }
 
-/** What of a window is asked and answered, published or journaled, by symbol; as it is, not cut. */
-export function coverageIn(db: Database, { from, to }: Window): Map<string, Window[]> {
-  const rows = db.iterate<{ symbol: string; t_from: number; t_to: number }>(
-    `select symbol, t_from, t_to from segments where t_from < ?2 and t_to > ?1
-     union all select symbol, t_from, t_to from journal_cover where t_from < ?2 and t_to > ?1`,
-    ...[from, to],
+/** What of a window is covered, published or journaled, by symbol; as it is, not cut. */
+export const coverageIn = (db: Database, { from, to }: Window): Map<string, Window[]> =>
+  new Map(
+    [...readKnown(db, { from, to })].flatMap(([symbol, rows]): [string, Window[]][] => {
+      const covered = applyWithdrawals(rows);
+      return covered.length === 0 ? [] : [[symbol, covered]];
+    }),
   );
+
+/** The same as `coverageOf`, of proven windows alone. */
+export const provenCoverageOf = (db: Database, symbol: string): Window[] =>
+  applyWithdrawals(
+    db
+      .all<KnownWindow & Record<string, never>>(selectKnown('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol)
+      .filter(({ evidence }) => evidence !== 'inferred'),
+  );
+
+const readKnown = (db: Database, { from, to }: Window): Map<string, KnownWindow[]> =>
+  Map.groupBy(
+    db.iterate<KnownWindow>(selectKnown('t_from < ?3 and t_to > ?2'), Number.MAX_SAFE_INTEGER, from, to),
+    ({ symbol }) => symbol,
+  );
+
+/** Finds the windows, published or journaled, that only `inferred` evidence speaks for, by symbol; as they are, not cut. */
+export function findInferred(db: Database, window: Window): Map<string, Window[]> {
   const out = new Map<string, Window[]>();
-  for (const { symbol, t_from, t_to } of rows) {
-    const list = out.get(symbol);
-    if (list === undefined) out.set(symbol, [{ from: t_from, to: t_to }]);
-    else list.push({ from: t_from, to: t_to });
+  for (const [symbol, rows] of readKnown(db, window)) {
+    const inferred = computeInferred(rows);
+    if (inferred.length > 0) out.set(symbol, inferred);
   }
   return out;
+}
+
+/** The same of one symbol. */
+export const findInferredOf = (db: Database, symbol: string): Window[] =>
+  computeInferred(
+    db.all<KnownWindow & Record<string, never>>(selectKnown('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol),
+  );
+
+function computeInferred(rows: readonly KnownWindow[]): Window[] {
+  const isInferred = ({ kind, evidence }: KnownWindow): boolean => kind === 'withdrawn' || evidence === 'inferred';
+  const isProof = ({ kind, evidence }: KnownWindow): boolean => kind === 'withdrawn' || evidence !== 'inferred';
+  return subtract(applyWithdrawals(rows.filter(isInferred)), applyWithdrawals(rows.filter(isProof)));
 }
 
 /** Takes back what is covered of a symbol in some windows. Inside the transaction that publishes it. */
@@ -88,7 +184,7 @@ export function retractSegments(db: Database, symbol: string, windows: readonly 
   for (const segment of segmentsOf(db, symbol)) {
     const left = subtract([segment], windows);
     if (left.length === 1 && left[0]!.from === segment.from && left[0]!.to === segment.to) continue;
-    db.run('delete from segments where symbol = ? and t_from = ?', symbol, segment.from);
+    dropSegment(db, symbol, segment);
     restoreSegments(
       db,
       symbol,
@@ -112,11 +208,11 @@ export function addSegments(db: Database, symbol: string, added: readonly Covere
       ...[symbol, from - 2 * apartMs, to],
     )
     .map(coveredOf);
-  for (const segment of near) db.run('delete from segments where symbol = ? and t_from = ?', symbol, segment.from);
-  restoreSegments(db, symbol, joinOld(overlay([...near, ...added]), settleMs));
+  for (const segment of near) dropSegment(db, symbol, segment);
+  restoreSegments(db, symbol, joinOld(overlayLayers([...near, ...added]), settleMs));
 }
 
-/** Joins the answers of one symbol, sorted and disjoint, that are final and no longer told apart. */
+/** Joins the windows of one symbol, in layers, that are final and no longer told apart. */
 export function joinOld(sorted: readonly Covered[], settleMs: number): Covered[] {
   const newest = sorted.reduce((max, s) => Math.max(max, s.fetchedAt), Number.NEGATIVE_INFINITY);
   return joinFinal(sorted, settleMs, newest - apartMs);
@@ -125,19 +221,27 @@ export function joinOld(sorted: readonly Covered[], settleMs: number): Covered[]
 /** Enters segments of a symbol where there are none. */
 export function restoreSegments(db: Database, symbol: string, segments: readonly Covered[]): void {
   for (const s of segments)
-    db.run('insert into segments values (?, ?, ?, ?, ?)', symbol, s.from, s.to, s.fetchedAt, s.origin);
+    db.run(
+      'insert into segments (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, ?, ?)',
+      ...[symbol, s.from, s.to, s.fetchedAt, s.origin, s.evidence],
+    );
 }
+
+const dropSegment = (db: Database, symbol: string, { from, evidence }: Covered): void => {
+  db.run('delete from segments where symbol = ? and t_from = ? and evidence = ?', symbol, from, evidence);
+};
 
 /**
  * From the first to the last moment of which anything is known, be it covered (published or journaled), a published
- * tick, or lost; null where there is none.
+ * tick, lost, or owed; null where there is none.
  */
 export function knownSpan(db: Database): Window | null {
   const row = db.one<{ t_from: number | null; t_to: number | null }>(
     `select min(t_from) as t_from, max(t_to) as t_to from
        (select t_from, t_to from segments union all select t_from, t_to from journal_cover
         union all select first_tick, last_tick + 1 from symbols
-        union all select t_from, t_to from lost where dataset = 'ticks')`,
+        union all select t_from, t_to from lost where dataset = 'ticks'
+        union all select t_from, t_to from owed)`,
   );
   return row === undefined || row.t_from === null || row.t_to === null ? null : { from: row.t_from, to: row.t_to };
 }

@@ -126,6 +126,13 @@ function explain<T>(path: string, work: () => T): T {
         },
       );
     }
+    if ((error as { code?: unknown }).code === 'ERR_OUT_OF_RANGE') {
+      throw new OddslakeError(
+        exitCodes.damaged,
+        `The state database ${path} is damaged: it holds a number that was never written. Run oddslake verify.`,
+        { cause: error },
+      );
+    }
     throw error;
   }
 }

@@ -1,6 +1,8 @@
 import type { MarketFacts } from '../core/market.ts';
 import type { Rejected } from '../core/tick.ts';
 import type { Database } from './database.ts';
+import { appendHeader } from './journal.ts';
+import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 
 /**
@@ -41,25 +43,21 @@ export interface SetAside extends Rejected {
   readonly at: number;
 }
 
-/** Journals input that is no tick of a known symbol: it is counted, and kept as received. */
-export function appendSetAside({ db }: State, runId: string, items: readonly SetAside[]): void {
-  if (items.length === 0) return;
+/**
+ * Journals input that is no tick of a known symbol: it is counted, and kept as received as far as the run's quarantine has
+ * room. `dropped`: how many more there were that are only counted.
+ */
+export function appendSetAside({ db }: State, runId: string, items: readonly SetAside[], dropped = 0): void {
+  const count = items.length + dropped;
+  if (count === 0) return;
   db.transaction(() => {
-    const { id } = db.run(
-      "insert into journal (run_id, kind, observed_at, origin, rank) values (?, 'ticks', ?, 'import', 0)",
-      runId,
-      items[0]!.at,
-    );
-    for (const { symbol, at, reason, raw } of items) {
-      db.run(
-        'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw) values (?, ?, ?, ?, ?, ?)',
-        ...[id, runId, symbol, at, reason, raw],
-      );
-    }
+    const head = { run_id: runId, kind: 'ticks', symbol: null, asked_from: null, asked_to: null };
+    const record = appendHeader(db, { ...head, observed_at: items[0]?.at ?? 0, origin: 'import', rank: 0 }, 0);
+    appendRejected(db, { ...record, runId }, items);
     db.run(
-      'update runs set fetched = fetched + ?1, quarantined = quarantined + ?1 where run_id = ?2',
-      items.length,
-      runId,
+      `update runs set fetched = fetched + ?1, quarantined = quarantined + ?1, rejected_dropped = rejected_dropped + ?2
+       where run_id = ?3`,
+      ...[count, dropped, runId],
     );
   });
 }

@@ -1,5 +1,6 @@
+import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { Database } from './database.ts';
-import { setMeta } from './state.ts';
+import { commitIdKey, getMeta, setMeta } from './state.ts';
 
 /** One staged file and where it belongs, both relative to the archive's root. */
 export interface Move {
@@ -11,24 +12,74 @@ export interface Move {
 /** A publish past its commit point: these files become these, and this is the manifest. */
 export interface Intent {
   readonly generation: number;
+  /** The ID of this commit; null in an intent that an older version left open. */
+  readonly commitId: string | null;
   /** The text of manifest.json. */
   readonly manifest: string;
   /** In the order to be done: ticks first, coverage last. */
   readonly moves: readonly Move[];
 }
 
+/** The last commit of an archive: what the next one is built on. */
+export interface CommitState {
+  /** 0 before the first publish. */
+  readonly generation: number;
+  /** Random, another one after every commit, a repair's included; null before the first. */
+  readonly commitId: string | null;
+}
+
+/** A commit was refused, or broken off, since the archive has another last commit than the one it was built on. */
+export class SupersededError extends OddslakeError {
+  constructor(options?: ErrorOptions) {
+    super(
+      exitCodes.busy,
+      'Another run published while this one did, so this one changed nothing. That cannot happen while both hold the lock: was .oddslake/lock.sqlite removed? What was collected is journaled; the next publish takes it in.',
+      options,
+    );
+    this.name = 'SupersededError';
+  }
+}
+
+/** The last commit, as the state has it now. */
+export const readCommitState = (db: Database): CommitState => ({
+  generation: Number(getMeta(db, 'generation')),
+  commitId: getMeta(db, commitIdKey) ?? null,
+});
+
+export function isLastCommit(db: Database, { generation, commitId }: CommitState): boolean {
+  const last = readCommitState(db);
+  return last.generation === generation && last.commitId === commitId;
+}
+
 export function openIntent(db: Database): Intent | undefined {
-  const row = db.one<{ generation: number; manifest: string; moves: string }>('select * from intents');
+  // A state that is only looked at may be of an older version, without the column of the ID.
+  const row = db.one<{ generation: number; commit_id?: string | null; manifest: string; moves: string }>(
+    'select * from intents',
+  );
   if (row === undefined) return undefined;
-  return { generation: row.generation, manifest: row.manifest, moves: JSON.parse(row.moves) as Move[] };
+  const { generation, commit_id: commitId = null, manifest, moves } = row;
+  return { generation, commitId, manifest, moves: JSON.parse(moves) as Move[] };
 }
 
-/** Part of the publish's transaction: with it the generation is decided. */
-export function declareIntent(db: Database, intent: Intent): void {
-  db.run('insert into intents values (?, ?, ?)', intent.generation, intent.manifest, JSON.stringify(intent.moves));
-  setMeta(db, 'generation', String(intent.generation));
+/** Whether this very intent is open: another publish may have carried it out and closed it. */
+export const isOpenIntent = (db: Database, { generation, commitId }: Intent): boolean =>
+  db.one('select 1 from intents where generation = ? and commit_id is ?', generation, commitId) !== undefined;
+
+/**
+ * Decides the generation: a compare-and-set. Part of the publish's transaction.
+ * @throws SupersededError where the last commit is not the one that this was built on, or is not carried out yet
+ */
+export function declareIntent(db: Database, builtOn: CommitState, intent: Intent): void {
+  if (!isLastCommit(db, builtOn) || openIntent(db) !== undefined) throw new SupersededError();
+  const { generation, commitId, manifest, moves } = intent;
+  db.run(
+    'insert into intents (generation, commit_id, manifest, moves) values (?, ?, ?, ?)',
+    ...[generation, commitId, manifest, JSON.stringify(moves)],
+  );
+  setMeta(db, 'generation', String(generation));
+  setMeta(db, commitIdKey, commitId ?? '');
 }
 
-export function closeIntent(db: Database, generation: number): void {
-  db.run('delete from intents where generation = ?', generation);
+export function closeIntent(db: Database, { generation, commitId }: Intent): void {
+  db.run('delete from intents where generation = ? and commit_id is ?', generation, commitId);
 }

@@ -4,7 +4,9 @@ import { partOf } from '../core/part.ts';
 import type { Rejected } from '../core/tick.ts';
 import { dayFloor } from '../core/window.ts';
 import type { Database } from './database.ts';
-import { appendRejected, type Bin, bytesOf, doublesOf } from './journal.ts';
+import { appendHeader, type Bin, bytesOf, doublesOf } from './journal.ts';
+import { headerColumns, type JoinedHeader, requireIntact, rowChecksum } from './journal-checksum.ts';
+import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 
 /** One answer of the order-book route, understood: what becomes durable in one transaction. */
@@ -32,25 +34,29 @@ export function appendBooks(state: State, records: readonly BookRecord[]): void 
 function appendBookRecord({ db, identity }: State, record: BookRecord): void {
   const { runId, symbol, observedAt } = record;
   const part = partOf(symbol, identity.parts);
-  const { id } = db.run(
-    "insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank) values (?, 'books', ?, ?, ?, ?, 'poll', 1)",
-    ...[runId, symbol, observedAt, observedAt + 1, observedAt],
-  );
+  const head = { run_id: runId, kind: 'books', symbol, asked_from: observedAt, asked_to: observedAt + 1 };
+  const rows = record.snapshots.length + Number(record.understood);
+  const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, rows);
   for (const snapshot of record.snapshots) {
     const { t, bids, asks } = snapshot;
-    db.run(
-      'insert into journal_books (record_id, symbol, day, part, t, observed_at, bids, n, price, quantity) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    const values = [
       ...[id, symbol, dayFloor(t), part, t, observedAt, bids.prices.length, levelsOf(snapshot)],
       ...[joined(bids.prices, asks.prices), joined(bids.quantities, asks.quantities)],
+    ];
+    db.run(
+      'insert into journal_books (record_id, symbol, day, part, t, observed_at, bids, n, price, quantity, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      ...[...values, rowChecksum(header, values)],
     );
   }
   if (record.understood) {
+    const values = [id, symbol, observedAt, record.snapshots.length];
     db.run(
-      'insert into journal_book_cover (record_id, symbol, at, snapshots) values (?, ?, ?, ?)',
-      ...[id, symbol, observedAt, record.snapshots.length],
+      'insert into journal_book_cover (record_id, symbol, at, snapshots, checksum) values (?, ?, ?, ?, ?)',
+      ...[...values, rowChecksum(header, values)],
     );
   }
-  appendRejected(db, id, runId, symbol, observedAt, record.rejected);
+  const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
+  appendRejected(db, { id, runId, header }, rejected);
 }
 
 function joined(bids: Float64Array, asks: Float64Array): Uint8Array {
@@ -81,26 +87,33 @@ export const bookBins = (db: Database, end: number): Bin[] =>
     end,
   );
 
-interface BookRow {
+interface BookRow extends JoinedHeader {
+  record_id: number;
   symbol: string;
   t: number;
   observed_at: number;
   bids: number;
+  n: number;
   price: Uint8Array;
   quantity: Uint8Array;
+  checksum: number;
 }
 
-/** The snapshots of one bin, in the order they were accepted. */
+const bookColumns = `k.record_id, k.symbol, k.t, k.observed_at, k.bids, k.n, k.price, k.quantity, k.checksum, ${headerColumns}`;
+
+/** The snapshots of one bin, in the order they were accepted. @throws JournalDamageError */
 export function readBookBin(db: Database, { day, part }: Bin, end: number): SeenSnapshot[] {
   const rows = db.iterate<BookRow>(
-    `select symbol, t, observed_at, bids, price, quantity from journal_books
-     where day = ? and part = ? and record_id <= ? order by id`,
+    `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
     ...[day, part, end],
   );
-  return [...rows].map(snapshotOf);
+  return [...rows].map((row) => snapshotOf(row, day, part));
 }
 
-function snapshotOf({ symbol, t, observed_at: observedAt, bids: cut, price, quantity }: BookRow): SeenSnapshot {
+function snapshotOf(row: BookRow, day: number, part: number): SeenSnapshot {
+  const { record_id, symbol, t, observed_at: observedAt, bids: cut, n, price, quantity } = row;
+  requireIntact('journal_books', row, [record_id, symbol, day, part, t, observedAt, cut, n, price, quantity]);
   const [prices, quantities] = [doublesOf(price), doublesOf(quantity)];
   const side = (from: number, to: number): BookSide => ({
     prices: prices.subarray(from, to),
@@ -117,12 +130,12 @@ export function latestJournaledBooks({ db, identity }: State, symbol: string): S
     const day = db.one<{ day: number | null }>('select max(day) as day from journal_books where day < ?', before)?.day;
     if (day === null || day === undefined) return [];
     const rows = db.all<BookRow & Record<string, never>>(
-      `select symbol, t, observed_at, bids, price, quantity from journal_books
-       where day = ?1 and part = ?2 and symbol = ?3
-         and t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
+      `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
+       where k.day = ?1 and k.part = ?2 and k.symbol = ?3
+         and k.t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
       ...[day, part, symbol],
     );
-    if (rows.length > 0) return rows.map(snapshotOf);
+    if (rows.length > 0) return rows.map((row) => snapshotOf(row, day, part));
     before = day;
   }
 }
@@ -143,7 +156,10 @@ export interface BookAnswer {
   readonly snapshots: number;
 }
 
-/** Answers up to `end`, but for those with a snapshot that is still journaled once `bins` are published. */
+/**
+ * Answers up to `end`, but for those with a snapshot that is still journaled once `bins` are published.
+ * @throws JournalDamageError
+ */
 export function readBookAnswers(db: Database, bins: readonly Bin[], end: number): BookAnswer[] {
   const open = bookBins(db, end).filter((bin) => !bins.some(({ day, part }) => bin.day === day && bin.part === part));
   const waiting = new Set(
@@ -156,11 +172,21 @@ export function readBookAnswers(db: Database, bins: readonly Bin[], end: number)
         .map(({ id }) => id),
     ),
   );
-  return db
-    .all<{ id: number; record_id: number; symbol: string; at: number; snapshots: number }>(
-      'select id, record_id, symbol, at, snapshots from journal_book_cover where record_id <= ? order by id',
-      end,
-    )
+  interface AnswerRow extends JoinedHeader {
+    id: number;
+    record_id: number;
+    symbol: string;
+    at: number;
+    snapshots: number;
+    checksum: number;
+  }
+  const rows = db.all<AnswerRow & Record<string, never>>(
+    `select k.id, k.record_id, k.symbol, k.at, k.snapshots, k.checksum, ${headerColumns}
+     from journal_book_cover k left join journal j on j.id = k.record_id where k.record_id <= ? order by k.id`,
+    end,
+  );
+  for (const row of rows) requireIntact('journal_book_cover', row, [row.record_id, row.symbol, row.at, row.snapshots]);
+  return rows
     .filter((row) => !waiting.has(row.record_id))
     .map(({ id, symbol, at, snapshots }) => ({ id, symbol, at, snapshots }));
 }

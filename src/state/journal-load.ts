@@ -8,7 +8,7 @@ export function journalLoad(db: Database): number {
   return (
     journaledTicks(db) +
     ticksPerRejected * count('journal_rejected') +
-    ticksPerCoveredDay * count('journal_cover') +
+    ticksPerCoveredDay * (count('journal_cover') + count('journal_withdrawn')) +
     bookLoad(db)
   );
 }

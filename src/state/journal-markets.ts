@@ -1,6 +1,6 @@
-import { zstdDecompressSync } from 'node:zlib';
 import type { MarketFacts } from '../core/market.ts';
 import type { Database } from './database.ts';
+import { readPoll } from './journal.ts';
 
 /** The last poll of the market lists that is not published yet. */
 export interface JournaledPoll {
@@ -19,8 +19,6 @@ export function lastJournaledPoll(db: Database): JournaledPoll | undefined {
   return { observedAt: rows[0]!.observed_at, records: rows.map((row) => row.record_id) };
 }
 
+/** @throws JournalDamageError */
 export const readJournaledPoll = (db: Database, { records }: JournaledPoll): MarketFacts[] =>
-  records.flatMap((id) => {
-    const row = db.one<{ payload: Uint8Array }>('select payload from journal_markets where record_id = ?', id);
-    return row === undefined ? [] : (JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[]);
-  });
+  records.flatMap((id) => readPoll(db, id)?.markets ?? []);

@@ -1,13 +1,22 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
-import type { Covered, Origin } from '../core/coverage.ts';
+import type { Covered, Evidence, Origin } from '../core/coverage.ts';
 import type { MarketFacts } from '../core/market.ts';
 import type { Chunk } from '../core/merge.ts';
 import { isInOrder, orderByTime, startAside } from '../core/merge-order.ts';
 import { partOf } from '../core/part.ts';
 import { seek } from '../core/search.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
-import { dayFloor, dayMs, splitByDay, type Window } from '../core/window.ts';
+import { dayFloor, dayMs, splitByDay, subtract, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
+import {
+  type HeaderRow,
+  headerChecksum,
+  headerColumns,
+  type JoinedHeader,
+  requireIntact,
+  rowChecksum,
+} from './journal-checksum.ts';
+import { appendRejected } from './journal-rejected.ts';
 import type { State } from './state.ts';
 import { ensureSeen } from './symbols.ts';
 
@@ -24,6 +33,11 @@ export interface TickRecord {
   readonly rejected: readonly Rejected[];
   /** What it covers, with the moment it was generated; may speak for an earlier answer of this symbol too. */
   readonly covered: readonly Omit<Covered, 'origin'>[];
+  /**
+   * Windows of this symbol that no longer count as covered: whatever is published or was journaled before this record.
+   * What this record covers is laid over it.
+   */
+  readonly withdrawn?: readonly Window[];
 }
 
 export interface MarketsRecord {
@@ -58,59 +72,77 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
 function appendTickRecord(db: Database, parts: number, record: TickRecord): void {
   const { symbol, runId, origin } = record;
   // Nothing would ever consume it.
-  if (record.ticks.t.length + record.covered.length + record.rejected.length === 0) return;
+  const { withdrawn = [] } = record;
+  if (record.ticks.t.length + record.covered.length + record.rejected.length + withdrawn.length === 0) return;
   const part = partOf(symbol, parts);
-  const { id } = db.run(
-    "insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank) values (?, 'ticks', ?, ?, ?, ?, ?, ?)",
-    ...[runId, symbol, record.asked.from, record.asked.to, record.observedAt, origin, record.rank],
+  const days = [...cutByDay(record.ticks)];
+  const pieces = record.covered.flatMap(({ fetchedAt, evidence, ...w }) =>
+    splitByDay(w).map((piece) => ({ ...piece, fetchedAt, evidence })),
   );
-  for (const { day, t, p } of cutByDay(record.ticks)) {
+  const gone = withdrawn.flatMap(splitByDay);
+  const { observedAt, rank, asked } = record;
+  const head = { run_id: runId, kind: 'ticks', symbol, asked_from: asked.from, asked_to: asked.to };
+  const { id, header } = appendHeader(
+    db,
+    { ...head, observed_at: observedAt, origin, rank },
+    days.length + pieces.length + gone.length,
+  );
+  for (const { day, t, p } of days) {
+    const values = [id, symbol, day, part, t.length, bytesOf(t), bytesOf(p)] as const;
     db.run(
-      'insert into journal_ticks (record_id, symbol, day, part, n, t, p) values (?, ?, ?, ?, ?, ?, ?)',
-      ...[id, symbol, day, part, t.length, bytesOf(t), bytesOf(p)],
+      'insert into journal_ticks (record_id, symbol, day, part, n, t, p, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)',
+      ...[...values, rowChecksum(header, values)],
     );
   }
-  for (const covered of record.covered) {
-    for (const piece of splitByDay(covered)) {
-      db.run(
-        'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin) values (?, ?, ?, ?, ?, ?, ?, ?)',
-        ...[id, symbol, dayFloor(piece.from), part, piece.from, piece.to, covered.fetchedAt, origin],
-      );
-    }
+  for (const { from, to, fetchedAt, evidence } of pieces) {
+    const values = [id, symbol, dayFloor(from), part, from, to, fetchedAt, origin, evidence] as const;
+    db.run(
+      'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      ...[...values, rowChecksum(header, values)],
+    );
+  }
+  for (const { from, to } of gone) {
+    const values = [id, symbol, dayFloor(from), part, from, to] as const;
+    db.run(
+      'insert into journal_withdrawn (record_id, symbol, day, part, t_from, t_to, checksum) values (?, ?, ?, ?, ?, ?, ?)',
+      ...[...values, rowChecksum(header, values)],
+    );
   }
   if (record.ticks.t.length + record.covered.length > 0) {
-    ensureSeen(db, symbol, record.observedAt);
+    ensureSeen(db, symbol, observedAt);
   }
-  appendRejected(db, id, runId, symbol, record.observedAt, record.rejected);
+  const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
+  appendRejected(db, { id, runId, header }, rejected);
 }
 
-/** Sets input aside as received; joins the caller's transaction. */
-export function appendRejected(
-  db: Database,
-  recordId: number,
-  runId: string,
-  symbol: string | null,
-  at: number,
-  rejected: readonly Rejected[],
-): void {
-  for (const { reason, raw } of rejected) {
-    db.run(
-      'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw) values (?, ?, ?, ?, ?, ?)',
-      ...[recordId, runId, symbol, at, reason, raw],
-    );
-  }
+/**
+ * Begins a record; joins the caller's transaction.
+ * @param rows how many rows it has in other tables, those of rejected input not counted
+ * @returns its ID, and the checksum that those of its rows begin with
+ */
+export function appendHeader(db: Database, row: HeaderRow, rows: number): { id: number; header: number } {
+  const header = headerChecksum(row);
+  const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
+  const { id } = db.run(
+    'insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank, rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
+    ...[run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank, rows, header],
+  );
+  return { id, header };
 }
 
 /** Appends a complete poll of the market lists; joins the caller's transaction. */
 export function appendMarkets({ db }: State, record: MarketsRecord, rejected: readonly Rejected[]): void {
   db.transaction(() => {
-    const { id } = db.run(
-      "insert into journal (run_id, kind, observed_at, origin, rank) values (?, 'markets', ?, 'poll', 1)",
-      ...[record.runId, record.observedAt],
+    const { runId, observedAt } = record;
+    const head = { run_id: runId, kind: 'markets', symbol: null, asked_from: null, asked_to: null };
+    const { id, header } = appendHeader(db, { ...head, observed_at: observedAt, origin: 'poll', rank: 1 }, 1);
+    const values = [id, observedAt, zstdCompressSync(JSON.stringify(record.markets))] as const;
+    db.run(
+      'insert into journal_markets (record_id, observed_at, payload, checksum) values (?, ?, ?, ?)',
+      ...[...values, rowChecksum(header, values)],
     );
-    const payload = zstdCompressSync(JSON.stringify(record.markets));
-    db.run('insert into journal_markets values (?, ?, ?)', id, record.observedAt, payload);
-    appendRejected(db, id, record.runId, null, record.observedAt, rejected);
+    const items = rejected.map((item) => ({ symbol: null, at: observedAt, ...item }));
+    appendRejected(db, { id, runId, header }, items);
   });
 }
 
@@ -152,8 +184,8 @@ export const ticksPerCoveredDay = 8;
 export const ticksPerRejected = 8;
 
 /** What publishing a record takes, in ticks. */
-export function loadOf({ ticks, rejected, covered }: TickRecord): number {
-  const days = covered.reduce((sum, w) => sum + Math.ceil((w.to - dayFloor(w.from)) / dayMs), 0);
+export function loadOf({ ticks, rejected, covered, withdrawn = [] }: TickRecord): number {
+  const days = [...covered, ...withdrawn].reduce((sum, w) => sum + Math.ceil((w.to - dayFloor(w.from)) / dayMs), 0);
   return ticks.t.length + ticksPerRejected * rejected.length + ticksPerCoveredDay * days;
 }
 
@@ -162,59 +194,123 @@ export interface Bin {
   readonly part: number;
 }
 
-/** The (day, part) pairs that records up to `end` touch, by ticks or by coverage; in order. */
+/** The (day, part) pairs that records up to `end` touch, by ticks, coverage or withdrawals; in order. */
 export const journalBins = (db: Database, end: number): Bin[] =>
   db.all<Bin & Record<string, number>>(
     `select day, part from journal_ticks where record_id <= ?1
-     union select day, part from journal_cover where record_id <= ?1 order by day, part`,
+     union select day, part from journal_cover where record_id <= ?1
+     union select day, part from journal_withdrawn where record_id <= ?1 order by day, part`,
     end,
   );
 
-/** The ticks of one bin, in the order they were accepted. */
-export function readBin(db: Database, bin: Bin, end: number): Chunk[] {
-  interface TickRow {
-    symbol: string;
-    t: Uint8Array;
-    p: Uint8Array;
-    run_id: string;
-    observed_at: number;
-    rank: number;
-  }
-  const rows = db.iterate<TickRow>(
-    `select k.symbol, k.t, k.p, j.run_id, j.observed_at, j.rank from journal_ticks k join journal j on j.id = k.record_id
+/** The ticks of one bin, in the order they were accepted. @throws JournalDamageError */
+export function readBin(db: Database, { day, part }: Bin, end: number): Chunk[] {
+  const rows = db.iterate<TickRow & { symbol: string }>(
+    `select k.symbol, ${tickColumns} from journal_ticks k left join journal j on j.id = k.record_id
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    ...[bin.day, bin.part, end],
+    ...[day, part, end],
   );
   const chunks: Chunk[] = [];
-  for (const row of rows) {
-    const { symbol, rank } = row;
-    chunks.push({
-      symbol,
-      t: doublesOf(row.t),
-      p: doublesOf(row.p),
-      runId: row.run_id,
-      observedAt: row.observed_at,
-      rank,
-    });
-  }
+  for (const row of rows) chunks.push(chunkOf(row, row.symbol, day, part));
   return chunks;
 }
 
-/** The coverage of one bin, by symbol. */
-export function readBinCoverage(db: Database, bin: Bin, end: number): Map<string, Covered[]> {
-  const rows = db.all<{ symbol: string; t_from: number; t_to: number; fetched_at: number; origin: Origin }>(
-    `select symbol, t_from, t_to, fetched_at, origin from journal_cover
-     where day = ? and part = ? and record_id <= ? order by id`,
-    ...[bin.day, bin.part, end],
-  );
-  const bySymbol = new Map<string, Covered[]>();
-  for (const row of rows) {
-    const stretch = { from: row.t_from, to: row.t_to, fetchedAt: row.fetched_at, origin: row.origin };
-    const list = bySymbol.get(row.symbol);
-    if (list === undefined) bySymbol.set(row.symbol, [stretch]);
-    else list.push(stretch);
+export interface TickRow extends JoinedHeader {
+  readonly record_id: number;
+  readonly n: number;
+  readonly t: Uint8Array;
+  readonly p: Uint8Array;
+  readonly checksum: number;
+}
+
+/** Columns of a row of ticks, as `k`, and its header's. */
+export const tickColumns = `k.record_id, k.n, k.t, k.p, k.checksum, ${headerColumns}`;
+
+/** The ticks of a row of this symbol, day and part. @throws JournalDamageError where it is not one as it was accepted */
+export function chunkOf(row: TickRow, symbol: string, day: number, part: number): Chunk {
+  requireIntact('journal_ticks', row, [row.record_id, symbol, day, part, row.n, row.t, row.p]);
+  const { head_run_id: runId, head_observed_at: observedAt, head_rank: rank } = row;
+  return { symbol, t: doublesOf(row.t), p: doublesOf(row.p), runId: runId!, observedAt, rank };
+}
+
+/**
+ * The coverage of one bin, by symbol, without what a later record up to `end` withdraws, and how many rows it was read
+ * from.
+ * @throws JournalDamageError
+ */
+export function readBinCoverage(
+  db: Database,
+  bin: Bin,
+  end: number,
+): { readonly covered: Map<string, Covered[]>; readonly rows: number } {
+  const { day, part } = bin;
+  interface CoverRow extends JoinedHeader {
+    record_id: number;
+    symbol: string;
+    t_from: number;
+    t_to: number;
+    fetched_at: number;
+    origin: Origin;
+    evidence: Evidence;
+    checksum: number;
   }
-  return bySymbol;
+  const rows = db.iterate<CoverRow>(
+    `select k.record_id, k.symbol, k.t_from, k.t_to, k.fetched_at, k.origin, k.evidence, k.checksum, ${headerColumns}
+     from journal_cover k left join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    ...[day, part, end],
+  );
+  const withdrawals = readWithdrawals(db, bin, end);
+  const bySymbol = new Map<string, Covered[]>();
+  let count = 0;
+  for (const row of rows) {
+    count++;
+    const { record_id, symbol, t_from, t_to, fetched_at, origin, evidence } = row;
+    requireIntact('journal_cover', row, [record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence]);
+    const later = withdrawals.get(symbol)?.filter(({ recordId }) => recordId > record_id) ?? [];
+    for (const window of subtract([{ from: t_from, to: t_to }], later)) {
+      const covered = { ...window, fetchedAt: fetched_at, origin, evidence };
+      const list = bySymbol.get(symbol);
+      if (list === undefined) bySymbol.set(symbol, [covered]);
+      else list.push(covered);
+    }
+  }
+  return { covered: bySymbol, rows: count };
+}
+
+/** A window of one day whose coverage a record takes back. */
+export interface Withdrawal extends Window {
+  readonly recordId: number;
+}
+
+/**
+ * The withdrawals of one bin, by symbol: to be applied to what is published before its coverage is laid over it.
+ * @throws JournalDamageError
+ */
+export function readWithdrawals(db: Database, bin: Bin, end: number): Map<string, Withdrawal[]> {
+  interface WithdrawnRow extends JoinedHeader {
+    record_id: number;
+    symbol: string;
+    t_from: number;
+    t_to: number;
+    checksum: number;
+  }
+  const { day, part } = bin;
+  const rows = db.iterate<WithdrawnRow>(
+    `select k.record_id, k.symbol, k.t_from, k.t_to, k.checksum, ${headerColumns}
+     from journal_withdrawn k left join journal j on j.id = k.record_id
+     where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
+    ...[day, part, end],
+  );
+  const out = new Map<string, Withdrawal[]>();
+  for (const row of rows) {
+    const { record_id: recordId, symbol, t_from: from, t_to: to } = row;
+    requireIntact('journal_withdrawn', row, [recordId, symbol, day, part, from, to]);
+    const list = out.get(symbol) ?? [];
+    out.set(symbol, list);
+    list.push({ recordId, from, to });
+  }
+  return out;
 }
 
 export interface MarketsPoll {
@@ -223,75 +319,34 @@ export interface MarketsPoll {
   readonly markets: readonly MarketFacts[];
 }
 
-/** Market polls up to `end`, oldest first. */
+/** Market polls up to `end`, oldest first. @throws JournalDamageError */
 export function* readMarkets(db: Database, end: number): Generator<MarketsPoll> {
   const ids = db.all<{ record_id: number }>(
     'select record_id from journal_markets where record_id <= ? order by observed_at, record_id',
     end,
   );
-  for (const { record_id } of ids) {
-    const row = db.one<{ observed_at: number; payload: Uint8Array }>(
-      'select observed_at, payload from journal_markets where record_id = ?',
-      record_id,
-    )!;
-    yield {
-      recordId: record_id,
-      observedAt: row.observed_at,
-      markets: JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[],
-    };
-  }
+  for (const { record_id } of ids) yield readPoll(db, record_id)!;
 }
 
-export interface RejectedRow {
-  readonly run_id: string;
-  readonly symbol: string | null;
-  readonly at: number;
-  readonly reason: string;
-  readonly raw: string;
-}
-
-export const hasRejected = (db: Database, end: number): boolean =>
-  db.one('select 1 from journal_rejected where record_id <= ? limit 1', end) !== undefined;
-
-export const readRejected = (db: Database, end: number): IterableIterator<RejectedRow> =>
-  db.iterate<RejectedRow>(
-    'select run_id, symbol, at, reason, raw from journal_rejected where record_id <= ? order by id',
-    end,
+/** One poll; undefined where it was published meanwhile. @throws JournalDamageError */
+export function readPoll(db: Database, recordId: number): MarketsPoll | undefined {
+  const row = db.one<
+    JoinedHeader & { observed_at: number; payload: Uint8Array; checksum: number } & Record<string, never>
+  >(
+    `select k.observed_at, k.payload, k.checksum, ${headerColumns}
+     from journal_markets k left join journal j on j.id = k.record_id where k.record_id = ?`,
+    recordId,
   );
+  if (row === undefined) return undefined;
+  requireIntact('journal_markets', row, [recordId, row.observed_at, row.payload]);
+  const markets = JSON.parse(zstdDecompressSync(row.payload).toString()) as MarketFacts[];
+  return { recordId, observedAt: row.observed_at, markets };
+}
 
-/** How often each reason stands among what is set aside and not yet published, since a moment (epoch ms). */
-export const waitingReasons = (
-  db: Database,
-  sinceMs: number,
-): { reason: string; count: number; symbol: string | null }[] =>
+/** The bins in which ticks of a run wait, and how many. */
+export const binsOfRun = (db: Database, runId: string): (Bin & { readonly ticks: number })[] =>
   db.all(
-    `select reason, count(*) as count, min(symbol) as symbol from journal_rejected where at >= ? group by reason`,
-    sinceMs,
+    `select k.day, k.part, sum(k.n) as ticks from journal_ticks k join journal j on j.id = k.record_id
+     where j.run_id = ? group by k.day, k.part order by k.day, k.part`,
+    runId,
   );
-
-/** Ticks of each run in one bin; what a publish has taken in for it. */
-export const binTicksByRun = (db: Database, bin: Bin, end: number): { run_id: string; n: number }[] =>
-  db.all(
-    `select j.run_id, sum(k.n) as n from journal_ticks k join journal j on j.id = k.record_id
-     where k.day = ? and k.part = ? and k.record_id <= ? group by j.run_id`,
-    ...[bin.day, bin.part, end],
-  );
-
-/** Drops what a publish took in: these bins and rejected input up to `end`, and these market polls. In its transaction. */
-export function consume(db: Database, bins: readonly Bin[], end: number, polls: readonly number[]): void {
-  for (const { day, part } of bins) {
-    db.run('delete from journal_ticks where day = ? and part = ? and record_id <= ?', day, part, end);
-    db.run('delete from journal_cover where day = ? and part = ? and record_id <= ?', day, part, end);
-  }
-  for (const recordId of polls) db.run('delete from journal_markets where record_id = ?', recordId);
-  db.run('delete from journal_rejected where record_id <= ?', end);
-  db.run(
-    `delete from journal where id <= ?
-       and not exists (select 1 from journal_ticks where record_id = journal.id)
-       and not exists (select 1 from journal_cover where record_id = journal.id)
-       and not exists (select 1 from journal_markets where record_id = journal.id)
-       and not exists (select 1 from journal_books where record_id = journal.id)
-       and not exists (select 1 from journal_book_cover where record_id = journal.id)`,
-    end,
-  );
-}

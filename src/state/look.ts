@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
+import { knownDamage } from './damage.ts';
 import { type Database, openDatabase } from './database.ts';
 import { openIntent } from './intent.ts';
 import { journaledTicks } from './journal.ts';
@@ -17,6 +18,8 @@ export interface StateLook {
   readonly manifestSha256: string | null;
   readonly hasOpenIntent: boolean;
   readonly journaledTicks: number;
+  /** Paths of files that are known not to be as published. */
+  readonly damaged: readonly string[];
   readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
   /** The summary of the last run that asked the upstream for anything, as JSON. */
   readonly lastAsking: string | null;
@@ -46,6 +49,8 @@ export function lookAtState(folder: string): StateLook | null {
         manifestSha256: getMeta(db, manifestHashKey) ?? null,
         hasOpenIntent: openIntent(db) !== undefined,
         journaledTicks: journaledTicks(db),
+        // An older state remembers none.
+        damaged: schema < 6 ? [] : knownDamage(db).map(({ path }) => path),
         lastRun: run === undefined ? null : { ...run, isOver: isOver(db, run.runId) },
         lastAsking: asking?.summary ?? null,
       };

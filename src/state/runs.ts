@@ -8,6 +8,9 @@ export interface RunCounts {
   readonly duplicates: number;
   readonly conflicts: number;
   readonly recovered: number;
+  /** Ticks by which its generations, and those of broken runs that it took over, have more, and less, than before. */
+  readonly added: number;
+  readonly lost: number;
 }
 
 export interface LastRun {
@@ -21,11 +24,25 @@ export interface LastRun {
 /** Runs of this process that are not finished. */
 const begunHere = new Set<string>();
 
+/** Bytes of rejected input that a run keeps as received unless it says otherwise. */
+export const rejectedBytesMaxDefault = 16 * 1024 * 1024;
+
 /** Opens a run; of the past, the newest `runsMax` and each job's last one are remembered. */
-export function startRun(db: Database, runId: string, job: string, pid: number, nowMs: number): void {
+export function startRun(
+  db: Database,
+  runId: string,
+  job: string,
+  pid: number,
+  nowMs: number,
+  rejectedBytesMax = rejectedBytesMaxDefault,
+): void {
   begunHere.add(runId);
   db.transaction(() => {
-    db.run('insert into runs (run_id, job, pid, started_at) values (?, ?, ?, ?)', runId, job, pid, nowMs);
+    db.run(
+      'insert into runs (run_id, job, pid, started_at, rejected_bytes_left) values (?, ?, ?, ?, ?)',
+      ...[runId, job, pid, nowMs, rejectedBytesMax],
+    );
+    takeOverBroken(db, runId);
     db.run(
       `delete from runs where finished_at is not null and run_id not in (select run_id from runs order by started_at desc limit ?)
          and started_at < (select max(started_at) from runs same where same.job = runs.job)`,
@@ -81,22 +98,84 @@ export function addFetched(db: Database, runId: string, ticks: number): void {
   db.run('update runs set fetched = fetched + ? where run_id = ?', ticks, runId);
 }
 
-export function addRecovered(db: Database, runId: string, ticks: number): void {
-  db.run('update runs set recovered = recovered + ? where run_id = ?', ticks, runId);
+/**
+ * Counts ticks of a broken run that `runId` publishes: the new ones are recovered, and none of them is the broken run's own
+ * any more. So each tick is accepted by one run or recovered by one.
+ */
+export function addRecovered(db: Database, runId: string, brokenId: string, tally: Tally): void {
+  const { accepted, duplicates, conflicts } = tally;
+  db.run('update runs set recovered = recovered + ? where run_id = ?', accepted, runId);
+  db.run('update runs set fetched = fetched - ? where run_id = ?', accepted + duplicates + conflicts, brokenId);
 }
 
-/** The counts of a run; ticks that are not published yet count as accepted. */
-export function runCounts(db: Database, runId: string): RunCounts {
-  return db.snapshot(() => {
-    const row = db.one<RunCounts & Record<string, number>>('select * from runs where run_id = ?', runId);
-    const waiting = db.one<{ n: number | null }>(
-      'select sum(k.n) as n from journal_ticks k join journal j on j.id = k.record_id where j.run_id = ?',
-      runId,
+/** Ticks by which a generation has more, and less, than the one before; in its transaction. */
+export function addPublished(db: Database, runId: string, { added, lost }: { added: number; lost: number }): void {
+  db.run(
+    'update runs set published_added = published_added + ?, published_lost = published_lost + ? where run_id = ?',
+    ...[added, lost, runId],
+  );
+}
+
+/** Tells which runs are broken: over, without having told how they ended. `runId` is not. Each is looked up once. */
+export function brokenBeside(db: Database, runId: string): (other: string) => boolean {
+  const known = new Map([[runId, false]]);
+  return (other) => {
+    const told = known.get(other);
+    if (told !== undefined) return told;
+    const hasEnded = 'select 1 from runs where run_id = ? and finished_at is not null';
+    const isBroken = isOver(db, other) && db.one(hasEnded, other) === undefined;
+    known.set(other, isBroken);
+    return isBroken;
+  };
+}
+
+/** Takes over what broken runs had published and could tell nobody: it counts as recovered. */
+function takeOverBroken(db: Database, runId: string): void {
+  const unfinished = db.all<{ run_id: string }>(
+    `select run_id from runs where finished_at is null and run_id <> ?
+       and accepted + duplicates + conflicts + recovered + published_added + published_lost > 0`,
+    runId,
+  );
+  for (const { run_id: brokenId } of unfinished) {
+    if (!isOver(db, brokenId)) continue;
+    const sums = ['accepted', 'recovered', 'published_added', 'published_lost'] as const;
+    const of = db.one<Record<(typeof sums)[number], number>>('select * from runs where run_id = ?', brokenId)!;
+    db.run('update runs set recovered = recovered + ? where run_id = ?', of.accepted + of.recovered, runId);
+    addPublished(db, runId, { added: of.published_added, lost: of.published_lost });
+    db.run(
+      `update runs set fetched = fetched - accepted - duplicates - conflicts, accepted = 0, duplicates = 0, conflicts = 0,
+         recovered = 0, published_added = 0, published_lost = 0 where run_id = ?`,
+      brokenId,
     );
-    const { fetched = 0, quarantined = 0, accepted = 0, duplicates = 0, conflicts = 0, recovered = 0 } = row ?? {};
-    return { fetched, quarantined, accepted: accepted + (waiting?.n ?? 0), duplicates, conflicts, recovered };
+  }
+}
+
+/** The counts of a run. `waiting`: what becomes of its ticks that wait in the journal; all of them accepted where it is not given. */
+export function runCounts(db: Database, runId: string, waiting?: Tally): RunCounts {
+  return db.snapshot(() => {
+    const row = db.one<Record<string, number>>('select * from runs where run_id = ?', runId);
+    const more = waiting ?? { accepted: waitingTicks(db, runId), duplicates: 0, conflicts: 0 };
+    const count = (name: string): number => row?.[name] ?? 0;
+    return {
+      ...{ fetched: count('fetched'), quarantined: count('quarantined'), recovered: count('recovered') },
+      accepted: count('accepted') + more.accepted,
+      duplicates: count('duplicates') + more.duplicates,
+      conflicts: count('conflicts') + more.conflicts,
+      ...{ added: count('published_added'), lost: count('published_lost') },
+    };
   });
 }
+
+/** Ticks of a run that are journaled and not published. */
+export const waitingTicks = (db: Database, runId: string): number =>
+  db.one<{ n: number | null }>(
+    'select sum(k.n) as n from journal_ticks k join journal j on j.id = k.record_id where j.run_id = ?',
+    runId,
+  )?.n ?? 0;
+
+/** Rejected rows of a run that were counted and not kept. */
+export const droppedOf = (db: Database, runId: string): number =>
+  db.one<{ n: number }>('select rejected_dropped as n from runs where run_id = ?', runId)?.n ?? 0;
 
 /** When a job last started, by the runs remembered; null where it never did. */
 export const lastStartOf = (db: Database, job: string): number | null =>

@@ -4,7 +4,7 @@
  * `journal*` hold what is accepted and not yet published; `segments`, `contested` and the tick counts of `symbols`
  * mirror what is published. Both sides change only inside one transaction, so they never disagree.
  */
-export const schemaVersion = 5;
+export const schemaVersion = 6;
 
 const version1 = `
 create table meta (key text primary key, value text not null) without rowid;
@@ -134,5 +134,94 @@ alter table runs add column late integer not null default 0;
 alter table symbols add column resolution_seen integer;
 `;
 
+/** What version 6 added: format 3 of the archive. */
+const version6 = `
+-- Evidence of coverage: 'stated', 'confirmed', 'declared' or 'inferred'. Whatever is known from before is inferred.
+alter table journal_cover add column evidence text not null default 'inferred';
+-- Two layers, the proven windows and the inferred ones: windows of a symbol overlap only across them.
+create table segments_6 (
+  symbol text not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
+  origin text not null, evidence text not null, primary key (symbol, t_from, evidence)
+) without rowid;
+insert into segments_6 select symbol, t_from, t_to, fetched_at, origin, 'inferred' from segments;
+drop table segments;
+alter table segments_6 rename to segments;
+-- Windows whose coverage is taken back, cut by day: of what is published, and of records before this one.
+create table journal_withdrawn (
+  id integer primary key, record_id integer not null, symbol text not null, day integer not null, part integer not null,
+  t_from integer not null, t_to integer not null, checksum integer not null default 0
+);
+create index journal_withdrawn_bin on journal_withdrawn (day, part, id);
+create index journal_withdrawn_record on journal_withdrawn (record_id);
+create index journal_withdrawn_symbol on journal_withdrawn (symbol);
+
+-- Files that were found not as published, until a verify or a repair is clean.
+create table damage (
+  path text primary key, kind text not null, found_at integer not null, run_id text not null
+) without rowid;
+-- When a published file of this hash was last written, or hashed and found as published.
+create table hash_times (path text primary key, sha256 text not null, hashed_at integer not null) without rowid;
+
+-- The best poll of each market list within each UTC day: a whole one if there was any, else the latest. total: as the
+-- service stated it. reason: why the list does not count as whole; null where it does. The view * stands for all of
+-- them, on days of which only this is known.
+create table listings (
+  day integer not null, view text not null, at integer not null, named integer not null, total integer,
+  whole integer not null, reason text, primary key (day, view)
+) without rowid;
+insert or ignore into listings (day, view, at, named, whole)
+  select listed_at - listed_at % 86400000, '*', listed_at, markets, 1 from nights
+  where listed_at is not null and markets is not null;
+
+-- Commits: which commit an open intent belongs to; a repair commits without a new generation. Null: of an older version.
+alter table intents add column commit_id text;
+
+-- When each published snapshot of an order book was observed: of one moment the later observed wins.
+create table book_observed (
+  symbol text not null, t integer not null, observed_at integer not null, primary key (symbol, t)
+) without rowid;
+
+-- The journal: how many rows a record has in the other tables, those of rejected input not counted, and the checksum of
+-- each row: see journal-checksum.ts. A state of an older version gets them as it is brought up.
+alter table journal add column rows integer not null default 0;
+alter table journal add column checksum integer not null default 0;
+alter table journal_ticks add column checksum integer not null default 0;
+alter table journal_cover add column checksum integer not null default 0;
+alter table journal_rejected add column checksum integer not null default 0;
+alter table journal_markets add column checksum integer not null default 0;
+alter table journal_books add column checksum integer not null default 0;
+alter table journal_book_cover add column checksum integer not null default 0;
+
+-- Quarantine: bytes of rejected input that a run may still keep as received, and how many rejected rows it only counted.
+alter table runs add column rejected_bytes_left integer not null default 16777216;
+alter table runs add column rejected_dropped integer not null default 0;
+-- Ticks by which the generations of a run have more, and less, than those before them.
+alter table runs add column published_added integer not null default 0;
+alter table runs add column published_lost integer not null default 0;
+
+-- A symbol that the service does not know: since when, on how many UTC days and when last it said so while it answered for
+-- others; since when the symbol is suspended, and when a suspended one was last asked for in vain. Failures of any kind
+-- used to retire a symbol; they say nothing of it, so nobody stays retired.
+alter table symbols add column unknown_since integer;
+alter table symbols add column unknown_days integer not null default 0;
+alter table symbols add column unknown_at integer;
+alter table symbols add column suspended_at integer;
+alter table symbols add column tried_at integer;
+-- Where the service starts that said that it goes back no further.
+alter table symbols add column served_from integer;
+alter table symbols drop column failures;
+alter table symbols drop column retired_at;
+-- Windows of a symbol's ticks that were asked for in vain, disjoint, with what came of it; what is covered since is none.
+create table owed (
+  symbol text not null, t_from integer not null, t_to integer not null, kind text not null, reason text not null,
+  since integer not null, primary key (symbol, t_from)
+) without rowid;
+-- Gaps that somebody accepted, disjoint. told_at: when a run ended with 4 because of one.
+create table accepted (
+  symbol text not null, t_from integer not null, t_to integer not null, reason text not null,
+  accepted_at integer not null, told_at integer, primary key (symbol, t_from)
+) without rowid;
+`;
+
 /** The statements of each version, from 1: an older state is brought up by those it lacks. */
-export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5];
+export const schemaVersions: readonly string[] = [version1, version2, version3, version4, version5, version6];

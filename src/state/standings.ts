@@ -84,7 +84,7 @@ function contestedIn(db: Database, symbol: string, { from, to }: Window): Map<nu
 const answersIn = (db: Database, symbol: string, { from, to }: Window): Answer[] =>
   db.all<Answer & Record<string, number>>(
     `select t_from as "from", t_to as "to", fetched_at as fetchedAt from segments
-     where symbol = ?1 and t_to > ?2 and t_from < ?3 and origin <> 'import'`,
+     where symbol = ?1 and t_to > ?2 and t_from < ?3 and origin <> 'import' order by fetched_at desc`,
     ...[symbol, from, to],
   );
 

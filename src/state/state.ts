@@ -2,6 +2,7 @@ import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type Database, type OpenDatabase, openDatabase } from './database.ts';
+import { addChecksums } from './journal-check.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 
 /** What an archive is, fixed when it is created. */
@@ -22,14 +23,26 @@ export interface State {
   close(): void;
 }
 
+/** The ID of the last commit: see CommitState in intent.ts. */
+export const commitIdKey = 'commit_id';
+
 /** sha256 of the manifest that the last publish wrote. */
 export const manifestHashKey = 'manifest_sha256';
 
 /** Its text, so that it can be put back. */
 export const manifestTextKey = 'manifest_text';
 
+/**
+ * Epoch ms of the upgrade to format 3, or of the rebuild of a lost state. Responses of before are known by windows that
+ * were joined without regard to evidence: a poll must not confirm them. Absent in an archive that began with format 3.
+ */
+export const evidenceSinceKey = 'evidence_since';
+
 /** JSON: the sha256 of each text at the root that follows from it, by name. */
 export const rootTextsKey = 'root_texts_sha256';
+
+/** The version of the schema in which the journal's rows have checksums. */
+const checksumsSince = 6;
 
 /** How long a short write may wait for another process's short write, in ms. */
 const busyMsMax = 60_000;
@@ -46,6 +59,7 @@ export function openState(folder: string, identity: Identity, open: OpenDatabase
       const had = isNew ? 0 : Number(getMeta(db, 'schema_version'));
       if (had >= schemaVersion) return;
       for (const script of schemaVersions.slice(had)) db.script(script);
+      if (!isNew && had < checksumsSince) addChecksums(db);
       setMeta(db, 'schema_version', String(schemaVersion));
       if (!isNew) return;
       setMeta(db, 'upstream', identity.upstream);
@@ -92,6 +106,12 @@ export function rebind({ db }: State, { upstream, parts }: Identity): void {
 
 export const getMeta = (db: Database, key: string): string | undefined =>
   db.one<{ value: string }>('select value from meta where key = ?', key)?.value;
+
+/** Since when windows of polls may be confirmed by later ones, epoch ms; null: always. See `evidenceSinceKey`. */
+export function readEvidenceSince(db: Database): number | null {
+  const since = getMeta(db, evidenceSinceKey);
+  return since === undefined ? null : Number(since);
+}
 
 export function setMeta(db: Database, key: string, value: string): void {
   db.run('insert into meta values (?, ?) on conflict do update set value = excluded.value', key, value);

@@ -1,7 +1,7 @@
 import type { Chunk } from '../core/merge.ts';
 import type { Window } from '../core/window.ts';
 import type { Database } from './database.ts';
-import { doublesOf } from './journal.ts';
+import { chunkOf, type TickRow, tickColumns } from './journal.ts';
 
 // What the journal and the state hold of the ticks of a single symbol.
 
@@ -18,18 +18,15 @@ export const journaledDays = (db: Database, symbol: string, end: number): Journa
     ...[symbol, end],
   );
 
-/** The journaled ticks of one symbol's day, in the order they were accepted. */
+/** The journaled ticks of one symbol's day, in the order they were accepted. @throws JournalDamageError */
 export const readSymbolDay = (db: Database, symbol: string, day: number, end: number): Chunk[] =>
   db
-    .all<{ t: Uint8Array; p: Uint8Array; run_id: string; observed_at: number; rank: number }>(
-      `select k.t, k.p, j.run_id, j.observed_at, j.rank from journal_ticks k join journal j on j.id = k.record_id
+    .all<TickRow & { part: number } & Record<string, never>>(
+      `select k.part, ${tickColumns} from journal_ticks k left join journal j on j.id = k.record_id
        where k.symbol = ? and k.day = ? and k.record_id <= ? order by k.id`,
       ...[symbol, day, end],
     )
-    .map((row) => ({
-      ...{ symbol, t: doublesOf(row.t), p: doublesOf(row.p) },
-      ...{ runId: row.run_id, observedAt: row.observed_at, rank: row.rank },
-    }));
+    .map((row) => chunkOf(row, symbol, day, row.part));
 
 /** From the first to the last published tick of a known symbol, null where it has none; undefined for an unknown one. */
 export function publishedSpan(db: Database, symbol: string): Window | null | undefined {

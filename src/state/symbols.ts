@@ -1,5 +1,6 @@
 import type { MarketFacts, SymbolFacts } from '../core/market.ts';
 import type { ListedState } from '../core/night.ts';
+import { dayFloor, dayMs } from '../core/window.ts';
 import type { Database } from './database.ts';
 
 interface SymbolRow {
@@ -19,11 +20,13 @@ interface SymbolRow {
   inactive_since: number | null;
   listed: number;
   polled_from: number | null;
+  served_from: number | null;
   first_tick: number | null;
   last_tick: number | null;
   ticks: number;
-  failures: number;
-  retired_at: number | null;
+  unknown_since: number | null;
+  suspended_at: number | null;
+  tried_at: number | null;
 }
 
 const factsOf = (row: SymbolRow): SymbolFacts => ({
@@ -43,11 +46,13 @@ const factsOf = (row: SymbolRow): SymbolFacts => ({
   inactiveSince: row.inactive_since,
   listed: row.listed !== 0,
   polledFrom: row.polled_from,
+  servedFrom: row.served_from,
   firstTick: row.first_tick,
   lastTick: row.last_tick,
   ticks: row.ticks,
-  failures: row.failures,
-  retiredAt: row.retired_at,
+  unknownSince: row.unknown_since,
+  suspendedAt: row.suspended_at,
+  triedAt: row.tried_at,
 });
 
 /** Every known symbol; SQLite's binary order is the order of UTF-8 bytes. */
@@ -67,13 +72,15 @@ export const unsettledSymbols = (db: Database, afterMs: number): SymbolFacts[] =
     )
     .map(factsOf);
 
-/** Symbols given up on that were not seen inactive since; in order. */
-export const givenUpSymbols = (db: Database): string[] =>
-  db
-    .all<{ symbol: string }>(
-      'select symbol from symbols where retired_at is not null and inactive_since is null order by symbol',
-    )
-    .map(({ symbol }) => symbol);
+/** The suspended symbols, in order, whether they are active or not. */
+export const suspendedSymbols = (db: Database): SymbolFacts[] =>
+  db.all<SymbolRow>('select * from symbols where suspended_at is not null order by symbol').map(factsOf);
+
+/** How many symbols the market lists name as active, as far as the lists alone tell. */
+export const countActive = (db: Database): number =>
+  db.one<{ n: number }>(
+    `select count(*) as n from symbols where listed = 1 and inactive_since is null and not (resolved_at is not null and ${resolved})`,
+  )!.n;
 
 /** What is known of a symbol; nothing where it was never heard of. */
 export const oneSymbol = (db: Database, symbol: string): SymbolFacts | undefined => {
@@ -86,6 +93,11 @@ export function ensureSymbols(db: Database, symbols: readonly string[], nowMs: n
   db.transaction(() => {
     for (const symbol of symbols) ensureSeen(db, symbol, nowMs);
   });
+}
+
+/** Dates the first sight of symbols; epoch ms. Those that are not known stay so. */
+export function dateFirstSeen(db: Database, symbols: readonly string[], atMs: number): void {
+  for (const symbol of symbols) db.run('update symbols set first_seen = ? where symbol = ?', atMs, symbol);
 }
 
 /** Makes sure that a symbol is known, if only from now on that ticks of it were seen; joins the caller's transaction. */
@@ -142,39 +154,68 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
   });
 }
 
+/** What the service said of the symbols that a run asked for. */
+export interface Recognition {
+  /** Symbols that it answered for, at least once. */
+  readonly answered: readonly string[];
+  /** Symbols that it said it does not know. */
+  readonly unknown: readonly string[];
+  /** Suspended or not, symbols that failed for whatever reason. */
+  readonly failed: readonly string[];
+}
+
 /**
- * Notes how the symbols of a run fared; returns those retired now for failing `retireAfter` runs in a row. A failure is
- * a symbol's own only where others were done in the same run: a service that is down retires nobody. One that was
- * retired and was tried again counts its time of retirement from now.
+ * Notes which symbols the service knows, and suspends those that it said on `suspendAfterDays` UTC days that it does not
+ * know. It counts only where it answered for others in the same run: a key of another scope knows none of them. An answer
+ * ends a suspension. Returns the symbols suspended now.
  */
-export function noteOutcomes(
+export function noteRecognition(
   db: Database,
-  outcomes: { readonly done: readonly string[]; readonly failed: readonly string[] },
-  retireAfter: number,
+  { answered, unknown, failed }: Recognition,
+  suspendAfterDays: number,
   nowMs: number,
 ): string[] {
   return db.transaction(() => {
-    const failing = new Set(
-      db.all<{ symbol: string }>('select symbol from symbols where failures > 0').map(({ symbol }) => symbol),
-    );
-    for (const symbol of outcomes.done) {
-      if (failing.has(symbol)) db.run('update symbols set failures = 0, retired_at = null where symbol = ?', symbol);
-    }
-    const retired: string[] = [];
-    if (outcomes.done.length === 0) return retired;
-    for (const symbol of outcomes.failed) {
-      db.run('update symbols set retired_at = ? where symbol = ? and retired_at is not null', nowMs, symbol);
-      db.run('update symbols set failures = failures + 1 where symbol = ?', symbol);
-      const sql = 'update symbols set retired_at = ? where symbol = ? and failures >= ? and retired_at is null';
-      if (db.run(sql, nowMs, symbol, retireAfter).changes > 0) retired.push(symbol);
-    }
-    return retired;
+    const sql = 'select symbol from symbols where unknown_since is not null or suspended_at is not null';
+    const inDoubt = new Set(db.all<{ symbol: string }>(sql).map(({ symbol }) => symbol));
+    for (const symbol of answered)
+      if (inDoubt.has(symbol)) db.run(`update symbols set ${recognized} where symbol = ?`, symbol);
+    for (const symbol of failed)
+      db.run('update symbols set tried_at = ? where symbol = ? and suspended_at is not null', nowMs, symbol);
+    if (answered.length === 0) return [];
+    return unknown.filter((symbol) => noteUnknown(db, symbol, suspendAfterDays, nowMs));
   });
 }
 
-/** From when on a symbol is polled: noted once its first poll was carried through. */
+const recognized = 'unknown_since = null, unknown_at = null, unknown_days = 0, suspended_at = null, tried_at = null';
+
+/** Returns whether the symbol is suspended by it. */
+function noteUnknown(db: Database, symbol: string, suspendAfterDays: number, nowMs: number): boolean {
+  const row = db.one<{ unknown_since: number | null; unknown_at: number | null; unknown_days: number }>(
+    'select unknown_since, unknown_at, unknown_days from symbols where symbol = ?',
+    symbol,
+  );
+  if (row === undefined) return false;
+  // What was noted days from now was so by a clock that was wrong: it counts from today.
+  const isFirst = row.unknown_since === null || row.unknown_at === null || row.unknown_at > nowMs + dayMs;
+  const days = isFirst ? 1 : row.unknown_days + Number(dayFloor(nowMs) > dayFloor(row.unknown_at!));
+  db.run(
+    'update symbols set unknown_since = ?, unknown_at = ?, unknown_days = ? where symbol = ?',
+    ...[isFirst ? nowMs : row.unknown_since, nowMs, days, symbol],
+  );
+  if (days < suspendAfterDays) return false;
+  const sql = 'update symbols set suspended_at = ?1, tried_at = ?1 where symbol = ?2 and suspended_at is null';
+  return db.run(sql, nowMs, symbol).changes > 0;
+}
+
+/** From when on a symbol is polled: noted with its first poll, whatever came of it. */
 export function notePolledFrom(db: Database, symbol: string, from: number): void {
   db.run('update symbols set polled_from = ? where symbol = ? and polled_from is null', from, symbol);
+}
+
+/** Notes that the service goes back no further than `from` for a symbol, or than it did before. */
+export function noteServedFrom(db: Database, symbol: string, from: number): void {
+  db.run('update symbols set served_from = ? where symbol = ?', from, symbol);
 }
 
 /**

@@ -12,13 +12,19 @@ const each =
   (change: (tick: Tick, asked: Asked) => unknown) =>
   (honest: TicksBody, asked: Asked): Reply => ({ ...honest, ticks: honest.ticks.map((tick) => change(tick, asked)) });
 
-/** The same for every third tick, the first one included. */
+/** One tick is every seven minutes: a third of them, and the same ones in every response. */
+const isThird = ({ t }: Tick): boolean => Math.floor(t / 420_000) % 3 === 0;
+
+/** The same for a third of the ticks. */
 const someThird = (change: (tick: Tick) => unknown) => (honest: TicksBody) => ({
   ...honest,
-  ticks: honest.ticks.map((tick, i) => (i % 3 === 0 ? change(tick) : tick)),
+  ticks: honest.ticks.map((tick) => (isThird(tick) ? change(tick) : tick)),
 });
 
-const withoutThirds = (truth: Ticks): Ticks => truth.filter((_, i) => i % 3 !== 0);
+const withoutThirds = (truth: Ticks): Ticks => truth.filter((tick) => !isThird(tick));
+
+/** The symbol was answered, and its window is a gap: the next night asks again. */
+const isGap = { fails: /elements of a response are unusable/, covers: 'nothing', isAnswered: true } as const;
 
 /** Ticks of which none can be used. */
 export const unusable: readonly Misbehaviour[] = [
@@ -94,24 +100,25 @@ export const partly: readonly Misbehaviour[] = [
   ).map(
     ([what, change, reason]): Misbehaviour => ({
       does: `${what}, among others`,
-      happens: 'Those are set aside as received, with a warning; the others are kept and the window is covered.',
+      happens:
+        'Those go to quarantine as received; the others are kept. The window is a gap: more than 1 % is unusable.',
       ticks: someThird(change),
-      ...{ setAside: [reason], warns: /unusable ticks were set aside/, keeps: withoutThirds, heals: 'forced backfill' },
+      ...{ setAside: [reason], warns: /unusable ticks were set aside/, keeps: withoutThirds, ...isGap },
     }),
   ),
   {
     does: 'prices of 1e400, among others',
-    happens: 'Those are set aside as received, with a warning; the others are kept and the window is covered.',
+    happens: 'Those go to quarantine as received; the others are kept. The window is a gap: more than 1 % is unusable.',
     ticks: (honest) => asText(someThird(({ t }) => ({ t, p: '∞' }))(honest), '"∞"', '1e400'),
     ...{ setAside: ['p is not finite'], raw: /^\{"t":\d+,"p":1e400\}$/, warns: /unusable ticks were set aside/ },
-    ...{ keeps: withoutThirds, heals: 'forced backfill' },
+    ...{ keeps: withoutThirds, ...isGap },
   },
   {
     does: 'times of 1e400, among others',
-    happens: 'Those are set aside as received, with a warning; the others are kept and the window is covered.',
+    happens: 'Those go to quarantine as received; the others are kept. The window is a gap: more than 1 % is unusable.',
     ticks: (honest) => asText(someThird(({ p }) => ({ t: '∞', p }))(honest), '"∞"', '-1e400'),
     ...{ setAside: ['t is not finite'], raw: /^\{"t":-1e400,"p":[\d.]+\}$/, warns: /unusable ticks were set aside/ },
-    ...{ keeps: withoutThirds, heals: 'forced backfill' },
+    ...{ keeps: withoutThirds, ...isGap },
   },
 ];
 

@@ -16,15 +16,15 @@ const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
     ...{ version: '0', job: 'nightly', run_id: 'run', started_at: Date.UTC(2026, 10, 22, 3), finished_at: 2 },
     ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0 },
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-    symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+    symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
     books: noBooks,
     ...{ warnings: [], failures: [], files: [], strict: false, reached: true, thrown: undefined },
     ...facts,
   });
 
 const facts: NextFacts = {
-  ...{ thrown: undefined, failures: [], fell: false, longOverdue: [], flags: ' --output lake' },
-  quarantine: 'lake/.oddslake/quarantine/generation-000001.ndjson',
+  ...{ thrown: undefined, failures: [], fell: false, longOverdue: [], flags: ' --output lake', words: null },
+  quarantine: 'lake/.oddslake/quarantine/generation-000001.ndjson.gz',
 };
 
 const after = (thrown: unknown, rest: Partial<RunFacts> = {}): string | null =>
@@ -119,7 +119,7 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
     [400, null],
   ] as const)
     expect(nextAction(summaryOf({ ...night(count, median), ...aside }), late)).toBe(
-      'See what was set aside, and why: head lake/.oddslake/quarantine/generation-000001.ndjson',
+      'See what was set aside, and why: gzip -dc lake/.oddslake/quarantine/generation-000001.ndjson.gz | head',
     );
   expect(nextAction(summaryOf(night(0, 0)), late)).toMatch(/: oddslake symbols 'A B' --output lake$/);
 });

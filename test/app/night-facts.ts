@@ -4,6 +4,7 @@ import type { Summary } from '../../src/app/summary.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { type Database, openDatabase } from '../../src/state/database.ts';
 import { allSymbols } from '../../src/state/symbols.ts';
+import { turnStateBack } from '../archive/older.ts';
 import { dayMs, firstNight } from './nights.ts';
 
 // Nights whose summaries are looked at, and their state and ticks.
@@ -24,17 +25,7 @@ export function rowsOf(output: string): Set<string> {
 }
 
 /** As schema 4 had it. */
-export function makeOlder(db: Database): void {
-  for (const [table, column] of [
-    ['nights', 'late'],
-    ['nights', 'conflicts'],
-    ['nights', 'listed_at'],
-    ['runs', 'late'],
-    ['symbols', 'resolution_seen'],
-  ] as const)
-    db.script(`alter table ${table} drop column ${column}`);
-  db.run("update meta set value = '4' where key = 'schema_version'");
-}
+export const makeOlder = (db: Database): void => turnStateBack(db, 4);
 
 export function inState<T>(output: string, look: (db: Database) => T): T {
   const db = openDatabase(join(output, '.oddslake', 'state.sqlite'), 1000);

@@ -1,4 +1,4 @@
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
@@ -8,6 +8,7 @@ import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock } from '../../src/system.ts';
+import { quarantineLines } from '../harness/quarantine.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // What a real job needs to run in this process, on a wall clock of the test's own.
@@ -56,7 +57,4 @@ export interface SetAside {
 
 /** Everything that was set aside, in the order of its publishes. */
 export const quarantined = (output: string): SetAside[] =>
-  globSync('.oddslake/quarantine/*.ndjson', { cwd: output })
-    .sort()
-    .flatMap((path) => readFileSync(join(output, path), 'utf8').trimEnd().split('\n'))
-    .map((line) => JSON.parse(line) as SetAside);
+  quarantineLines(output).map((line) => JSON.parse(line) as SetAside);

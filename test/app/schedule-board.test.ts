@@ -13,7 +13,7 @@ const ended = (started_at: number, exit_code = 0): LastRun => ({
   ...{ job: 'nightly', run_id: 'r', outcome: 'done', exit_code, started_at, finished_at: started_at + 1000 },
   ...{ requests: 0, retries: 0, throttled_ms: 0, recovered: 0, gaps: 0, generation: 1, watermark: null },
   ticks: { accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-  symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+  symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
   published: { files: 0, rows: 0, bytes: 0 },
   ...{ warnings_count: 0, failures_count: 0, schema_drift_count: 0 },
 });

@@ -9,11 +9,12 @@ const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
   ...{ version: '0', job: 'nightly', run_id: 'run', started_at: 1, finished_at: 2, requests: 0, retries: 0 },
   ...{ throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0, warnings: [], failures: [] },
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
-  symbols: { planned: 0, done: 0, failed: 0, retired: 0 },
+  symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
   books: noBooks,
   ...{ files: [], strict: false, reached: true, thrown: undefined },
   ...rest,
 });
+const damaged = { path: 'ticks/a', kind: 'missing', foundAt: 0, runId: 'run' } as const;
 const failure = { symbol: 'AAA', from: 1, to: 2, reason: 'answered 404' };
 const upstream = (kind: 'credential' | 'unreachable' | 'transient' | 'refused') =>
   new UpstreamError('ticks', { failure: kind, reason: 'because' });
@@ -32,13 +33,26 @@ describe('the exit code of a run', () => {
     ['an upstream that fails', { thrown: upstream('transient') }, 4, 'incomplete'],
     ['another writer', { thrown: new OddslakeError(exitCodes.busy, 'busy') }, 5, 'busy'],
     ['damage, failures beside it', { thrown: new DamageError('bad'), failures: [failure] }, 6, 'damaged'],
+    ['damage that is known, failures beside it', { damage: [damaged], failures: [failure] }, 6, 'damaged'],
+    ['damage that is known, and nothing else', { damage: [damaged] }, 6, 'damaged'],
+    [
+      'damage that is known, and an upstream that fails',
+      { damage: [damaged], thrown: upstream('transient') },
+      6,
+      'damaged',
+    ],
+    ['damage that is known, and a refused key', { damage: [damaged], thrown: upstream('credential') }, 3, 'credential'],
     ['Ctrl-C', { thrown: new Interrupted('SIGINT') }, 130, 'interrupted'],
     ['SIGTERM', { thrown: new Interrupted('SIGTERM') }, 143, 'interrupted'],
     ['something thrown that is no error', { thrown: 'text' }, 1, 'failed'],
   ])('after %s', (_, rest, code, outcome) => {
     const summary = summarize(facts(rest));
     expect(summary).toMatchObject({ exit_code: code, outcome });
-    expect(summary.error).toBe(rest.thrown === undefined ? null : sentence(rest.thrown));
+    const known =
+      'ticks/a is not as published (missing, found 1970-01-01T00:00:00Z); to mend it: oddslake verify --repair';
+    const why = rest.thrown === undefined ? [] : [sentence(rest.thrown)];
+    const told = rest.damage === undefined || code !== 6 ? why : [...why, known];
+    expect(summary.error).toBe(told.length === 0 ? null : told.join('; '));
   });
 });
 
@@ -58,7 +72,7 @@ test('a summary cuts its lists at 20 and says how long they were', () => {
   expect(summary.failures).toHaveLength(20);
   expect(summary).toMatchObject({ warnings_count: 31, failures_count: 31 });
   expect(summary.published).toEqual({
-    ...{ files: 63, rows: 126, bytes: 630, dates: many.slice(0, 20), dates_count: 31 },
+    ...{ files: 63, rows: 126, bytes: 630, dates: many.slice(0, 20), dates_count: 31, added: 0, lost: 0 },
   });
 });
 

@@ -122,11 +122,11 @@ describe('a clock that is set', () => {
     box.nowMs += hourMs;
     hand.offMs = 6 * hourMs;
     expect(await night()).toMatchObject({ exit_code: 0 });
-    expect(manifestOf(output).watermark).toBe(box.nowMs + 6 * hourMs);
+    expect(manifestOf(output).reached).toBe(box.nowMs + 6 * hourMs);
     hand.offMs = 0;
     for (let n = 0; n < 4; n++) {
       box.nowMs += hourMs;
-      expect(await night()).toMatchObject({ exit_code: 0, watermark: box.nowMs });
+      expect(await night()).toMatchObject({ exit_code: 0, covered_to: box.nowMs });
       expectWhole(lake);
     }
   });

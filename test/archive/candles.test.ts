@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Archive } from '../../src/archive/archive.ts';
-import type { Manifest } from '../../src/archive/manifest.ts';
+import { formatVersion, type Manifest } from '../../src/archive/manifest.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import {
@@ -180,7 +180,7 @@ describe('candles that published ticks lack', () => {
     rmSync(join(root, '.oddslake'), { recursive: true });
     const again = opened({ root });
     const { manifest } = await publishNow(again, now, 'run', { upgrades: true });
-    expect(manifest).toMatchObject({ format_version: 2, generation: 2 });
+    expect(manifest).toMatchObject({ format_version: formatVersion, generation: 2 });
     expect(publishedRows(root, 'candles_1h')).toHaveLength(8);
     expect(existsSync(join(root, 'views.sql'))).toBe(true);
   });

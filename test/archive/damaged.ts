@@ -73,7 +73,7 @@ export async function filledArchive(): Promise<string> {
 export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): Promise<Repaired> =>
   repair(archive, {
     ...{ clock: clockAt(now + 5), waitMs: 0, named: null },
-    rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
+    rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
     ...rest,
   });
 

@@ -61,13 +61,18 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
 });
 
 test('coverage is sorted by dataset and symbol, and is the same when its rows are read', () => {
-  const stretches = fc
-    .array(fc.nat(99), { minLength: 1, maxLength: 3 })
-    .map((starts) =>
-      [...new Set(starts)]
-        .sort((a, b) => a - b)
-        .map((from, i) => ({ from, to: from + 1, ticks: i, fetchedAt: 7, origin: 'poll' as const })),
-    );
+  const stretches = fc.array(fc.nat(99), { minLength: 1, maxLength: 3 }).map((starts) =>
+    [...new Set(starts)]
+      .sort((a, b) => a - b)
+      .map((from, i) => ({
+        from,
+        to: from + 1,
+        ticks: i,
+        fetchedAt: 7,
+        origin: 'poll' as const,
+        evidence: 'confirmed' as const,
+      })),
+  );
   const ofSymbols = fc.uniqueArray(fc.tuple(symbol, stretches), { selector: ([name]) => name });
   fc.assert(
     fc.property(ofSymbols, ofSymbols, (ticks, orderbooks) => {
@@ -75,7 +80,17 @@ test('coverage is sorted by dataset and symbol, and is the same when its rows ar
       const rows = coverageRows(coverage);
       const wanted = (dataset: 'ticks' | 'orderbooks') =>
         symbols.flatMap((name) =>
-          (coverage[dataset].get(name) ?? []).map((s) => [dataset, name, s.from, s.to, s.ticks, 7, 'poll']),
+          (coverage[dataset].get(name) ?? []).map((s) => [
+            dataset,
+            name,
+            s.from,
+            s.to,
+            s.ticks,
+            7,
+            'poll',
+            'confirmed',
+            null,
+          ]),
         );
       expect(rows).toEqual([...wanted('orderbooks'), ...wanted('ticks')]);
       expect(coverageOfRows(rows)).toEqual(coverage);

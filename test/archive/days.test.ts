@@ -19,14 +19,14 @@ describe('the manifest', () => {
     );
     const { manifest } = await publishNow(archive);
     expect(manifest.days).toEqual({
-      '2026-06-01': { complete: true, expected: 1, covered: 1, missing: [] },
-      '2026-06-02': { complete: false, expected: 2, covered: 1, missing: ['BBB'] },
-      '2026-06-03': { complete: false, expected: 2, covered: 1, missing: ['BBB'] },
+      '2026-06-01': { state: 'complete', expected: 1, covered: 1, missing: [], exceptions: 0 },
+      '2026-06-02': { state: 'incomplete', expected: 2, covered: 1, missing: ['BBB'], exceptions: 0 },
+      '2026-06-03': { state: 'incomplete', expected: 2, covered: 1, missing: ['BBB'], exceptions: 0 },
     });
     expect(manifest.watermark).toBe(day0 + 2 * dayMs - 1);
     append(archive, answer('BBB', [], { windows: [{ from: day0 + 2 * dayMs - 1, to: day0 + 3 * dayMs }] }));
     const next = await publishNow(archive);
-    expect(Object.values(next.manifest.days).every((day) => day.complete)).toBe(true);
+    expect(Object.values(next.manifest.days).every((day) => day.state === 'complete')).toBe(true);
     expect(next.manifest.watermark).toBe(day0 + 3 * dayMs);
     expect(oneSymbol(archive.state.db, 'AAA')).toMatchObject({ ticks: 1, firstTick: day0 + 1, lastTick: day0 + 1 });
   });
@@ -36,8 +36,8 @@ describe('the manifest', () => {
     observeMarkets(archive.state.db, [market('AAA', { opensAt: day0 })], now, true);
     const windows = [{ from: day0, to: day0 + dayMs }];
     append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs - 1 }));
-    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ complete: false, covered: 1 });
+    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'incomplete', covered: 1 });
     append(archive, answer('AAA', [], { windows, observedAt: day0 + dayMs + hourMs }));
-    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ complete: true });
+    expect((await publishNow(archive)).manifest.days['2026-06-01']).toMatchObject({ state: 'complete' });
   });
 });

@@ -11,6 +11,7 @@ import type { LostWindow } from '../../src/core/lost.ts';
 import { partOf } from '../../src/core/part.ts';
 import { dayFloor, subtract, union, type Window } from '../../src/core/window.ts';
 import { restoreSegments, segmentsOf } from '../../src/state/coverage.ts';
+import { readCommitState } from '../../src/state/intent.ts';
 import { noteLost } from '../../src/state/lost.ts';
 import { answer, append, day0, hourMs, now, type Pairs, publishedRows, publishNow } from './scratch.ts';
 
@@ -62,7 +63,7 @@ export const covered = (root: string): Window[] =>
 export async function loseTicks(archive: Archive, gone: readonly (Window & { symbol: string })[]): Promise<void> {
   const { state } = archive;
   const base = archive.manifest();
-  const stage = startStage(archive, base);
+  const stage = startStage(archive, base, readCommitState(state.db));
   const windows: LostWindow[] = [];
   const isGone = (symbol: string, t: number): boolean =>
     gone.some((w) => w.symbol === symbol && w.from <= t && t < w.to);
@@ -107,7 +108,7 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
     ...{ ...base, generation: stage.generation, datasets: nextFiles(stage), ...lostInManifest(windows) },
     previous_sha256: createHash('sha256').update(archive.manifestText()).digest('hex'),
   };
-  commit(archive, manifest, stage.moves, () => {
+  commit(archive, stage, manifest, stage.moves, () => {
     for (const symbol of new Set(gone.map((w) => w.symbol))) {
       const segments = segmentsOf(state.db, symbol);
       const mine = gone.filter((w) => w.symbol === symbol);

@@ -10,7 +10,7 @@ import { day0, dayMs } from './scratch.ts';
 const range = (first: Key, last: Key, rows: number): LostRange => ({ keys: { first, last }, rows });
 const unknown = (rows: number): LostRange => ({ keys: null, rows });
 const stretch = (from: number, to: number, ticks: number): PublishedCoverage => ({
-  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: day0 + dayMs, origin: 'poll' },
+  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: day0 + dayMs, origin: 'poll', evidence: 'confirmed' },
 });
 const span = (from: number, to: number) => ({ from: day0 + from, to: day0 + to });
 const times = (...offsets: number[]): Float64Array => Float64Array.from(offsets, (ms) => day0 + ms);

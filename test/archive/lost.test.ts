@@ -32,7 +32,7 @@ test('an answer with fewer ticks is merged and claims nothing of the window, any
   expect(union(segmentsOf(archive.state.db, 'A'))).toEqual([hours(0, 6), hours(8, 24)]);
   expect(lostWindows(archive.state.db)).toMatchObject([{ ...gone, ticks: 12, toldAt: null }]);
   expect(manifestOf(root)).toMatchObject({
-    days: { '2026-06-01': { complete: false, covered: 0, missing: ['A'] } },
+    days: { '2026-06-01': { state: 'complete_with_exceptions', covered: 0, missing: ['A'], exceptions: 1 } },
     lost: [{ dataset: 'ticks', symbol: 'A', ...gone, ticks: 12 }],
   });
 });
@@ -51,7 +51,11 @@ test('equal answers restore it, byte for byte, and the manifest names no loss an
   expect(covered(archive.layout.root)).toEqual([hours(0, 24)]);
   expect(lostWindows(archive.state.db)).toEqual([]);
   expect(manifestOf(archive.layout.root)).toEqual(expect.not.objectContaining({ lost: expect.anything() }));
-  expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({ complete: true, covered: 1 });
+  expect(manifestOf(archive.layout.root).days['2026-06-01']).toMatchObject({
+    state: 'complete',
+    covered: 1,
+    exceptions: 0,
+  });
   expect(allSymbols(archive.state.db)[0]!.ticks).toBe(publishedTicks(archive.layout.root).length);
 });
 

@@ -15,6 +15,7 @@ import {
 import { datasetNames } from '../../src/archive/parquet/datasets.ts';
 import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
 import { hasDailyCandles, viewsText } from '../../src/archive/texts/views-file.ts';
+import type { DayState } from '../../src/core/completeness.ts';
 
 const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile => ({
   ...{ path, date: '2026-06-01', rows: 2, bytes: 300, sha256: `hash of ${path}` },
@@ -98,30 +99,39 @@ describe('manifest.json', () => {
 });
 
 describe('the texts beside it', () => {
-  const day = (covered: number, complete = covered === 3) => ({ complete, expected: 3, covered, missing: [] });
+  const day = (covered: number, state: DayState['state'] = covered === 3 ? 'complete' : 'incomplete'): DayState => ({
+    ...{ state, expected: 3, covered, missing: [], exceptions: 0 },
+  });
 
   test('say of an archive without days that there is none', () => {
     const text = readmeText(manifestOf({}, { created_at: Date.UTC(2026, 5, 9) }));
     expect(text).toContain('- No day yet.\n');
     expect(text).toContain("date = '2026-06-09'");
-    expect(text).toContain('- Days of which there is nothing: none.\n- Days that are not complete: none.\n');
+    expect(text).toContain('- Days of which there is nothing: none.\n- Days that are incomplete: none.\n');
   });
 
   test('say where no symbol is live, and name the days of which there is nothing, one or many', () => {
-    const days = { '2026-02-26': day(3), '2026-02-28': day(3), '2026-03-01': day(3), '2026-03-04': day(3, false) };
+    const days = {
+      '2026-02-26': day(3),
+      '2026-02-28': day(3),
+      '2026-03-01': day(3),
+      '2026-03-04': day(3, 'incomplete'),
+    };
     const text = readmeText(manifestOf({ ticks: [file('x', { date: '2026-03-01' })] }, { days }));
     expect(text).toContain('- Days: **2026-02-26 to 2026-03-04** (UTC).');
     expect(text).toContain('is covered without a hole up to: no symbol is live.');
     expect(text).toContain('- Days of which there is nothing: 2026-02-27, 2026-03-02 to 2026-03-03.');
-    expect(text).toContain('- Days that are not complete: 2026-03-04 (not settled yet).');
+    expect(text).toContain('- Days that are incomplete: 2026-03-04 (not settled yet).');
     expect(text).toContain("date = '2026-03-01'");
   });
 
   test('name ten days of a kind, and count those before only where there are more', () => {
     const days = (n: number) =>
       Object.fromEntries(Array.from({ length: n }, (_, i) => [`2026-01-${10 + i}`, day(1)])) as Manifest['days'];
-    expect(readmeText(manifestOf({}, { days: days(10) }))).toContain('not complete: 2026-01-10 (1 of 3 symbols');
-    expect(readmeText(manifestOf({}, { days: days(11) }))).toContain('not complete: 1 earlier ones, 2026-01-11 (1 of');
+    expect(readmeText(manifestOf({}, { days: days(10) }))).toContain('are incomplete: 2026-01-10 (1 of 3 symbols');
+    expect(readmeText(manifestOf({}, { days: days(11) }))).toContain(
+      'are incomplete: 1 earlier ones, 2026-01-11 (1 of',
+    );
   });
 
   test('tell rows and sizes in a row a dataset', () => {

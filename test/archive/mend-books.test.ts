@@ -11,6 +11,7 @@ import { type Salvaged, salvage } from '../../src/archive/repair/salvage.ts';
 import { sideOf } from '../../src/core/book.ts';
 import type { BookCoverage } from '../../src/core/book-coverage.ts';
 import { partOf } from '../../src/core/part.ts';
+import { readCommitState } from '../../src/state/intent.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import { rowGroupsOf } from '../../src/state/row-groups.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.ts';
@@ -42,7 +43,7 @@ async function published(at: readonly number[] = moments, groupRows = 2): Promis
 }
 
 const covered = (from: number, to: number, ticks: number): BookCoverage => ({
-  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: now, origin: 'poll' },
+  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: now, origin: 'poll', evidence: 'confirmed' },
 });
 
 /** Mends the part after some of its row groups were damaged; `salvaged` where nothing is known of it. */
@@ -51,7 +52,7 @@ function mended(archive: Archive, damaged: readonly number[], given: Map<string,
   const record = rowGroupsOf(archive.state.db, path, file.sha256)!;
   const bytes = readFileSync(join(archive.layout.root, path));
   for (const group of damaged) bytes[record.groups[group]!.start + 5]! ^= 4;
-  const stage = startStage(archive, archive.manifest());
+  const stage = startStage(archive, archive.manifest(), readCommitState(archive.state.db));
   const losses: Losses = { windows: [], holes: [], gone: [], rowsLost: new Map() };
   const coverage = new Map<string, readonly BookCoverage[]>(given);
   const broken = {

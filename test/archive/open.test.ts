@@ -172,7 +172,7 @@ describe('opening an archive', () => {
     const again = opened({ root });
     expect(again.state.generation()).toBe(1);
     const rebuilt = allSymbols(again.state.db);
-    const known = ({ listed: _, polledFrom: __, ...rest }: (typeof facts)[number]) => rest;
+    const known = ({ listed: _, polledFrom: __, servedFrom: ___, ...rest }: (typeof facts)[number]) => rest;
     expect(rebuilt.map(known)).toEqual(facts.map(known));
     expect(rebuilt[0]!.polledFrom).toBe(facts[0]!.polledFrom);
     expect(rebuilt.map(({ symbol }) => coverageOf(again.state.db, symbol))).toEqual(covered);

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
+import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { daysIn } from '../../src/archive/publish/intake.ts';
 import { type PartTask, workPart } from '../../src/archive/publish/part-task.ts';
 import type { SpilledChunk } from '../../src/archive/publish/sources.ts';
@@ -46,8 +47,15 @@ const bySymbol = <T>(items: readonly (readonly [string, T])[]): Map<string, T[]>
 const answers = fc
   .array(fc.tuple(symbol, window, fc.nat(3)), { maxLength: 6 })
   .map((list) =>
-    bySymbol(list.map(([name, w, at]) => [name, { ...w, fetchedAt: at, origin: 'import' } as Covered] as const)),
+    bySymbol(
+      list.map(
+        ([name, w, at]) => [name, { ...w, fetchedAt: at, origin: 'import', evidence: 'declared' } as Covered] as const,
+      ),
+    ),
   );
+const withdrawn = fc
+  .array(fc.tuple(symbol, window), { maxLength: 3 })
+  .map((list) => bySymbol(list.map(([name, w]) => [name, w] as const)));
 const lost = fc
   .array(fc.tuple(symbol, window, fc.nat(3)), { maxLength: 3 })
   .map((list) => bySymbol(list.map(([name, w, ticks]) => [name, lossOf(name, w, ticks)] as const)));
@@ -56,7 +64,7 @@ const lossOf = (name: string, w: { from: number; to: number }, ticks: number): L
 });
 
 const nothing = knownStandings({ contested: new Map(), stretches: new Map(), answers: new Map() });
-const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'lost'>): PartTask => ({
+const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'>): PartTask => ({
   ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, coveredEnds: new Map(), ...rest },
 });
 
@@ -64,6 +72,7 @@ const inputs = fc.record({
   before: fc.array(chunk, { maxLength: 8 }),
   chunks: fc.array(chunk, { maxLength: 10 }),
   answers,
+  withdrawn,
   lost,
 });
 
@@ -75,6 +84,7 @@ test('a part comes out the same, byte for byte, whatever lots of symbols it is m
         chunks: before,
         coverage: new Map(),
         answers: rest.answers,
+        withdrawn: new Map(),
         lost: new Map(),
       });
       const published = workPart(first, nothing);
@@ -102,11 +112,59 @@ test('what was put aside comes out as what was handed over, days cut apart', () 
         return { ...rest, spilled: sliceOf(spill.put(both), 0, days[1]![1]) };
       });
       spill.close();
-      const rest = { old: null, coverage: new Map(), answers: new Map(), lost: new Map() };
+      const rest = { old: null, coverage: new Map(), answers: new Map(), withdrawn: new Map(), lost: new Map() };
       expect(workPart(taskOf({ chunks: spilled, ...rest }), nothing)).toEqual(
         workPart(taskOf({ chunks, ...rest }), nothing),
       );
     }),
     { seed, numRuns: Math.ceil(share * 100) },
   );
+});
+
+test.each([
+  ['of another day', [day + dayMs]],
+  ['that is there twice', [day, day]],
+  ['out of order', [day + 1, day]],
+])('a tick %s in what is published already is written to no part', (_, times) => {
+  const old = encodeTicks({
+    ...{ symbols: ['A'], offsets: Float64Array.of(0, times.length) },
+    ...{ t: Float64Array.from(times), p: Float64Array.from(times, () => 0.5) },
+  });
+  const fresh: Chunk = {
+    symbol: 'B',
+    t: Float64Array.of(day),
+    p: Float64Array.of(0.5),
+    rank: ranks.poll,
+    observedAt: 1,
+    runId: 'one',
+  };
+  const task = taskOf({
+    old,
+    chunks: [fresh],
+    coverage: new Map(),
+    answers: new Map(),
+    lost: new Map(),
+    withdrawn: new Map(),
+  });
+  expect(() => workPart(task, nothing)).toThrow();
+});
+
+test('a tick of another day is written to no part', () => {
+  const fresh: Chunk = {
+    symbol: 'B',
+    t: Float64Array.of(day + dayMs),
+    p: Float64Array.of(0.5),
+    rank: ranks.poll,
+    observedAt: 1,
+    runId: 'one',
+  };
+  const task = taskOf({
+    old: null,
+    chunks: [fresh],
+    coverage: new Map(),
+    answers: new Map(),
+    lost: new Map(),
+    withdrawn: new Map(),
+  });
+  expect(() => workPart(task, nothing)).toThrow('refused before anything was written');
 });

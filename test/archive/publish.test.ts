@@ -1,7 +1,6 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { runCounts } from '../../src/state/runs.ts';
+import { quarantineFiles, quarantineLines } from '../harness/quarantine.ts';
 import {
   answer,
   append,
@@ -46,7 +45,7 @@ describe('publishing', () => {
     );
     await publishNow(archive, now, 'next');
     expect(runCounts(archive.state.db, 'next')).toMatchObject({ fetched: 2, accepted: 1, duplicates: 1, recovered: 2 });
-    expect(runCounts(archive.state.db, 'broken')).toMatchObject({ fetched: 2, accepted: 2, recovered: 0 });
+    expect(runCounts(archive.state.db, 'broken')).toMatchObject({ fetched: 0, accepted: 0, recovered: 0 });
   });
 
   test('cuts coverage at midnight, gives each window one row, and counts the published ticks in it', async () => {
@@ -72,10 +71,10 @@ describe('publishing', () => {
     append(archive, answer('AAA', [], { windows: [{ from: midnight + 5 * hourMs, to: midnight + 6 * hourMs }] }));
     await publishNow(archive);
     expect(publishedRows(root, 'coverage')).toEqual([
-      ['ticks', 'AAA', midnight - hourMs, midnight, 1, now, 'poll'],
-      // Adjoining windows of one origin are one row, with the later moment.
-      ['ticks', 'AAA', midnight, midnight + 2 * hourMs, 3, now + 7, 'poll'],
-      ['ticks', 'AAA', midnight + 5 * hourMs, midnight + 6 * hourMs, 0, now, 'poll'],
+      ['ticks', 'AAA', midnight - hourMs, midnight, 1, now, 'poll', 'confirmed', null],
+      // Adjoining windows of one origin are one row, with the earlier moment.
+      ['ticks', 'AAA', midnight, midnight + 2 * hourMs, 3, now, 'poll', 'confirmed', null],
+      ['ticks', 'AAA', midnight + 5 * hourMs, midnight + 6 * hourMs, 0, now, 'poll', 'confirmed', null],
     ]);
   });
 
@@ -155,10 +154,8 @@ describe('publishing', () => {
     append(archive, answer('AAA', [[day0, 0.5]], { rejected }));
     await publishNow(archive);
     await publishNow(archive);
-    const files = globSync('.oddslake/quarantine/*', { cwd: root });
-    expect(files).toHaveLength(1);
-    const lines = readFileSync(join(root, files[0]!), 'utf8').trimEnd().split('\n');
-    expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
+    expect(quarantineFiles(root)).toHaveLength(1);
+    expect(quarantineLines(root).map((line) => JSON.parse(line) as object)).toEqual([
       { run_id: 'run', symbol: 'AAA', at: now, ...rejected[0] },
     ]);
   });

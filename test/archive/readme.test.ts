@@ -44,12 +44,18 @@ describe("the archive's README", () => {
     const days = Object.fromEntries(
       Array.from({ length: 25 }, (_, i) => [
         `2026-01-${String(i + 1).padStart(2, '0')}`,
-        { complete: i < 12, expected: 3, covered: i === 24 ? 2 : 3, missing: [] },
+        {
+          state: i < 12 ? ('complete' as const) : ('incomplete' as const),
+          expected: 3,
+          covered: i === 24 ? 2 : 3,
+          missing: [],
+          exceptions: 0,
+        },
       ]),
     );
     const text = readmeText({ ...emptyManifest('oddslake test', 'box', 4), generation: 3, days });
     expect(text).toContain(
-      'not complete: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
+      'are incomplete: 3 earlier ones, 2026-01-16 (not settled yet), 2026-01-17 (not settled yet), 2026-01-18',
     );
     expect(text).toContain('2026-01-25 (2 of 3 symbols covered).');
     expect(text).toContain('Days of which there is nothing: none.');

@@ -7,12 +7,25 @@ import { type Manifest, manifestText } from '../../src/archive/manifest.ts';
 import { datasets } from '../../src/archive/parquet/datasets.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/parquet.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
+import { settled } from '../../src/core/coverage.ts';
 import { ranks } from '../../src/core/merge.ts';
 import { dayFloor } from '../../src/core/window.ts';
 import { allSegments, segmentsOf } from '../../src/state/coverage.ts';
 import { appendMarkets, appendTicks } from '../../src/state/journal.ts';
-import { allSymbols, noteOutcomes, notePolledFrom, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
-import { answer, append, day0, dayMs, hourMs, market, now, opened, publishedTicks, publishNow } from './scratch.ts';
+import { allSymbols, noteRecognition, noteServedFrom, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hourMs,
+  market,
+  now,
+  opened,
+  publishedRows,
+  publishedTicks,
+  publishNow,
+} from './scratch.ts';
 
 /** The archive closed, its state removed, and opened again. */
 function rebuilt(archive: Archive): Archive {
@@ -48,16 +61,17 @@ test('when symbols were active last, and turned inactive, is told by the market 
   expect(after).toEqual(before.with(1, { ...before[1]!, inactiveSince: day0 + hourMs }));
 });
 
-test('a symbol that was given up on is tried again, and is none of the others’ trouble', async () => {
+test('a suspended symbol is tried again, and is none of the others’ trouble', async () => {
   const archive = opened();
+  const told = { answered: ['GOOD'], unknown: ['BAD'], failed: ['BAD'] };
   poll(archive, day0, market('GOOD'), market('BAD'));
-  noteOutcomes(archive.state.db, { done: ['GOOD'], failed: ['BAD'] }, 1, now);
+  noteRecognition(archive.state.db, told, 1, now);
   append(archive, answer('GOOD', [[day0, 0.5]]));
   await publishNow(archive);
-  expect(oneSymbol(archive.state.db, 'BAD')!.retiredAt).toBe(now);
+  expect(oneSymbol(archive.state.db, 'BAD')!.suspendedAt).toBe(now);
   const again = rebuilt(archive);
-  expect(oneSymbol(again.state.db, 'BAD')).toMatchObject({ retiredAt: null, failures: 0, listed: true });
-  expect(noteOutcomes(again.state.db, { done: ['GOOD'], failed: ['BAD'] }, 1, now)).toEqual(['BAD']);
+  expect(oneSymbol(again.state.db, 'BAD')).toMatchObject({ suspendedAt: null, unknownSince: null, listed: true });
+  expect(noteRecognition(again.state.db, told, 1, now)).toEqual(['BAD']);
 });
 
 /** Publishes `pairs` of an import and of a poll, loses the state, and merges what `late` says of the same keys. */
@@ -112,23 +126,21 @@ test('an import after the rebuild takes nothing away from what was polled before
   expect(publishedTicks(again.layout.root)).toEqual([`AAA ${day0} 0.5`]);
 });
 
-test('a hole that the first poll, which broke off, left before the watermark is none of a rebuilt state either', async () => {
+test('a lifetime that begins where the service does, and a hole in it, are so in a rebuilt state too', async () => {
   const archive = opened();
   const at = (from: number, to: number) => ({ windows: [{ from, to }], observedAt: now });
-  // Its first poll broke off after the first answer: only the next one was carried through.
-  poll(archive, day0, market('BROKEN'), market('WHOLE'));
+  const early = { opensAt: day0 - 9 * dayMs };
+  poll(archive, day0, market('HOLED'), market('LATE', early), market('WHOLE'));
   append(archive, answer('WHOLE', [], at(day0, day0 + 2 * dayMs)));
-  appendTicks(archive.state, [answer('BROKEN', [], at(day0, day0 + hourMs))]);
-  appendTicks(archive.state, [answer('BROKEN', [], at(day0 + 2 * hourMs, day0 + 3 * dayMs))]);
-  notePolledFrom(archive.state.db, 'BROKEN', day0 + 2 * hourMs);
+  append(archive, answer('LATE', [], at(day0 - dayMs, day0 + 2 * dayMs)));
+  appendTicks(archive.state, [answer('HOLED', [], at(day0, day0 + hourMs))]);
+  appendTicks(archive.state, [answer('HOLED', [], at(day0 + 2 * hourMs, day0 + 3 * dayMs))]);
+  noteServedFrom(archive.state.db, 'LATE', day0 - dayMs);
   await publishNow(archive);
-  const facts = ({ state }: Archive) => ['BROKEN', 'WHOLE'].map((name) => oneSymbol(state.db, name)!.polledFrom);
-  const before = facts(archive);
-  expect(before).toEqual([day0 + 2 * hourMs, day0]);
   const { watermark } = archive.manifest();
-  expect(watermark).toBe(day0 + 2 * dayMs);
+  expect(watermark).toBe(day0 + hourMs);
   const again = rebuilt(archive);
-  expect(facts(again)).toEqual(before);
+  expect(oneSymbol(again.state.db, 'LATE')).toMatchObject({ servedFrom: day0 - dayMs, ...early });
   append(again, answer('WHOLE', [[day0, 0.5]]));
   await publishNow(again);
   expect(again.manifest().watermark).toBe(watermark);
@@ -137,15 +149,15 @@ test('a hole that the first poll, which broke off, left before the watermark is 
 test('a hole in front of an import is still to be polled, of a symbol that the watermark did not wait for', async () => {
   const archive = opened();
   const window = (from: number, to: number) => ({ windows: [{ from: day0 + from * hourMs, to: day0 + to * hourMs }] });
-  poll(archive, day0, market('OTHER'), market('RETIRED'));
+  poll(archive, day0, market('OTHER'), market('SUSPENDED'));
   append(archive, answer('OTHER', [], window(0, 4)));
-  append(archive, answer('RETIRED', [], window(0, 1)));
-  noteOutcomes(archive.state.db, { done: ['OTHER'], failed: ['RETIRED'] }, 1, now);
+  append(archive, answer('SUSPENDED', [], window(0, 1)));
+  noteRecognition(archive.state.db, { answered: ['OTHER'], unknown: ['SUSPENDED'], failed: [] }, 1, now);
   const imported = { origin: 'import', rank: ranks.import } as const;
-  append(archive, answer('RETIRED', [], { ...window(2, 6), ...imported }));
+  append(archive, answer('SUSPENDED', [], { ...window(2, 6), ...imported }));
   await publishNow(archive);
   expect(archive.manifest().watermark).toBe(day0 + 4 * hourMs);
-  expect(oneSymbol(rebuilt(archive).state.db, 'RETIRED')!.polledFrom).toBe(day0);
+  expect(oneSymbol(rebuilt(archive).state.db, 'SUSPENDED')!.polledFrom).toBe(day0);
 });
 
 test('a hole that a damaged file of coverage makes is no reason to take a later poll for the first', async () => {
@@ -176,8 +188,8 @@ test('coverage of order books is none of ticks', async () => {
   await publishNow(archive);
   const segments = segmentsOf(archive.state.db, 'AAA');
   addCoverageRows(archive, [
-    ['orderbooks', 'AAA', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll'],
-    ['orderbooks', 'BBB', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll'],
+    ['orderbooks', 'AAA', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll', 'inferred', null],
+    ['orderbooks', 'BBB', day0 + hourMs, day0 + hourMs + 1, 0, now, 'poll', 'inferred', null],
   ]);
   const again = rebuilt(archive);
   expect([...allSegments(again.state.db)]).toEqual([['AAA', segments]]);
@@ -210,4 +222,28 @@ test('the answers of many days are joined as they were, and told apart where the
   const before = segmentsOf(archive.state.db, 'AAA');
   expect(before.length).toBeLessThan(6);
   expect(segmentsOf(rebuilt(archive).state.db, 'AAA')).toEqual(before);
+});
+
+test('days that had settled by several polls are as settled in a rebuilt state, and others are no more so', async () => {
+  const archive = opened();
+  poll(archive, now, market('AAA', { opensAt: day0 }));
+  for (let hour = 0; hour < 60; hour += 6) {
+    const window = { from: day0 + Math.max(0, hour - 2) * hourMs, to: day0 + (hour + 6) * hourMs };
+    append(archive, answer('AAA', [[window.to - 1, 0.5]], { windows: [window], observedAt: window.to }));
+    await publishNow(archive, window.to + hourMs);
+  }
+  const states = (of: Archive) => Object.values(of.manifest().days).map(({ state }) => state);
+  expect(states(archive)).toEqual(['complete', 'complete', 'incomplete']);
+  // Joined rows have the earliest time.
+  expect(publishedRows(archive.layout.root, 'coverage').map((row) => row[5])).toEqual([
+    day0 + 6 * hourMs,
+    day0 + 30 * hourMs,
+    day0 + 54 * hourMs,
+  ]);
+  const again = rebuilt(archive);
+  append(again, answer('BBB', [[day0, 0.5]], { origin: 'backfill' }));
+  await publishNow(again, day0 + 80 * hourMs);
+  expect(again.manifest().days['2026-06-02']).toMatchObject({ state: 'complete' });
+  const last = settled(segmentsOf(again.state.db, 'AAA'), hourMs).at(-1)!;
+  expect(last.to).toBeLessThan(day0 + 60 * hourMs);
 });

@@ -110,9 +110,10 @@ describe('a file of which nothing is left', () => {
     rmSync(join(root, 'ticks/date=2026-06-01'), { recursive: true });
     await repairNow(archive);
     expect((await verify(archive, null)).findings).toEqual([]);
-    expect(archive.manifest().days['2026-06-01']).toMatchObject({ complete: false, covered: 0, missing: symbols });
+    const day = archive.manifest().days['2026-06-01'];
+    expect(day).toMatchObject({ state: 'complete_with_exceptions', covered: 0, missing: symbols });
     // The first tick of each is gone, too: that they lived then is told by what is lost.
-    const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, now);
+    const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, { lookbackMs: 0, named: [] }, now);
     expect(gaps.filter(({ reason }) => reason === 'lost').map(({ symbol }) => symbol)).toEqual(symbols);
   });
 

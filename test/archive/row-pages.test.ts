@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Column, type ColumnType, datasets } from '../../src/archive/parquet/datasets.ts';
+import { type Column, type ColumnType, coverageColumns, datasets } from '../../src/archive/parquet/datasets.ts';
 import {
   decodeRows,
   decodeRowsPlain,
@@ -108,6 +108,14 @@ describe('what is not stored so goes the plain way', () => {
 test('a day of coverage needs no plain way', () => {
   const rows: Value[][] = Array.from({ length: 3000 }, (_, i) => [
     ...['ticks', `S${String(i).padStart(5, '0')}`, day0, day0 + 86_400_000, i % 2000, day0 + 90_000_000 + i, 'poll'],
+    ...[i % 2 === 0 ? 'confirmed' : 'inferred', null],
   ]);
-  expect(decodeFlatRows(datasets.coverage, encodeRows(datasets.coverage, rows))).toEqual(rows);
+  const read = rows.map((row) => row.slice(0, -1));
+  expect(decodeFlatRows(coverageColumns, encodeRows(datasets.coverage, rows))).toEqual(read);
+  // Files of an older format have no evidence.
+  const older = datasets.coverage.slice(0, 7);
+  const bytes = encodeRows(older, rows);
+  const inferred = read.map((row) => row.with(7, 'inferred'));
+  expect(decodeFlatRows(coverageColumns, bytes)).toEqual(inferred);
+  expect(decodeRowsPlain(datasets.coverage, bytes)).toEqual(inferred.map((row) => [...row, null]));
 });

@@ -74,7 +74,11 @@ export function answer(symbol: string, pairs: Pairs, rest: Partial<TickRecord> &
   const record: TickRecord = {
     ...{ runId: 'run', symbol, asked: span, observedAt, origin: 'poll', rank: ranks.poll, rejected: [] },
     ticks: { t: Float64Array.from(times), p: Float64Array.from(pairs, ([, p]) => p) },
-    covered: (windows ?? (pairs.length === 0 ? [] : [span])).map((w) => ({ ...w, fetchedAt: observedAt })),
+    covered: (windows ?? (pairs.length === 0 ? [] : [span])).map((w) => ({
+      ...w,
+      fetchedAt: observedAt,
+      evidence: 'confirmed',
+    })),
     ...given,
   };
   return record;
@@ -100,11 +104,14 @@ export const publishNow = (
 ): Promise<Published> =>
   publish(archive, {
     ...{ runId, clock: clockAt(nowMs), waitMs: 0, named: null },
-    rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
+    rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
     ...{ candles: ['1h', '1d'], ...rest },
   });
 
-/** sha256 of the files that a glob finds, by path. */
+/** What of a manifest is another at every commit: its random ID, and by it the hash of the manifest before. */
+const random = /"(commit_id|previous_sha256)": "\w+"/g;
+
+/** sha256 of the files that a glob finds, by path; of a manifest without what is random in it. */
 export const hashes = (root: string, pattern: string): Record<string, string> =>
   Object.fromEntries(
     globSync(pattern, { cwd: root })
@@ -113,7 +120,11 @@ export const hashes = (root: string, pattern: string): Record<string, string> =>
       .map((path) => [
         path,
         createHash('sha256')
-          .update(readFileSync(join(root, path)))
+          .update(
+            path === 'manifest.json'
+              ? readFileSync(join(root, path), 'utf8').replace(random, '')
+              : readFileSync(join(root, path)),
+          )
           .digest('hex'),
       ]),
   );

@@ -1,13 +1,16 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { inferredCost } from '../../src/app/inferred-cost.ts';
 import type { Archive } from '../../src/archive/archive.ts';
 import { sha256 } from '../../src/archive/disk/disk.ts';
 import { formatVersion } from '../../src/archive/manifest.ts';
-import { datasetNames } from '../../src/archive/parquet/datasets.ts';
+import { datasetNames, datasets } from '../../src/archive/parquet/datasets.ts';
+import { decode } from '../../src/archive/parquet/parquet.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { journaledTicks } from '../../src/state/journal.ts';
+import { readEvidenceSince } from '../../src/state/state.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { turnedBack } from './older.ts';
 import {
@@ -21,6 +24,7 @@ import {
   market,
   now,
   opened,
+  publishedRows,
   publishedTicks,
   publishNow,
 } from './scratch.ts';
@@ -43,10 +47,16 @@ const upgrade = (archive: Archive) =>
   publish(archive, {
     ...{ runId: 'upgrade', clock: clockAt(now), waitMs: 10_000, named: null, upgrades: true },
     candles: ['1h', '1d'],
-    rules: { lingerMs: 7 * dayMs, settleMs: hourMs },
+    rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
   });
 
-const both = ['ticks', 'symbols', 'markets', 'coverage', 'conflicts'] as const;
+const both = ['ticks', 'symbols', 'markets', 'conflicts'] as const;
+
+/** The columns of each published file of coverage. */
+const coverageNames = (root: string): string[][] =>
+  globSync(join(root, 'coverage/*/*.parquet'))
+    .sort()
+    .map((path) => decode(readFileSync(path)).schema.fields.map(({ name }) => name));
 
 test('an older archive is read as it is, and nothing is published onto it', async () => {
   const { archive, text } = await older();
@@ -70,12 +80,23 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   observeMarkets(archive.state.db, [market('CCC')], now + 1, true);
   const was = archive.manifest();
   const before = hashes(archive.layout.root, `{${both}}/**/*`);
+  const coverage = publishedRows(archive.layout.root, 'coverage');
   const { manifest } = await upgrade(archive);
   expect(manifest).toMatchObject({ format_version: formatVersion, generation: was.generation + 1, days: was.days });
+  expect(Object.values(manifest.days).map(({ state }) => state)).toEqual(['incomplete', 'incomplete']);
+  expect(readEvidenceSince(archive.state.db)).toBe(now);
   expect(manifest.previous_sha256).toBe(sha256(Buffer.from(text)));
   for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
   expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
   expect(Object.keys(JSON.parse(readFileSync(archive.layout.manifest, 'utf8')).datasets)).toEqual(datasetNames);
+  // Nothing of an older format tells why it counts as covered.
+  expect(manifest.datasets.coverage.files.map(({ path }) => path)).toEqual(
+    was.datasets.coverage.files.map(({ path }) => path),
+  );
+  const columns = coverageNames(archive.layout.root);
+  expect(columns).toEqual(manifest.datasets.coverage.files.map(() => datasets.coverage.map(({ name }) => name)));
+  expect(publishedRows(archive.layout.root, 'coverage')).toEqual(coverage);
+  expect(coverage.map((row) => row.slice(7))).toEqual(coverage.map(() => ['inferred', null]));
   expect((await verify(archive, null)).findings).toEqual([]);
   expect(journaledTicks(archive.state.db)).toBe(1);
   // From here on it is an archive like any other.
@@ -100,4 +121,30 @@ test('the chain of manifests holds over the upgrade and after it', async () => {
   const upgraded = readFileSync(join(archive.layout.root, 'manifest.json'));
   append(archive, answer('AAA', [[day0 + 2, 0.7]]));
   expect((await publishNow(archive)).manifest.previous_sha256).toBe(sha256(upgraded));
+});
+
+test('what was complete is provisional after an upgrade, as nothing tells why its windows count as covered', async () => {
+  const first = opened();
+  observeMarkets(first.state.db, [market('AAA', { opensAt: day0 })], now, true);
+  append(first, answer('AAA', [[day0, 0.5]], { windows: [{ from: day0, to: day0 + 2 * dayMs }] }));
+  await publishNow(first);
+  expect(Object.values(first.manifest().days).map(({ state }) => state)).toEqual(['complete', 'complete']);
+  first.close();
+  turnedBack(first.layout.root);
+  const archive = opened({ root: first.layout.root, create: false });
+  const states = () => Object.values(archive.manifest().days).map(({ state }) => state);
+  expect(states()).toEqual(['provisional', 'provisional']);
+  const { manifest } = await upgrade(archive);
+  expect(states()).toEqual(['provisional', 'provisional']);
+  expect(manifest).toMatchObject({ watermark: day0, reached: day0 + 2 * dayMs });
+  expect(inferredCost(archive.state.db, 1000)).toEqual({
+    ...{ windows: 1, symbols: 1, from: day0, to: day0 + 2 * dayMs, expected_requests: 3 },
+  });
+  // An archive that began with this format has nothing to be wary of.
+  expect(readEvidenceSince(opened().state.db)).toBeNull();
+  const windows = [{ from: day0, to: day0 + 2 * dayMs }];
+  append(archive, answer('AAA', [], { windows, observedAt: now + 1 }));
+  await publishNow(archive);
+  expect(states()).toEqual(['complete', 'complete']);
+  expect(inferredCost(archive.state.db, 1000)).toMatchObject({ windows: 0, symbols: 0, expected_requests: 0 });
 });

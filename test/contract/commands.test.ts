@@ -11,8 +11,12 @@ const program = createProgram('0.0.0', jobs, () => {});
 /** What does something, by how it is called: `serve`, `keys create`. */
 const byName = new Map(
   program.commands.flatMap((command) =>
-    command.commands.length === 0
-      ? [[command.name(), command] as const]
+    // A command that takes subcommands may do something by itself: then it has flags of its own.
+    command.commands.length === 0 || command.options.length > 0
+      ? [
+          [command.name(), command] as const,
+          ...command.commands.map((each) => [`${command.name()} ${each.name()}`, each] as const),
+        ]
       : command.commands.map((each) => [`${command.name()} ${each.name()}`, each] as const),
   ),
 );
@@ -45,6 +49,8 @@ test('the common flags are on every command, and in the help of those that they 
     ...{
       doctor: ['--no-progress', '--wait'],
       upgrade: ['--strict'],
+      'gaps accept': ['--no-progress', '--strict'],
+      'gaps revoke': ['--no-progress', '--strict'],
       schedule: ['--no-progress'],
       sandbox: ['--config', '--output', '--set', ...reads],
     },

@@ -7,13 +7,19 @@ export const commands: Readonly<Record<string, readonly string[]>> = {
   ticks: ['--symbol'],
   orderbook: ['--symbol'],
   backfill: ['--from', '--to', '--symbol', '--symbols-file', '--dry-run', '--force', '--all-known'],
-  import: ['--dataset', '--format', '--tz', '--covers', '--prefer'],
+  import: [
+    ...['--dataset', '--format', '--columns', '--time-unit', '--truncate-time', '--price-scale', '--tz', '--covers'],
+    ...['--prefer', '--allow-rejected', '--dry-run'],
+  ],
   schedule: [],
   publish: [],
   status: ['--max-lag'],
   report: ['--out'],
   gaps: ['--from', '--to', '--symbol'],
+  'gaps accept': ['--from', '--to', '--reason'],
+  'gaps revoke': ['--from', '--to'],
   symbols: [],
+  'symbols retry': [],
   changes: ['--since'],
   doctor: ['--offline'],
   verify: ['--repair', '--from-url'],
@@ -76,8 +82,9 @@ export const variables: Readonly<Record<string, string | null>> = {
 export const summaryFields = [
   ...['version', 'job', 'run_id', 'outcome', 'exit_code', 'started_at', 'finished_at', 'requests', 'retries'],
   ...['throttled_ms', 'pages', 'ticks.fetched', 'ticks.accepted', 'ticks.duplicates', 'ticks.conflicts'],
-  ...['ticks.quarantined', 'recovered', 'symbols.planned', 'symbols.done', 'symbols.failed', 'symbols.retired'],
-  ...['published.files', 'published.rows', 'published.bytes', 'published.dates', 'generation', 'watermark', 'gaps'],
+  ...['ticks.quarantined', 'recovered', 'symbols.planned', 'symbols.done', 'symbols.failed', 'symbols.suspended'],
+  ...['published.files', 'published.rows', 'published.bytes', 'published.dates', 'published.added'],
+  ...['published.lost', 'markets', 'generation', 'watermark', 'gaps'],
   ...['warnings', 'failures', 'schema_drift', 'rate.allowed_per_second', 'rate.used', 'rate.waited_ms'],
   ...['night.nights', 'night.ticks.new', 'night.ticks.late', 'night.ticks.conflicts', 'night.markets.new'],
   ...['night.markets.gone', 'night.markets.resolved', 'night.markets.overdue', 'night.covered.symbols'],
@@ -110,6 +117,7 @@ export const columns: Readonly<Record<string, Readonly<Record<string, string>>>>
   candles_1d: candle,
   coverage: {
     ...{ dataset: text, symbol: text, t_from: time, t_to: time, ticks: 'Int32', fetched_at: time, origin: text },
+    ...{ evidence: text, grain_ms: '?Int64' },
   },
   conflicts: { symbol: text, t: time, kept: number, dropped: number, seen_at: time },
 };
@@ -128,14 +136,14 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
 
 export const manifestFields = [
   ...['format_version', 'generation', 'created_at', 'writer', 'upstream', 'parts', 'previous_sha256', 'watermark'],
-  ...['days', 'datasets'],
+  ...['reached', 'verified_through', 'commit_id', 'days', 'datasets'],
 ] as const;
 
 /** Fields that the manifest has where there is something to say: windows of which ticks were lost. */
 export const manifestFieldsAtTimes = ['lost'] as const;
 
 /** Fields of one day in the manifest, and of one file. */
-export const dayFields = ['complete', 'expected', 'covered', 'missing'] as const;
+export const dayFields = ['state', 'expected', 'covered', 'missing', 'exceptions'] as const;
 export const fileFields = [
   ...['path', 'date', 'rows', 'bytes', 'sha256', 't_min', 't_max', 'symbols', 'generation'],
 ] as const;

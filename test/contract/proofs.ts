@@ -47,9 +47,14 @@ const statusTold: Proof = [
   looking,
   'status tells how far the archive is, in text and JSON, and exits with 4 when it lags',
 ];
+const gapAccepted: Proof = [
+  'e2e/gaps-accepted.test.ts',
+  'makes a warning of a gap that a run has failed for, and it holds up neither watermark nor lag',
+];
+const gapRevoked: Proof = ['e2e/gaps-accepted.test.ts', 'is taken back by revoke, and the next run brings what it can'];
 const gapsTold: Proof = [
   looking,
-  'gaps names what a service with short memory no longer answers for, and the run says why',
+  'where a service with short memory says that it begins lifetimes begin, and the run says so',
 ];
 const columnsAsPromised: Proof = [published, 'have exactly the promised columns, types and nulls'];
 const manifestShape: Proof = [published, 'the manifest, its days and its files have exactly the promised fields'];
@@ -70,6 +75,10 @@ const uncovered = nightFact('what could not be fetched is minutes of gap, and it
 const tooLate = longNightFact(
   'symbols are asked for too late where the night comes after the service has thinned their days',
 );
+const reach: Proof = [
+  'core/completeness.test.ts',
+  'has its watermark where every live symbol is covered without a hole, and reaches as far with inferred windows',
+];
 const daysJudged: Proof = [
   'archive/days.test.ts',
   'says of a day whether it is complete, and up to where every live symbol is covered',
@@ -123,6 +132,11 @@ const stopped: Proof = [exits, '%s in the middle of a run stops it cleanly, and 
 const books = 'e2e/orderbook.test.ts';
 const booksNightly = 'e2e/books-nightly.test.ts';
 const importAgain = 'e2e/import-again.test.ts';
+const addsUpOverRuns: Proof = [
+  'e2e/numbers.test.ts',
+  'sums over runs are what is in the archive: killed, resumed, stopped, published by another, backfilled, imported',
+];
+const importFlag = (title: string): Proof => ['e2e/import-flags.test.ts', title];
 const imported = (title: string): Proof => ['e2e/import.test.ts', title];
 const exported = (title: string): Proof => ['e2e/export.test.ts', title];
 const recording: Proof = [
@@ -156,6 +170,12 @@ export const proofs: Proofs = {
     status: statusTold,
     report: ['e2e/report.test.ts', 'report writes its page into the archive, and disturbs nothing there'],
     gaps: gapsTold,
+    'gaps accept': gapAccepted,
+    'gaps revoke': gapRevoked,
+    'symbols retry': [
+      'e2e/gaps-accepted.test.ts',
+      'symbols retry asks for suspended symbols at once, and says 4 while the service does not know them',
+    ],
     verify: [looking, 'verify tells what is there, in text and JSON, and names what is not as published'],
     sandbox: [cli, 'sandbox says where it is, answers there, and ends with 0 when it is stopped'],
     demo: [cli, 'demo fills output/demo from a sandbox and says how to load it'],
@@ -189,7 +209,10 @@ export const proofs: Proofs = {
     '--log-level': [cli, '--log-level is the least level of log lines'],
     '--no-progress': quiet,
     '--wait': busy,
-    '--strict': code('a service that knows no symbol for a week of nights has none of them given up'),
+    '--strict': [
+      'e2e/doctor.test.ts',
+      'a rate above the one that the service states is a warning, and --strict makes 4 of that',
+    ],
     '--help': [cli, '--help teaches, before and after a command, and --version is a version'],
   },
   flags: {
@@ -214,12 +237,25 @@ export const proofs: Proofs = {
     'gaps --from': gapsTold,
     'gaps --to': gapsTold,
     'gaps --symbol': gapsTold,
+    'gaps accept --from': gapAccepted,
+    'gaps accept --to': gapAccepted,
+    'gaps accept --reason': gapAccepted,
+    'gaps revoke --from': gapRevoked,
+    'gaps revoke --to': gapRevoked,
     'orderbook --symbol': [books, 'polls the symbols named, and goes on where one of them fails'],
     'import --dataset': [
       'e2e/import-markets.test.ts',
       'brings the rows that one archive published into another, byte for byte',
     ],
     'import --format': imported('gives the same bytes whatever the format, however it is packed'),
+    'import --columns': importFlag('reads columns of other names, and prices in cents'),
+    'import --time-unit': importFlag('names the unit that numbers are in, and reads them in it, whatever the format'),
+    'import --truncate-time': importFlag(
+      'of a file that is mostly rejected publishes nothing of any file, and says the flag that helps',
+    ),
+    'import --price-scale': importFlag('reads columns of other names, and prices in cents'),
+    'import --allow-rejected': importFlag('takes a file some of whose rows are rejected, up to the share that may be'),
+    'import --dry-run': importFlag('shows in a dry run what it would take and reject, and imports nothing'),
     'import --tz': imported('reads times in the zone it is told, and sets aside those that zone does not have'),
     'import --covers': imported(
       'covers of rows what it is told, up to when the file was written, for every symbol in the input',
@@ -248,7 +284,7 @@ export const proofs: Proofs = {
     ],
     2: badUsage,
     3: code('a wrong key ends with 3 after one request, and what was there before stays'),
-    4: code('a symbol it does not know ends with 4 while the others are done, and after five runs it is given up'),
+    4: code('a symbol it does not know ends with 4 while the others are done, and is named once it is suspended'),
     5: busy,
     6: code('into a damaged part ends with 6 and publishes the others'),
     7: code('nobody at the address ends with 7'),
@@ -301,14 +337,17 @@ export const proofs: Proofs = {
     'source.field_paths.outcome': fields,
     'source.markets_limit': views,
     'source.linger_days': effect('linger_days is how long a symbol is polled after it turned inactive'),
-    'source.retire_after_runs': effect('retire_after_runs failures in a row retire a symbol'),
+    'source.suspend_after_days': effect('suspend_after_days days on which the service knows no such symbol suspend it'),
     'source.thins_after_days': tooLate,
     'source.first_lookback_days': effect(
-      'first_lookback_days is where the first poll of a symbol starts, but not before it opens',
+      'first_lookback_days is where the first poll starts of a symbol of which nobody knows when it opened',
     ),
-    'source.life_margin_hours': effect('life_margin_hours is what a backfill asks for around the life of a symbol'),
+    'source.lifetime_margin_hours': effect(
+      'lifetime_margin_hours is what a backfill asks for around the lifetime of a symbol',
+    ),
     symbols: effect('symbols of the config are polled in place of those of the lists'),
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
+    'poll.confirm': effect('confirm says whether the end of a poll is confirmed at once or by the next'),
     'poll.page_limit': effect('page_limit is what one request asks for'),
     'poll.future_skew_seconds': effect(
       'future_skew_seconds is how far ahead of the clock a moment may lie and still be believed',
@@ -320,6 +359,10 @@ export const proofs: Proofs = {
       'are not made of intervals that nobody asks for, but kept up where they are',
     ],
     'archive.parts': effect('parts is the number of files of a day, and a symbol is in the one that its hash names'),
+    'archive.verify_days': [
+      'app/damage-remembered.test.ts',
+      'every published byte is hashed again within the days set',
+    ],
     'archive.settle_minutes': effect('settle_minutes is how late an answer about a day must come to be final'),
     'log.level': effect('log.level is the least level that is logged'),
     'orderbooks.symbols': [booksNightly, 'polls none unless asked to, and none for a past day, which stays repeatable'],
@@ -328,6 +371,12 @@ export const proofs: Proofs = {
       'keeps the order book of every live symbol, in whatever shapes the service tells them',
     ],
     'raw.keep_days': ['app/raw.test.ts', 'raw.keep_days 0 keeps none and removes what there is; days that are over go'],
+    'quarantine.bytes_max': importFlag('is compressed, and its oldest files go where it grows too long'),
+    'quarantine.run_bytes_max': importFlag('keeps so many bytes of a file and of a run, and counts the rest'),
+    'quarantine.file_bytes_max': importFlag('keeps so many bytes of a file and of a run, and counts the rest'),
+    'import.rejected_share_max': importFlag(
+      'takes a file some of whose rows are rejected, up to the share that may be',
+    ),
     'raw.bytes_max': ['app/raw.long.test.ts', 'raw.bytes_max bounds what is kept, the oldest going first'],
     'repair.from_api_key': otherKey,
     'repair.from_api_key_file': otherKey,
@@ -384,19 +433,29 @@ export const proofs: Proofs = {
     upstream: effect('name is the upstream of the manifest, and without it the origin is'),
     parts: ['archive/open.test.ts', 'keeps the number of parts it was created with'],
     previous_sha256: manifestShape,
-    watermark: ['core/completeness.test.ts', 'has its watermark where every live symbol is covered without a hole'],
+    watermark: reach,
+    reached: reach,
+    verified_through: manifestShape,
+    commit_id: [
+      'archive/commit-id.test.ts',
+      'each commit has an ID of its own, a repair that puts bytes back included',
+    ],
     days: daysJudged,
     lost: [
       'archive/lost.test.ts',
       'a state filled from the published tree knows what is lost, and whether it was told is forgotten with the state',
     ],
     datasets: manifestTruth,
-    'days.complete': [
+    'days.state': [
       'core/completeness.test.ts',
       'takes a day for complete only by answers that came long enough after it',
     ],
     'days.expected': ['core/completeness.test.ts', 'says of each day what looking at every symbol and quarter says'],
     'days.covered': ['core/completeness.test.ts', 'says of each day what looking at every symbol and quarter says'],
+    'days.exceptions': [
+      'core/completeness.test.ts',
+      'what is lost or accepted holds back no watermark and no day, and is counted',
+    ],
     'days.missing': ['core/completeness.test.ts', 'lists at most twenty of the missing, and counts them all'],
   },
   everyFileField: manifestTruth,
@@ -428,16 +487,19 @@ export const proofs: Proofs = {
     'night.covered.symbols': uncovered,
     'night.covered.gap_minutes': uncovered,
     'night.too_late': tooLate,
-    next_action: ['app/next-action.test.ts', 'what ended a run decides on what to do'],
+    next_action: [
+      'e2e/next-commands.test.ts',
+      'what a run could not fetch is asked for by the command that it prints, with its settings',
+    ],
     'ticks.fetched': addsUp,
     'ticks.accepted': addsUp,
     'ticks.duplicates': addsUp,
     'ticks.conflicts': addsUp,
     'ticks.quarantined': addsUp,
-    recovered: [
-      'archive/publish.test.ts',
-      'counts what a run that is over had journaled as recovered, for the run that publishes it',
-    ],
+    recovered: addsUpOverRuns,
+    'published.added': addsUpOverRuns,
+    'published.lost': addsUpOverRuns,
+    markets: ['e2e/next-commands.test.ts', 'polls of lists and of order books say what they polled'],
     schema_drift: [
       'app/drift.test.ts',
       'a field that is gone, renamed or of another type is told of once, in warnings and summary, and again when it is back',

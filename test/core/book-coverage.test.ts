@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type BookCoverage, coverMoments } from '../../src/core/book-coverage.ts';
 
 const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
-  ...{ from, to, ticks, fetchedAt: from, origin: 'poll' },
+  ...{ from, to, ticks, fetchedAt: from, origin: 'poll', evidence: 'inferred' },
   ...rest,
 });
 
@@ -31,14 +31,16 @@ describe('the coverage of order books', () => {
     const wide = row(3, 5, 2);
     const answers = [3, 4].map((at) => ({ at, snapshots: 7 }));
     expect(coverMoments([wide], answers)).toEqual([wide]);
-    expect(coverMoments([wide], [{ at: 5, snapshots: 7 }])).toEqual([row(3, 6, 9, { fetchedAt: 5 })]);
-    expect(coverMoments([wide], [{ at: 2, snapshots: 7 }])).toEqual([row(2, 5, 9, { fetchedAt: 3 })]);
+    expect(coverMoments([wide], [{ at: 5, snapshots: 7 }])).toEqual([row(3, 6, 9)]);
+    expect(coverMoments([wide], [{ at: 2, snapshots: 7 }])).toEqual([row(2, 5, 9)]);
   });
 
-  test('is one row where milliseconds of one origin adjoin, under the latest time and with all that they brought', () => {
+  test('is one row where milliseconds of one origin and evidence adjoin, under the earliest time', () => {
     const late = row(3, 4, 1, { fetchedAt: 90 });
-    expect(coverMoments([late], [{ at: 4, snapshots: 2 }])).toEqual([row(3, 5, 3, { fetchedAt: 90 })]);
+    expect(coverMoments([late], [{ at: 4, snapshots: 2 }])).toEqual([row(3, 5, 3, { fetchedAt: 4 })]);
     const imported = row(3, 4, 1, { origin: 'import' });
     expect(coverMoments([imported], [{ at: 4, snapshots: 2 }])).toEqual([imported, row(4, 5, 2)]);
+    const stated = row(3, 4, 1, { evidence: 'stated' });
+    expect(coverMoments([stated], [{ at: 4, snapshots: 2 }])).toEqual([stated, row(4, 5, 2)]);
   });
 });

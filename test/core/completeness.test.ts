@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { completeness, type Question } from '../../src/core/completeness.ts';
-import type { Covered } from '../../src/core/coverage.ts';
-import { isLive, lifeOf, mayBeLive } from '../../src/core/life.ts';
+import { type Covered, type Evidence, isProven, overlayLayers } from '../../src/core/coverage.ts';
+import { isLive, lifetimeOf, mayBeLive } from '../../src/core/life.ts';
 import type { SymbolFacts } from '../../src/core/market.ts';
-import { dayMs } from '../../src/core/window.ts';
+import { dayMs, type Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
 
 /** All times are quarters of a day, so that a model can look at every one of them. */
@@ -22,31 +22,38 @@ const anySymbol = fc.record({
   firstSeen: moment,
   lastSeen: moment,
   listed: fc.boolean(),
-  retiredAt: maybe,
+  suspendedAt: maybe,
   // A life that ends with a tick ends on the model's grid.
   lastTick: maybe.map((t) => (t === null || t === 0 ? null : t - 1)),
   ticks: fc.nat(1),
 });
-const anyCovered: fc.Arbitrary<Covered[]> = fc.array(fc.tuple(moment, moment, moment), { maxLength: 4 }).map((list) => {
-  // Disjoint and sorted, as the state keeps it; each answered at its end or later.
-  const out: Covered[] = [];
-  for (const [from, length, delay] of list.sort((a, b) => a[0] - b[0])) {
-    const start = Math.max(from, out.at(-1)?.to ?? 0);
-    const to = Math.min(size * step, start + length);
-    if (start < to) out.push({ from: start, to, fetchedAt: to + (delay % dayMs), origin: 'poll' });
-  }
-  return out;
-});
+const anyEvidence = fc.constantFrom<Evidence>('confirmed', 'stated', 'inferred', 'inferred');
+const anyCovered: fc.Arbitrary<Covered[]> = fc
+  .array(fc.tuple(moment, moment, moment, anyEvidence), { maxLength: 4 })
+  .map((list) => {
+    // In layers, as the state keeps it; each answered at its end or later.
+    const out: Covered[] = [];
+    for (const [from, length, delay, evidence] of list) {
+      const to = Math.min(size * step, from + length);
+      if (from < to) out.push({ from, to, fetchedAt: to + (delay % dayMs), origin: 'poll', evidence });
+    }
+    return overlayLayers(out);
+  });
 const days = [0, 1, 2].map((n) => n * dayMs);
-const rules = { lingerMs: dayMs, settleMs: step };
+const rules = { lookbackMs: 0, lingerMs: dayMs, settleMs: step };
 
 const anyQuestion: fc.Arbitrary<Question> = fc
   .record({
     symbols: fc.array(fc.tuple(anySymbol, anyCovered), { maxLength: 4 }),
     named: fc.option(fc.subarray(['S0', 'S1']), { nil: null }),
     nowMs: moment,
+    exceptions: fc.array(
+      fc.record({ symbol: fc.constantFrom('S0', 'S1'), from: moment, to: moment }).filter((w) => w.from < w.to),
+      { maxLength: 2 },
+    ),
   })
-  .map(({ symbols, named, nowMs }) => ({
+  .map(({ symbols, named, nowMs, exceptions }) => ({
+    excepted: Map.groupBy<string, Window & { symbol: string }>(exceptions, ({ symbol }) => symbol),
     symbols: symbols.map(([known], i) => factsOf({ ...known, symbol: `S${i}` })),
     coverage: new Map(symbols.map(([, covered], i) => [`S${i}`, covered])),
     named: named === null ? null : new Set(named),
@@ -57,47 +64,81 @@ const anyQuestion: fc.Arbitrary<Question> = fc
 
 const quarters = (day: number) => [0, 1, 2, 3].map((n) => day + n * step);
 
+const holding = (windows: readonly Window[], t: number): boolean => windows.some((w) => w.from <= t && t < w.to);
+const exceptedOf = ({ excepted }: Question, symbol: string) => excepted?.get(symbol) ?? [];
+const inOrder = (windows: readonly Window[]): Window[] => windows.toSorted((a, b) => a.from - b.from);
+
 /** The model, quarter by quarter. */
-function modelDay({ symbols, coverage, named, nowMs }: Question, day: number) {
+function modelDay(question: Question, day: number) {
+  const { symbols, coverage, named, nowMs } = question;
   const all = [...coverage.values()].flat();
-  const newest = Math.max(Number.NEGATIVE_INFINITY, ...all.map((c) => c.to));
-  let complete = nowMs >= day + dayMs;
+  const newest = all.length === 0 ? nowMs : Math.max(...all.map((c) => c.to));
   const expected: string[] = [];
   const covered: string[] = [];
+  /** Of each quarter of each symbol what it rests on. */
+  const grounds = new Set<'nothing' | 'inferred' | 'excepted' | 'proven'>();
+  let exceptions = 0;
   for (const facts of symbols) {
     const answers = coverage.get(facts.symbol)!;
     const wanted = named === null ? facts.listed : named.has(facts.symbol);
     const unasked = answers.length === 0 && !wanted;
-    if (answers.length === 0 && ((!wanted && facts.ticks === 0) || facts.retiredAt !== null)) continue;
-    const life = lifeOf(facts);
-    // Of one that was given up on nothing is expected after its last answer.
-    const last = Math.max(...answers.map((c) => c.to));
-    const alive = quarters(day).filter((t) => life.from <= t && t < life.to && (facts.retiredAt === null || t < last));
+    if (unasked && facts.ticks === 0) continue;
+    const life = lifetimeOf(facts, inOrder(answers), rules);
+    const alive = quarters(day).filter((t) => life.from <= t && t < life.to);
     if (alive.length === 0) continue;
     expected.push(facts.symbol);
-    const answerAt = (t: number) => answers.find((c) => c.from <= t && t < c.to);
-    if (alive.every((t) => (t >= newest && !unasked) || answerAt(t) !== undefined)) covered.push(facts.symbol);
-    if (!alive.every((t) => (answerAt(t)?.fetchedAt ?? 0) - rules.settleMs >= t + step)) complete = false;
+    if (alive.every((t) => (t >= newest && !unasked) || holding(answers, t))) covered.push(facts.symbol);
+    const excepted = exceptedOf(question, facts.symbol);
+    const isFinal = (t: number, list: readonly Covered[]) =>
+      list.some((c) => c.from <= t && t < c.to && c.fetchedAt - rules.settleMs >= t + step);
+    const groundOf = (t: number) =>
+      isFinal(t, answers.filter(isProven)) ? 'proven' : isFinal(t, answers) ? 'inferred' : 'nothing';
+    const ofQuarters = alive.map((t) => ({ t, ground: groundOf(t) }));
+    const lacking = ofQuarters.filter(({ ground }) => ground === 'nothing').map(({ t }) => t);
+    const isExcepted = lacking.every((t) => holding(excepted, t));
+    if (lacking.length > 0 && isExcepted)
+      exceptions += excepted.filter((w) => lacking.some((t) => holding([w], t))).length;
+    else if (lacking.length > 0 && facts.suspendedAt !== null) exceptions++;
+    else if (lacking.length > 0) grounds.add('nothing');
+    // An excepted window needs no proof where something else is missing that is excepted, too.
+    const needsNoProof = (t: number) => lacking.length > 0 && isExcepted && holding(excepted, t);
+    for (const { t, ground } of ofQuarters) if (ground === 'inferred' && !needsNoProof(t)) grounds.add('inferred');
   }
+  const isOver = nowMs >= day + dayMs;
+  const state =
+    expected.length === 0
+      ? 'empty'
+      : !isOver || grounds.has('nothing')
+        ? 'incomplete'
+        : grounds.has('inferred')
+          ? 'provisional'
+          : exceptions > 0
+            ? 'complete_with_exceptions'
+            : 'complete';
   const missing = expected.filter((symbol) => !covered.includes(symbol));
-  return { complete, expected: expected.length, covered: covered.length, missing };
+  return { state, expected: expected.length, covered: covered.length, missing, exceptions };
 }
 
-/** The first quarter from where a symbol was first polled, or its life began, that no answer covers. */
-function modelCursor(facts: SymbolFacts, answers: readonly Covered[]): number {
-  let t = facts.polledFrom ?? lifeOf(facts).from;
-  while (answers.some((c) => c.from <= t && t < c.to)) t += step;
+/** The first quarter from where a symbol's lifetime began that none of the windows holds. */
+function modelCursor(facts: SymbolFacts, answers: readonly Covered[], windows: readonly Window[]): number {
+  let t = lifetimeOf(facts, inOrder(answers), rules).from;
+  while (holding(windows, t)) t += step;
   return t;
 }
 
-function modelWatermark({ symbols, coverage, named, nowMs }: Question): number | null {
+function modelReach(question: Question, isCounted: (covered: Covered) => boolean): number | null {
+  const { symbols, coverage, named, nowMs } = question;
   const cursors = symbols.flatMap((facts) => {
-    const cursor = modelCursor(facts, coverage.get(facts.symbol)!);
+    const answers = coverage.get(facts.symbol)!;
     const live =
-      named === null ? isLive(facts, cursor, nowMs, rules) : named.has(facts.symbol) && facts.retiredAt === null;
-    return live ? [cursor] : [];
+      named === null
+        ? isLive(facts, modelCursor(facts, answers, answers), nowMs, rules)
+        : named.has(facts.symbol) && facts.suspendedAt === null;
+    const windows = [...answers.filter(isCounted), ...exceptedOf(question, facts.symbol)];
+    return live ? [modelCursor(facts, answers, windows)] : [];
   });
-  return cursors.length === 0 ? null : Math.min(nowMs, ...cursors);
+  const hasCoverage = [...coverage.values()].some((list) => list.length > 0);
+  return cursors.length === 0 || !hasCoverage ? null : Math.min(nowMs, ...cursors);
 }
 
 describe('completeness', () => {
@@ -125,20 +166,22 @@ describe('completeness', () => {
     );
   });
 
-  test('has its watermark where every live symbol is covered without a hole', () => {
+  test('has its watermark where every live symbol is covered without a hole, and reaches as far with inferred windows', () => {
     fc.assert(
       fc.property(anyQuestion, (question) => {
-        expect(completeness(question).watermark).toBe(modelWatermark(question));
+        const { watermark, reached } = completeness(question);
+        expect(watermark).toBe(modelReach(question, isProven));
+        expect(reached).toBe(modelReach(question, () => true));
       }),
       { numRuns: 1000 },
     );
   });
 
-  const all = { from: 0, to: dayMs, origin: 'poll' as const };
-  const ask = (fetchedAt: number, nowMs = 2 * dayMs) =>
+  const all = { from: 0, to: dayMs, origin: 'poll' as const, evidence: 'confirmed' as const };
+  const ask = (fetchedAt: number, nowMs = 2 * dayMs, evidence: Evidence = 'stated') =>
     completeness({
       symbols: [factsOf({ polledFrom: 0 })],
-      coverage: new Map([['S', [{ ...all, fetchedAt }]]]),
+      coverage: new Map([['S', [{ ...all, fetchedAt, evidence }]]]),
       named: null,
       days: [0],
       nowMs,
@@ -146,36 +189,50 @@ describe('completeness', () => {
     }).days.get(0)!;
 
   test('takes a day for complete only by answers that came long enough after it', () => {
-    expect(ask(dayMs + rules.settleMs).complete).toBe(true);
-    expect(ask(dayMs + rules.settleMs - 1).complete).toBe(false);
+    expect(ask(dayMs + rules.settleMs).state).toBe('complete');
+    expect(ask(dayMs + rules.settleMs, 2 * dayMs, 'inferred').state).toBe('provisional');
+    expect(ask(dayMs + rules.settleMs - 1).state).toBe('incomplete');
+    expect(ask(dayMs + rules.settleMs - 1, 2 * dayMs, 'inferred').state).toBe('incomplete');
   });
 
   test('never takes a day for complete that is not over', () => {
-    expect(ask(dayMs + rules.settleMs, dayMs - 1).complete).toBe(false);
+    expect(ask(dayMs + rules.settleMs, dayMs - 1).state).toBe('incomplete');
   });
 
-  test('is not held up by a symbol that was given up on', () => {
+  test('is not held up by a suspended symbol', () => {
     const well = factsOf({ symbol: 'well', polledFrom: 0 });
-    const gone = factsOf({ symbol: 'gone', polledFrom: 0, retiredAt: 5 * dayMs });
-    const answered = (to: number): Covered[] => [{ from: 0, to, fetchedAt: to + dayMs, origin: 'poll' }];
+    const gone = factsOf({ symbol: 'gone', polledFrom: 0, suspendedAt: 5 * dayMs });
+    const answered = (to: number): Covered[] => [
+      { from: 0, to, fetchedAt: to + dayMs, origin: 'poll', evidence: 'confirmed' },
+    ];
     const coverage = new Map([
       ['well', answered(3 * dayMs)],
       ['gone', answered(1.5 * dayMs)],
     ]);
     const asked = { coverage, named: null, days, nowMs: 5 * dayMs, rules };
     const states = (facts: SymbolFacts) => [...completeness({ ...asked, symbols: [well, facts] }).days.values()];
-    expect(states(gone).map(({ complete, expected }) => [complete, expected])).toEqual([
-      [true, 2],
-      [true, 2],
-      [true, 1],
+    expect(states(gone).map(({ state, expected, exceptions }) => [state, expected, exceptions])).toEqual([
+      ['complete', 2, 0],
+      ['complete_with_exceptions', 2, 1],
+      ['complete_with_exceptions', 2, 1],
     ]);
-    expect(states({ ...gone, retiredAt: null }).map(({ complete }) => complete)).toEqual([true, false, false]);
+    expect(states({ ...gone, suspendedAt: null }).map(({ state }) => state)).toEqual([
+      'complete',
+      'incomplete',
+      'incomplete',
+    ]);
     expect(completeness({ ...asked, symbols: [well, gone] }).watermark).toBe(3 * dayMs);
   });
 
-  test('a loss holds up the watermark, and not how far collecting has come', () => {
+  test('what is lost or accepted holds back no watermark and no day, and is counted', () => {
     const symbols = [factsOf({ symbol: 'A', polledFrom: 0 }), factsOf({ symbol: 'B', polledFrom: 0 })];
-    const answered = (from: number, to: number): Covered => ({ from, to, fetchedAt: 9 * dayMs, origin: 'poll' });
+    const answered = (from: number, to: number): Covered => ({
+      from,
+      to,
+      fetchedAt: 9 * dayMs,
+      origin: 'poll',
+      evidence: 'confirmed',
+    });
     const coverage = new Map([
       ['A', [answered(0, dayMs / 2), answered(0.75 * dayMs, 3 * dayMs)]],
       ['B', [answered(0, 2.5 * dayMs)]],
@@ -183,14 +240,21 @@ describe('completeness', () => {
     const question = { symbols, coverage, named: null, days, nowMs: 9 * dayMs, rules };
     const loss = { dataset: 'ticks', symbol: 'A', from: dayMs / 2, to: 0.75 * dayMs, ticks: 1 };
     expect(completeness(question)).toMatchObject({ watermark: dayMs / 2, reached: dayMs / 2 });
-    expect(completeness({ ...question, lost: [loss] })).toMatchObject({ watermark: dayMs / 2, reached: 2.5 * dayMs });
+    const excepted = completeness({ ...question, lost: [loss] });
+    expect(excepted).toMatchObject({ watermark: 2.5 * dayMs, reached: 2.5 * dayMs });
+    expect(excepted.days.get(0)).toEqual({
+      ...{ state: 'complete_with_exceptions', expected: 2, covered: 1, missing: ['A'], exceptions: 1 },
+    });
+    const { ticks: _, dataset: __, ...accepted } = loss;
+    expect(completeness({ ...question, excepted: new Map([[accepted.symbol, [accepted]]]) })).toEqual(excepted);
     // A hole beside it is one that a poll can still fill.
     const part = { ...loss, to: loss.to - 1 };
-    expect(completeness({ ...question, lost: [part] })).toMatchObject({ watermark: dayMs / 2, reached: part.to });
+    expect(completeness({ ...question, lost: [part] })).toMatchObject({ watermark: part.to, reached: part.to });
+    expect(completeness({ ...question, lost: [part] }).days.get(0)).toMatchObject({ state: 'incomplete' });
     const atFirst = { ...loss, from: 0, to: dayMs / 2 };
     const rest = new Map([...coverage, ['A', [answered(dayMs / 2, 3 * dayMs)]] as const]);
     expect(completeness({ ...question, coverage: rest, lost: [atFirst], nowMs: 2 * dayMs })).toMatchObject({
-      ...{ watermark: 0, reached: 2 * dayMs },
+      ...{ watermark: 2 * dayMs, reached: 2 * dayMs },
     });
   });
 
@@ -200,10 +264,10 @@ describe('completeness', () => {
     const coverage = new Map([['S', [{ ...all, fetchedAt: 9 * dayMs }]]]);
     const question = { symbols, named: null, days: [0, dayMs], nowMs: 9 * dayMs, rules };
     expect(completeness({ ...question, coverage }).days.get(0)).toEqual({
-      ...{ complete: false, expected: 2, covered: 1, missing: ['FILE'] },
+      ...{ state: 'incomplete', expected: 2, covered: 1, missing: ['FILE'], exceptions: 0 },
     });
     const { days: states, watermark } = completeness({ ...question, symbols: [factsOf(told)], coverage: new Map() });
-    expect(states.get(0)).toEqual({ complete: false, expected: 1, covered: 0, missing: ['FILE'] });
+    expect(states.get(0)).toEqual({ state: 'incomplete', expected: 1, covered: 0, missing: ['FILE'], exceptions: 0 });
     // It ended with its last tick.
     expect(states.get(dayMs)).toMatchObject({ expected: 0 });
     expect(watermark).toBeNull();
@@ -217,19 +281,32 @@ describe('completeness', () => {
         coverage: new Map([['S', coverage]]),
         ...{ named: null, lost: windows, days: [0, dayMs], nowMs: 9 * dayMs, rules },
       }).days.get(day)!;
-    const answer = (from: number, to: number): Covered => ({ from, to, fetchedAt: 9 * dayMs, origin: 'poll' });
+    const answer = (from: number, to: number): Covered => ({
+      from,
+      to,
+      fetchedAt: 9 * dayMs,
+      origin: 'poll',
+      evidence: 'confirmed',
+    });
 
     test('expects it there, and misses it until that window is covered', () => {
-      expect(state([])).toEqual({ complete: false, expected: 1, covered: 0, missing: ['S'] });
-      expect(state([answer(0, 5)])).toEqual({ complete: false, expected: 1, covered: 0, missing: ['S'] });
+      const lacking = { state: 'complete_with_exceptions', expected: 1, covered: 0, missing: ['S'], exceptions: 1 };
+      expect(state([])).toEqual(lacking);
+      expect(state([answer(0, 5)])).toEqual(lacking);
       expect(state([answer(0, 15)])).toMatchObject({ covered: 0 });
-      expect(state([answer(10, 20)])).toEqual({ complete: true, expected: 1, covered: 1, missing: [] });
+      expect(state([answer(10, 20)])).toEqual({
+        state: 'complete',
+        expected: 1,
+        covered: 1,
+        missing: [],
+        exceptions: 0,
+      });
     });
 
     test('expects nothing on other days, nor of other symbols', () => {
-      expect(state([], [])).toEqual({ complete: true, expected: 0, covered: 0, missing: [] });
+      expect(state([], [])).toEqual({ state: 'empty', expected: 0, covered: 0, missing: [], exceptions: 0 });
       const elsewhere = lost.map((w) => ({ ...w, from: 2 * dayMs, to: 2 * dayMs + 1 }));
-      expect(state([], elsewhere)).toMatchObject({ complete: true, expected: 0 });
+      expect(state([], elsewhere)).toMatchObject({ state: 'empty', expected: 0 });
       expect(state([answer(dayMs, 2 * dayMs)], lost, dayMs)).toMatchObject({ expected: 2, covered: 1, missing: ['T'] });
     });
   });
@@ -238,7 +315,7 @@ describe('completeness', () => {
     const symbols = Array.from({ length: 30 }, (_, i) => factsOf({ symbol: `S${i}` }));
     const coverage = new Map([['other', [{ ...all, fetchedAt: dayMs }]]]);
     const { days: states } = completeness({ symbols, coverage, named: null, days: [0], nowMs: dayMs, rules });
-    expect(states.get(0)).toMatchObject({ expected: 30, covered: 0, complete: false });
+    expect(states.get(0)).toMatchObject({ expected: 30, covered: 0, state: 'incomplete' });
     expect(states.get(0)!.missing).toHaveLength(20);
   });
 });
@@ -254,4 +331,56 @@ test('a symbol that is live with some coverage may be live, and one that is with
     }),
     { numRuns: 1000 },
   );
+});
+
+describe('the lists of a day', () => {
+  const facts = factsOf({ symbol: 'A', listed: true, firstSeen: 0, opensAt: 0, polledFrom: 0 });
+  const answered = (to: number): Covered[] => [
+    { from: 0, to, fetchedAt: to + step, origin: 'poll', evidence: 'confirmed' },
+  ];
+  const question = (rest: Partial<Question> = {}): Question => ({
+    ...{
+      symbols: [facts],
+      coverage: new Map([['A', answered(3 * dayMs)]]),
+      named: null,
+      days,
+      nowMs: 4 * dayMs,
+      rules,
+    },
+    ...rest,
+  });
+  const complete = (asked: Question) => [...completeness(asked).days.values()].map((day) => day.state === 'complete');
+
+  test('make a day incomplete that they were not had whole within', () => {
+    const listedWhole = (day: number): boolean => day !== dayMs;
+    expect(complete(question())).toEqual([true, true, true]);
+    expect(complete(question({ listedWhole }))).toEqual([true, false, true]);
+  });
+
+  test('decide nothing where symbols are named by hand', () => {
+    expect(complete(question({ listedWhole: () => false, named: new Set(['A']) }))).toEqual([true, true, true]);
+  });
+
+  test('make a complete day incomplete again by a symbol that is listed late with an early opening', () => {
+    const late = factsOf({ symbol: 'B', listed: true, firstSeen: 2 * dayMs, opensAt: dayMs, polledFrom: 2 * dayMs });
+    const coverage = new Map([
+      ['A', answered(3 * dayMs)],
+      [
+        'B',
+        [
+          {
+            from: 2 * dayMs,
+            to: 3 * dayMs,
+            fetchedAt: 3 * dayMs + step,
+            origin: 'poll',
+            evidence: 'confirmed',
+          } as const,
+        ],
+      ],
+    ]);
+    expect(complete(question({ symbols: [facts, late], coverage }))).toEqual([true, false, true]);
+    // Once it is backfilled.
+    const filled = new Map([...coverage, ['B', answered(3 * dayMs)]] as const);
+    expect(complete(question({ symbols: [facts, late], coverage: filled }))).toEqual([true, true, true]);
+  });
 });

@@ -2,11 +2,15 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   type Covered,
+  type Evidence,
+  evidences,
+  isProven,
   joinFinal,
   joinForPublishing,
   type Origin,
   overlay,
-  overlayOnto,
+  overlayLayers,
+  overlayLayersOnto,
   settled,
   without,
 } from '../../src/core/coverage.ts';
@@ -20,33 +24,54 @@ const anyAnswer: fc.Arbitrary<Covered> = fc.record({
   to: fc.integer({ min: 0, max: size }).map((n) => n * step),
   fetchedAt: fc.integer({ min: 0, max: size + 4 }).map((n) => n * step),
   origin: fc.constantFrom<Origin>('poll', 'backfill', 'import'),
+  evidence: fc.constantFrom(...evidences),
 });
 const anyAnswers = fc.array(anyAnswer, { maxLength: 9 });
 
 interface Voice {
   readonly fetchedAt: number;
   readonly origin: Origin;
+  readonly evidence: Evidence;
 }
 
-/** The model: for each moment, who speaks for it. Among answers of one time the greater origin does. */
+/** Moment by moment, the windows that hold it. */
+const moments = <T>(answers: readonly Covered[], pick: (holding: readonly Covered[], t: number) => T): T[] =>
+  Array.from({ length: size }, (_, i) =>
+    pick(
+      answers.filter((a) => a.from <= i * step && i * step < a.to),
+      i * step,
+    ),
+  );
+
+/** The model: for each moment, who speaks for it. Proven before inferred, then the later, then the greater names. */
 function voices(answers: readonly Covered[]): (Voice | null)[] {
-  return Array.from({ length: size }, (_, i) => {
-    const speaking = answers.filter((a) => a.from <= i * step && i * step < a.to);
-    const voice = speaking.toSorted((a, b) => b.fetchedAt - a.fetchedAt || (a.origin < b.origin ? 1 : -1))[0];
-    return voice === undefined ? null : { fetchedAt: voice.fetchedAt, origin: voice.origin };
+  const rank = (a: Covered): unknown[] => [isProven(a), a.fetchedAt, a.origin, a.evidence];
+  const isGreater = (a: unknown[], b: unknown[]): boolean => {
+    const i = a.findIndex((value, at) => value !== b[at]);
+    return i >= 0 && (a[i] as number) > (b[i] as number);
+  };
+  return moments(answers, (holding) => {
+    const voice = holding.reduce<Covered | null>(
+      (best, a) => (best === null || isGreater(rank(a), rank(best)) ? a : best),
+      null,
+    );
+    return voice && { fetchedAt: voice.fetchedAt, origin: voice.origin, evidence: voice.evidence };
   });
 }
+
+const proven = (list: readonly Covered[]) => list.filter(isProven);
+const inferred = (list: readonly Covered[]) => list.filter((w) => !isProven(w));
 
 const isDisjoint = (answers: readonly Covered[]): boolean =>
   answers.every((a, i) => !isEmpty(a) && (i === 0 || answers[i - 1]!.to <= a.from));
 
 const at = (from: number, to: number, rest: Partial<Covered> = {}): Covered => ({
-  ...{ from, to, fetchedAt: 50, origin: 'poll' },
+  ...{ from, to, fetchedAt: 50, origin: 'poll', evidence: 'confirmed' },
   ...rest,
 });
 
 describe('coverage', () => {
-  test('belongs, at each moment, to the latest answer', () => {
+  test('is, at each moment, of the latest proven response, else of the latest inferred one', () => {
     fc.assert(
       fc.property(anyAnswers, (answers) => {
         const laid = overlay(answers);
@@ -70,36 +95,62 @@ describe('coverage', () => {
     );
   });
 
-  test('is published with neighbours of one origin as one, never over midnight, under the latest time', () => {
+  test('is published with neighbours of one origin and evidence as one, never over midnight, under the earliest time', () => {
     fc.assert(
       fc.property(anyAnswers, (answers) => {
         const cut = overlay(answers).flatMap((a) => splitByDay(a).map((w): Covered => ({ ...a, ...w })));
         const published = joinForPublishing(cut);
-        const origins = (list: readonly Covered[]) => voices(list).map((voice) => voice?.origin ?? null);
+        const kinds = (list: readonly Covered[]) => voices(list).map((v) => v && [v.origin, v.evidence]);
         expect(isDisjoint(published)).toBe(true);
-        expect(origins(published)).toEqual(origins(cut));
+        expect(kinds(published)).toEqual(kinds(cut));
         published.forEach((w, i) => {
           expect(dayFloor(w.to - 1)).toBe(dayFloor(w.from));
           const inside = cut.filter((piece) => w.from <= piece.from && piece.to <= w.to);
-          expect(w.fetchedAt).toBe(Math.max(...inside.map((piece) => piece.fetchedAt)));
+          expect(w.fetchedAt).toBe(Math.min(...inside.map((piece) => piece.fetchedAt)));
           const next = published[i + 1];
-          const joinable = next !== undefined && next.from === w.to && next.origin === w.origin;
+          const joinable =
+            next !== undefined && next.from === w.to && next.origin === w.origin && next.evidence === w.evidence;
           if (joinable) expect(w.to % dayMs).toBe(0);
         });
       }),
     );
   });
 
-  test('is final where it was answered long enough afterwards, and only there', () => {
+  test('is kept in two layers, each with the latest response of its kind', () => {
     fc.assert(
-      fc.property(anyAnswers, fc.integer({ min: 0, max: 6 }), (answers, steps) => {
-        const laid = overlay(answers);
-        const final = settled(laid, steps * step);
-        const isFinal = (t: number) => final.some((w) => w.from <= t && t < w.to);
-        voices(laid).forEach((voice, i) => {
-          expect(isFinal(i * step)).toBe(voice !== null && i * step < voice.fetchedAt - steps * step);
-        });
+      fc.property(anyAnswers, (answers) => {
+        const laid = overlayLayers(answers);
+        expect(isDisjoint(proven(laid))).toBe(true);
+        expect(isDisjoint(inferred(laid))).toBe(true);
+        expect(voices(proven(laid))).toEqual(voices(proven(answers)));
+        const latestProven = voices(proven(answers)).map((v) => v?.fetchedAt ?? Number.NEGATIVE_INFINITY);
+        const needed = voices(inferred(answers)).map((v, i) => (v && v.fetchedAt > latestProven[i]! ? v : null));
+        expect(voices(inferred(laid))).toEqual(needed);
       }),
+      { numRuns: 300 },
+    );
+  });
+
+  test('is final where some response came long enough afterwards, by proven responses alone and by all', () => {
+    const settle = (answers: readonly Covered[], steps: number) => {
+      const final = settled(answers, steps * step);
+      return moments(answers, (_, t) => final.some((w) => w.from <= t && t < w.to));
+    };
+    fc.assert(
+      fc.property(anyAnswers, anyAnswers, fc.nat(6), (before, added, steps) => {
+        const answers = [...before, ...added];
+        const laid = overlayLayersOnto(overlayLayers(before), added);
+        const isFinal = (list: readonly Covered[]) =>
+          moments(list, (holding, t) => holding.some((a) => t < a.fetchedAt - steps * step));
+        expect(settle(laid, steps)).toEqual(isFinal(answers));
+        expect(settle(proven(laid), steps)).toEqual(isFinal(proven(answers)));
+        // Old windows that are joined settle the same.
+        const joined = joinFinal(laid, steps * step, size * step);
+        expect(settle(joined, steps)).toEqual(isFinal(answers));
+        expect(settle(proven(joined), steps)).toEqual(isFinal(proven(answers)));
+        expect(isDisjoint(proven(joined)) && isDisjoint(inferred(joined))).toBe(true);
+      }),
+      { numRuns: 300 },
     );
   });
 
@@ -108,16 +159,16 @@ describe('coverage', () => {
     const laid = overlay([...pieces, at(0, 40_000, { fetchedAt: 1 })]);
     expect(laid.length).toBe(40_000);
     expect(laid.every((w, i) => w.fetchedAt === 2 - (i % 2) && w.to - w.from === pieces[0]!.to)).toBe(true);
-    expect(overlayOnto(laid, [])).toEqual(laid);
+    expect(overlayLayersOnto(laid, [])).toEqual(laid);
   });
 
   test('laid onto what is laid already is as if all had been laid together', () => {
     fc.assert(
       fc.property(anyAnswers, anyAnswers, (before, added) => {
-        const laid = overlay(before);
-        const onto = overlayOnto(laid, added);
-        expect(onto).toEqual(overlay([...before, ...added]));
-        expect(laid).toEqual(overlay(before));
+        const laid = overlayLayers(before);
+        const onto = overlayLayersOnto(laid, added);
+        expect(onto).toEqual(overlayLayers([...before, ...added]));
+        expect(laid).toEqual(overlayLayers(before));
       }),
       { numRuns: 500 },
     );
@@ -125,12 +176,12 @@ describe('coverage', () => {
 
   test('stays as it is, to the object, where nothing that is laid onto it touches it', () => {
     const [early, late] = [at(0, 2), at(9, 10)];
-    const laid = overlayOnto([early, at(4, 5), late], [at(3, 6, { fetchedAt: 99 })]);
+    const laid = overlayLayersOnto([early, at(4, 5), late], [at(3, 6, { fetchedAt: 99 })]);
     expect(laid).toEqual([early, at(3, 6, { fetchedAt: 99 }), late]);
     expect([laid[0], laid[2]].every((w, i) => w === [early, late][i])).toBe(true);
     // What adjoins is looked at, since it may be of the same answer.
-    expect(overlayOnto([at(0, 2), at(4, 6)], [at(2, 4)])).toEqual([at(0, 6)]);
-    expect(overlayOnto([early, late], [])).toEqual([early, late]);
+    expect(overlayLayersOnto([at(0, 2), at(4, 6)], [at(2, 4)])).toEqual([at(0, 6)]);
+    expect(overlayLayersOnto([early, late], [])).toEqual([early, late]);
   });
 
   test('is final nowhere where it was answered before its start had settled', () => {
@@ -150,7 +201,7 @@ describe('coverage', () => {
 describe('what a symbol keeps of its coverage', () => {
   const pieces = [at(0, 10, { fetchedAt: 20 }), at(10, 20, { fetchedAt: 30 })];
 
-  test('is one row where neighbours of one origin are final, under the latest time', () => {
+  test('is one row where neighbours of one origin and evidence are final, under the latest time', () => {
     expect(joinFinal(pieces, 10, 20)).toEqual([at(0, 20, { fetchedAt: 30 })]);
     const late = [at(0, 10, { fetchedAt: 90 }), pieces[1]!];
     expect(joinFinal(late, 10, 20)).toEqual([at(0, 20, { fetchedAt: 90 })]);
@@ -163,6 +214,7 @@ describe('what a symbol keeps of its coverage', () => {
       [at(0, 10, { fetchedAt: 19 }), pieces[1]!],
       [pieces[0]!, at(10, 20, { fetchedAt: 29 })],
       [pieces[0]!, at(10, 20, { origin: 'backfill' })],
+      [pieces[0]!, { ...pieces[1]!, evidence: 'stated' as const }],
       [pieces[0]!, at(11, 20)],
     ];
     for (const two of unlike) expect(joinFinal(two, 10, 20)).toEqual(two);

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { fallsOf, type Night, newlyPolledMs } from '../../src/core/falls.ts';
+import { fallsOf, type Night, newlyPolledMs, suddenlyShort } from '../../src/core/falls.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;
@@ -11,6 +11,19 @@ const night = (n: number, markets: number | null, ticks: number, polledMs = day)
   ...{ polledTo: n * day, polledMs, markets, ticks },
 });
 const usual = [5, 4, 3, 2, 1].map((n) => night(n, 100, 2400));
+
+test.each<[string, number, number[], number, boolean]>([
+  ['nothing to compare with', 0, [], 0.5, false],
+  ['as many as ever', 90, [100, 98, 101], 0.5, false],
+  ['fewer than the share allows', 40, [100, 98, 101], 0.5, true],
+  ['fewer than the share allows, after two days', 40, [100, 98], 0.5, false],
+  ['fewer of very few', 1, [4, 4, 4], 0.5, false],
+  ['none after some, after one day', 0, [3], 1, true],
+  ['none after none', 0, [0, 0], 0.5, false],
+  ['as few as on most of the last days', 40, [40, 40, 40, 40, 100, 100, 100], 0.5, false],
+])('lists are suddenly short: %s', (_, count, past, shareMax, isShort) => {
+  expect(suddenlyShort(count, past, shareMax) !== null).toBe(isShort);
+});
 
 describe('a night', () => {
   test('like the last ones raises nothing', () => {

@@ -1,67 +1,93 @@
 import { describe, expect, test } from 'vitest';
-import { cursorOf, gapsOf, isDue, isLive, lifeOf } from '../../src/core/life.ts';
+import {
+  areManySuspended,
+  cursorOf,
+  type GapsAsked,
+  gapsOf,
+  isActive,
+  isDue,
+  isLive,
+  lifetimeOf,
+} from '../../src/core/life.ts';
 import { unknownSymbol } from '../../src/core/market.ts';
+import type { Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
 
 const ever = Number.POSITIVE_INFINITY;
 
-describe("a symbol's life", () => {
+describe("a symbol's lifetime", () => {
+  const lookback = { lookbackMs: 7 };
+  const of = (known: Parameters<typeof factsOf>[0], ...covered: Window[]) =>
+    lifetimeOf(factsOf(known), covered, lookback);
+
   test('begins when it opened, whatever was seen before', () => {
-    expect(lifeOf(factsOf({ opensAt: 50, firstTick: 20, firstSeen: 10 })).from).toBe(50);
+    expect(of({ opensAt: 50, firstTick: 20, firstSeen: 10 }, { from: 5, to: 6 }).from).toBe(50);
   });
 
-  test('begins, where no opening is known, with the earlier of first tick and first sight', () => {
-    expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 30 })).from).toBe(20);
-    expect(lifeOf(factsOf({ firstTick: 20, firstSeen: 10 })).from).toBe(10);
-    expect(lifeOf(factsOf({ firstSeen: 10 })).from).toBe(10);
+  test('begins, where no opening is known, with the earliest of tick, coverage, and first sight less the look back', () => {
+    expect(of({ firstTick: 20, firstSeen: 30 }).from).toBe(20);
+    expect(of({ firstTick: 20, firstSeen: 10 }).from).toBe(3);
+    expect(of({ firstSeen: 10 }).from).toBe(3);
+    expect(of({ firstTick: 20, firstSeen: 30 }, { from: 15, to: 16 }).from).toBe(15);
   });
 
-  test('begins, where it is named by hand and nothing else is known, with the moment it was named, and has no end', () => {
+  test('begins where the service does that says it goes back no further, unless more was had', () => {
+    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70 }).from).toBe(70);
+    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 40 }).from).toBe(50);
+    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70 }, { from: 60, to: 65 }).from).toBe(60);
+    expect(of({ firstSeen: 90, servedFrom: 86 }).from).toBe(86);
+    expect(of({ opensAt: 50, firstSeen: 90, servedFrom: 70, firstTick: 55 }).from).toBe(55);
+  });
+
+  test('begins, where it is named by hand and nothing else is known, so long before, and has no end', () => {
     const named = unknownSymbol('S', 30);
     expect(named).toEqual(factsOf({ symbol: 'S', firstSeen: 30, lastSeen: 30, listed: false }));
-    expect(lifeOf(named)).toEqual({ from: 30, to: ever });
+    expect(lifetimeOf(named, [], lookback)).toEqual({ from: 23, to: ever });
   });
 
   test('has no end while it is active', () => {
-    expect(lifeOf(factsOf({ lastTick: 70, closesAt: 60, lastSeen: 80 })).to).toBe(ever);
+    expect(of({ lastTick: 70, closesAt: 60, lastSeen: 80 }).to).toBe(ever);
   });
 
-  test('ends with its last sign of activity: resolution, a poll that showed it active, or a tick', () => {
+  test('ends with the last of last listing, close and last tick', () => {
     const gone = { inactiveSince: 90, lastSeen: 95 };
-    expect(lifeOf(factsOf({ ...gone, lastActive: 80, lastTick: 70 })).to).toBe(80);
-    expect(lifeOf(factsOf({ ...gone, lastActive: 80, lastTick: 85 })).to).toBe(86);
-    expect(lifeOf(factsOf({ resolvedAt: 99, lastActive: 80, lastTick: 85 })).to).toBe(99);
-    expect(lifeOf(factsOf(gone)).to).toBe(95);
+    expect(of({ ...gone, lastActive: 80, lastTick: 70 }).to).toBe(80);
+    expect(of({ ...gone, lastActive: 80, lastTick: 85 }).to).toBe(86);
+    expect(of({ ...gone, lastActive: 80, lastTick: 70, closesAt: 83 }).to).toBe(83);
+    // A close that lay ahead when it turned inactive is a plan.
+    expect(of({ ...gone, lastActive: 80, closesAt: 500 }).to).toBe(90);
+    expect(of({ resolvedAt: 99, lastActive: 80, lastTick: 85 }).to).toBe(99);
+    expect(of(gone).to).toBe(95);
   });
 
   test('has no end by a resolution that was only planned when the lists were last seen', () => {
-    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100 })).to).toBe(ever);
-    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100, inactiveSince: 90, lastActive: 80 })).to).toBe(80);
-    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 500 })).to).toBe(500);
+    expect(of({ resolvedAt: 500, lastSeen: 100 }).to).toBe(ever);
+    expect(of({ resolvedAt: 500, lastSeen: 100, inactiveSince: 90, lastActive: 80 }).to).toBe(80);
+    expect(of({ resolvedAt: 500, lastSeen: 500 }).to).toBe(500);
     // Told in hindsight, as by a recording: there is an outcome.
-    expect(lifeOf(factsOf({ resolvedAt: 500, lastSeen: 100, outcome: 0 })).to).toBe(500);
+    expect(of({ resolvedAt: 500, lastSeen: 100, outcome: 0 }).to).toBe(500);
   });
 
   test('ends with its last tick where files or backfills alone know it, and not where it is polled by name', () => {
-    expect(lifeOf(factsOf({ listed: false, lastTick: 70 })).to).toBe(71);
-    expect(lifeOf(factsOf({ listed: false, lastTick: 70, polledFrom: 5 })).to).toBe(ever);
-    expect(lifeOf(factsOf({ listed: false })).to).toBe(ever);
+    expect(of({ listed: false, lastTick: 70 }).to).toBe(71);
+    expect(of({ listed: false, lastTick: 70, polledFrom: 5 }).to).toBe(ever);
+    expect(of({ listed: false }).to).toBe(ever);
   });
 
   test('goes on where a symbol that was resolved is shown active again', () => {
     const revived = { resolvedAt: 500, lastActive: 900, lastSeen: 900 };
-    expect(lifeOf(factsOf(revived)).to).toBe(900);
-    expect(isLive(factsOf(revived), 950, 950, { lingerMs: 1000, settleMs: 60 })).toBe(true);
+    expect(of(revived).to).toBe(900);
+    expect(isLive(factsOf(revived), 950, 950, { lookbackMs: 0, lingerMs: 1000, settleMs: 60 })).toBe(true);
   });
 
   test('does not end before it began', () => {
-    const { from, to } = lifeOf(factsOf({ opensAt: 200, inactiveSince: 90, lastActive: 80 }));
+    const { from, to } = of({ opensAt: 200, inactiveSince: 90, lastActive: 80 });
     expect([from, to]).toEqual([200, 200]);
   });
 });
 
 describe('a listed symbol', () => {
-  const rules = { lingerMs: 1000, settleMs: 10 };
+  const rules = { lookbackMs: 0, lingerMs: 1000, settleMs: 10 };
 
   test('is polled as long as it is active', () => {
     expect(isLive(factsOf(), 0, 1e12, rules)).toBe(true);
@@ -98,8 +124,8 @@ describe('a listed symbol', () => {
     expect(isLive(resolved, 100, 1500, rules)).toBe(false);
   });
 
-  test('is not polled once it is retired, nor one that only backfills know', () => {
-    expect(isLive(factsOf({ retiredAt: 5 }), 0, 10, rules)).toBe(false);
+  test('is not polled while it is suspended, nor one that only backfills know', () => {
+    expect(isLive(factsOf({ suspendedAt: 5 }), 0, 10, rules)).toBe(false);
     expect(isLive(factsOf({ listed: false }), 0, 10, rules)).toBe(false);
   });
 });
@@ -109,39 +135,91 @@ describe('the cursor', () => {
     { from: 10, to: 20 },
     { from: 30, to: 40 },
   ];
+  const rules = { lookbackMs: 0 };
 
-  test('is the end of the coverage that goes on from the first polled moment', () => {
-    expect(cursorOf(factsOf({ polledFrom: 10 }), coverage)).toBe(20);
-    expect(cursorOf(factsOf({ polledFrom: 30 }), coverage)).toBe(40);
+  test('is the end of the coverage that goes on from the start of the lifetime', () => {
+    expect(cursorOf(factsOf({ opensAt: 10 }), coverage, rules)).toBe(20);
+    expect(cursorOf(factsOf({ opensAt: 30 }), coverage, rules)).toBe(40);
+    expect(cursorOf(factsOf({ firstSeen: 15 }), coverage, rules)).toBe(20);
   });
 
-  test('stands at the beginning where nothing covers it', () => {
-    expect(cursorOf(factsOf({ polledFrom: 25 }), coverage)).toBe(25);
-    expect(cursorOf(factsOf({ opensAt: 5 }), coverage)).toBe(5);
+  test('stands at the start of the lifetime where nothing covers it', () => {
+    expect(cursorOf(factsOf({ opensAt: 25 }), coverage, rules)).toBe(25);
+    expect(cursorOf(factsOf({ opensAt: 5 }), coverage, rules)).toBe(5);
   });
 });
 
 describe('gaps', () => {
-  test('are windows of the life, inside what was asked, that nothing covers', () => {
-    const facts = factsOf({ opensAt: 100, resolvedAt: 200, inactiveSince: 200 });
-    expect(gapsOf(facts, [{ from: 120, to: 150 }], { from: 0, to: 180 }, true)).toEqual([
+  const rules = { lookbackMs: 3 };
+  const gaps = (facts: Parameters<typeof factsOf>[0], covered: Window[], asked: Partial<GapsAsked>): Window[] =>
+    gapsOf(factsOf(facts), covered, { asked: { from: 0, to: 100 }, fromNamed: false, owed: [], ...asked }, rules);
+
+  test('are windows of the lifetime, inside what was asked, that nothing covers', () => {
+    const facts = { opensAt: 100, resolvedAt: 200, inactiveSince: 200 };
+    expect(gaps(facts, [{ from: 120, to: 150 }], { asked: { from: 0, to: 180 }, fromNamed: true })).toEqual([
       { from: 100, to: 120 },
       { from: 150, to: 180 },
     ]);
-    expect(gapsOf(facts, [{ from: 100, to: 200 }], { from: 0, to: 999 }, true)).toEqual([]);
+    expect(gaps(facts, [{ from: 100, to: 200 }], { asked: { from: 0, to: 999 }, fromNamed: true })).toEqual([]);
   });
 
-  test('begin, where no opening is known, with what was asked by name, else with the first tick or sight', () => {
-    const facts = factsOf({ firstTick: 70, firstSeen: 90 });
-    expect(gapsOf(facts, [], { from: 10, to: 100 }, true)).toEqual([{ from: 10, to: 100 }]);
-    expect(gapsOf(facts, [], { from: 10, to: 100 }, false)).toEqual([{ from: 70, to: 100 }]);
+  test('begin, where no opening is known, with what was asked by name, unless the service goes back no further', () => {
+    const facts = { firstTick: 70, firstSeen: 90 };
+    expect(gaps(facts, [], { fromNamed: true })).toEqual([{ from: 0, to: 100 }]);
+    expect(gaps(facts, [], {})).toEqual([{ from: 70, to: 100 }]);
+    expect(gaps({ ...facts, servedFrom: 60 }, [], { fromNamed: true })).toEqual([{ from: 70, to: 100 }]);
+  });
+
+  test('hold what is owed before the lifetime as far as it is known, and not before the opening', () => {
+    const owed = [{ from: 10, to: 20 }];
+    expect(
+      gaps(
+        { firstSeen: 93 },
+        [
+          { from: 12, to: 14 },
+          { from: 90, to: 100 },
+        ],
+        { owed },
+      ),
+    ).toEqual([
+      { from: 10, to: 12 },
+      { from: 14, to: 90 },
+    ]);
+    expect(gaps({ firstSeen: 93, opensAt: 15 }, [{ from: 15, to: 100 }], { owed })).toEqual([]);
+    expect(gaps({ firstSeen: 93, servedFrom: 90 }, [{ from: 90, to: 100 }], { owed })).toEqual(owed);
   });
 });
 
-test('a symbol that was given up on is tried again after a week, and at once where that lies days ahead', () => {
-  const dayMs = 86_400_000;
-  const due = (nowMs: number): boolean => isDue(factsOf({ retiredAt: 100 * dayMs }), nowMs);
-  expect(isDue(factsOf({ retiredAt: null }), 0)).toBe(true);
-  expect([due(100 * dayMs), due(107 * dayMs - 1), due(107 * dayMs)]).toEqual([false, false, true]);
-  expect([due(99 * dayMs), due(99 * dayMs - 1)]).toEqual([false, true]);
+describe('a suspended symbol', () => {
+  const day = 86_400_000;
+  const due = (triedAt: number | null, nowMs: number): boolean => isDue(factsOf({ suspendedAt: 5, triedAt }), nowMs);
+
+  test('is asked for once a UTC day, whatever the hour', () => {
+    expect([due(100 * day, 100 * day), due(100 * day, 101 * day - 1), due(101 * day - 1, 101 * day)]).toEqual([
+      ...[false, false, true],
+    ]);
+    expect(isDue(factsOf({ triedAt: 100 * day }), 100 * day)).toBe(true);
+  });
+
+  test('is asked for at once where that is wanted, and where a clock that was ahead asked last', () => {
+    expect([due(null, 7), due(900 * day, 100 * day)]).toEqual([true, true]);
+  });
+
+  test('is too much from more than one in a hundred on', () => {
+    expect([
+      areManySuspended(0, 0),
+      areManySuspended(1, 100),
+      areManySuspended(2, 100),
+      areManySuspended(1, 99),
+    ]).toEqual([false, false, true, true]);
+  });
+
+  test('is one that polls are for where the lists name it as active, or it is named by hand', () => {
+    expect(isActive(factsOf(), null)).toBe(true);
+    expect(isActive(factsOf({ inactiveSince: 3 }), null)).toBe(false);
+    expect(isActive(factsOf({ resolvedAt: 3 }), null)).toBe(false);
+    expect(isActive(factsOf({ listed: false }), null)).toBe(false);
+    expect(isActive(factsOf({ listed: false }), new Set(['S']))).toBe(true);
+    expect(isActive(factsOf(), new Set(['T']))).toBe(false);
+  });
 });

@@ -7,7 +7,13 @@ import { covers, intersect, isEmpty, subtract, union, type Window } from '../../
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
   ...{ dataset: 'ticks', symbol: 'S', from, to, ticks },
 });
-const answer = (from: number, to: number, fetchedAt = 1000): Covered => ({ from, to, fetchedAt, origin: 'backfill' });
+const answer = (from: number, to: number, fetchedAt = 1000): Covered => ({
+  from,
+  to,
+  fetchedAt,
+  origin: 'backfill',
+  evidence: 'confirmed',
+});
 
 /** Counts as if a tick stood at each of these moments. */
 const among =

@@ -50,6 +50,7 @@ const anyObservations = fc
         to,
         fetchedAt: o.observedAt,
         origin: o.rank === ranks.poll ? ('poll' as const) : ('import' as const),
+        evidence: 'confirmed' as const,
       };
       return {
         symbol,
@@ -267,13 +268,19 @@ describe('merging', () => {
       const rows = [1, 2].map((t) => [t, p] as const);
       return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };
     };
-    const polled = { ...chunk('A', [[1, 0.5]]), covers: { from: 1, to: 2, fetchedAt: 100, origin: 'poll' as const } };
+    const polled = {
+      ...chunk('A', [[1, 0.5]]),
+      covers: { from: 1, to: 2, fetchedAt: 100, origin: 'poll' as const, evidence: 'confirmed' as const },
+    };
     const { columns } = publish([[file(0.5, 10)], [polled], [file(0.6, 999)]]);
     expect([...columns.p]).toEqual([0.5, 0.6]);
   });
 
   test('takes a polled price amid imported ones for no import, though it comes again with them', () => {
-    const polled = { ...chunk('A', [[2, 0.5]]), covers: { from: 2, to: 3, fetchedAt: 100, origin: 'poll' as const } };
+    const polled = {
+      ...chunk('A', [[2, 0.5]]),
+      covers: { from: 2, to: 3, fetchedAt: 100, origin: 'poll' as const, evidence: 'confirmed' as const },
+    };
     const file = (observedAt: number, p: number, ...times: number[]) => {
       const rows = times.map((t) => [t, p] as const);
       return { ...chunk('A', rows, { rank: ranks.import, observedAt }), covers: null };

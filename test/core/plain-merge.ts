@@ -177,7 +177,7 @@ function settleKey(
     const { runId, observedAt } = fresh.chunk[fresh.source[k]!]!;
     const tally = tallyOf(out, runId);
     const p = fresh.p[k]!;
-    if (p !== (held ?? winner.p)) tally.conflicts++;
+    if (p !== (held ?? fresh.p[i])) tally.conflicts++;
     else if (accepted) tally.duplicates++;
     else {
       accepted = true;

@@ -131,7 +131,7 @@ export function plainly(batches: readonly (readonly Observation[])[]) {
       for (const { run, p, observedAt } of list) {
         const tally = tallies.get(run) ?? { accepted: 0, duplicates: 0, conflicts: 0 };
         tallies.set(run, tally);
-        if (p !== (before ?? winner).p) tally.conflicts++;
+        if (p !== (before ?? list[0]!).p) tally.conflicts++;
         else if (accepted) tally.duplicates++;
         else {
           accepted = true;

@@ -9,7 +9,8 @@ const groups = new Set(root.commands.filter((each) => each.commands.length > 0).
 export function misspelt(code: string): string[] {
   return callsIn(code).flatMap((words) => {
     const [first = '', second = ''] = words;
-    const name = groups.has(first) ? `${first} ${second}` : first;
+    const both = `${first} ${second}`;
+    const name = commands.has(both) || (groups.has(first) && !commands.has(first)) ? both : first;
     const command = commands.get(name);
     if (command === undefined) return isPlaceholder(first, second) ? [] : [`there is no command ${name}`];
     return flagsIn(words)

@@ -11,8 +11,12 @@ export const program = (): Command => createProgram('0.0.0', new Proxy({}, { get
 export const commandsOf = (root: Command): Map<string, Command> =>
   new Map(
     root.commands.flatMap((command) =>
-      command.commands.length === 0
-        ? [[command.name(), command] as const]
+      // A command that takes subcommands may do something by itself: then it has arguments or flags of its own.
+      command.commands.length === 0 || command.options.length > 0
+        ? [
+            [command.name(), command] as const,
+            ...command.commands.map((each) => [`${command.name()} ${each.name()}`, each] as const),
+          ]
         : command.commands.map((each) => [`${command.name()} ${each.name()}`, each] as const),
     ),
   );

@@ -229,7 +229,9 @@ test('damage is what a run ends with 6 for: files gone or changed, another manif
 test('a run that failed, ticks that wait and a long silence are warnings', async () => {
   const { output, env } = await polled();
   const state = new DatabaseSync(join(output, '.oddslake/state.sqlite'));
-  state.exec("update runs set exit_code = 4; insert into journal_ticks values (1, 1, 'A', 0, 0, 12, x'', x'')");
+  state.exec(
+    "update runs set exit_code = 4; insert into journal_ticks (id, record_id, symbol, day, part, n, t, p) values (1, 1, 'A', 0, 0, 12, x'', x'')",
+  );
   state.close();
   const { code, finding } = await doctor(output, env, '--set', 'service.lag_seconds_max=0');
   expect(code).toBe(0);

@@ -14,6 +14,7 @@ const jobs: Jobs = {
   backfill: async () => (await import('../../jobs/backfill.ts')).job,
   import: async () => (await import('../../jobs/import.ts')).job,
   publish: async () => (await import('../../jobs/publish.ts')).job,
+  verify: async () => (await import('../../jobs/verify.ts')).job,
   repair: async () => (await import('../../jobs/repair.ts')).job,
 };
 

@@ -67,7 +67,7 @@ describe('after an import', () => {
     expect(imported.code, imported.stderr).toBe(0);
     expect(manifestOf(output)).toMatchObject({
       ...{ watermark: null, upstream: 'box' },
-      days: { '2025-06-13': { complete: true, expected: 1, covered: 1, missing: [] } },
+      days: { '2025-06-13': { state: 'complete', expected: 1, covered: 1, missing: [], exceptions: 0 } },
     });
 
     const range = ['--from', '2025-06-13', '--to', '2025-06-15', '--symbol', symbol];
@@ -124,7 +124,9 @@ describe('after an import', () => {
     const range = ['--from', '2025-06-13', '--to', '2025-06-15', '--symbol', symbol, '--force'];
     const forced = await job('backfill', box.url, output, ...range);
     expect(forced.code, forced.stderr).toBe(0);
-    expect(forced.summary.ticks).toMatchObject({ accepted: 0, conflicts: 1 });
+    // Requests that confirm a page may bring the differing tick again.
+    expect(forced.summary.ticks.accepted).toBe(0);
+    expect(forced.summary.ticks.conflicts).toBeGreaterThan(0);
     expect(addsUp(forced.summary)).toBe(true);
     expect(hashes(output, 'ticks')).toEqual(kept);
   });

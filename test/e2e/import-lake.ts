@@ -8,6 +8,7 @@ import type { ImportFlags } from '../../src/app/import/step.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { createLog } from '../../src/cli/log.ts';
+import { plainRows } from '../../src/ingest/import-rows.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { systemClock, systemRandom } from '../../src/system.ts';
@@ -35,8 +36,10 @@ export const sample: readonly Tick[] = ['alpha', 'b,"eta"', 'γ 😀'].flatMap((
   })),
 );
 
+/** Takes files whatever the share of their rows that is rejected. */
 export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {}): ImportFlags => ({
-  ...{ paths, dataset: null, format: null, zone: null, covers: null, preferred: false },
+  ...{ paths, dataset: null, format: null, covers: null, preferred: false },
+  ...{ rows: plainRows, renames: [], rejectedShareMax: 1, showCheck: null },
   ...rest,
 });
 

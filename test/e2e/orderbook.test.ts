@@ -1,7 +1,6 @@
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { limitMs, until } from '../harness/limits.ts';
+import { quarantineLines } from '../harness/quarantine.ts';
 import { bookCoverage, bookRequests, booksOf, input, listed, understood } from './books.ts';
 import { jobHere as job } from './here.ts';
 import { access, folder, jobArgs, journaledBooks, sandbox, start } from './lake.ts';
@@ -69,9 +68,7 @@ describe('orderbook', () => {
     // Empty books are empty in cents, too.
     expect(booksOf(output).size).toBe(planned - quarantined);
     expect(bookCoverage(output).length).toBe(planned - quarantined);
-    const lines = globSync('.oddslake/quarantine/*', { cwd: output }).flatMap((path) =>
-      readFileSync(join(output, path), 'utf8').trimEnd().split('\n'),
-    );
+    const lines = quarantineLines(output);
     expect(lines.length).toBe(quarantined);
     expect((JSON.parse(lines[0]!) as { raw: string }).raw).toMatch(/^\{"symbol":.*"yes":\[\[/);
     expect((await job('orderbook', box.url, output, '--strict')).code).toBe(4);

@@ -16,7 +16,7 @@ const now = Date.now() - minuteMs;
 const set = (...settings: string[]): string[] => settings.flatMap((setting) => ['--set', setting]);
 const briefly = set('source.first_lookback_days=1');
 
-function rows(output: string, dataset: 'symbols' | 'markets'): Record<string, Value>[] {
+function rows(output: string, dataset: 'symbols' | 'markets' | 'coverage'): Record<string, Value>[] {
   const columns = datasets[dataset];
   return globSync(`${dataset}/**/*.parquet`, { cwd: output })
     .sort()
@@ -121,14 +121,18 @@ describe('source', () => {
     for (const row of rows(swapped, 'markets')) expect(row.question).toBe(row.category);
   });
 
-  test('first_lookback_days is where the first poll of a symbol starts, but not before it opens', async () => {
+  test('first_lookback_days is where the first poll starts of a symbol of which nobody knows when it opened', async () => {
     const box = await sandbox({ nowMs: now, markets: 6 });
-    const output = folder();
-    await job('nightly', box.url, output, ...set('source.first_lookback_days=2'));
-    const starts = coverageOf(output).map(({ from }) => from);
-    const earliest = Math.min(...starts);
+    const earliestWith = async (...settings: string[]): Promise<number> => {
+      const output = folder();
+      await job('nightly', box.url, output, ...set('source.first_lookback_days=2', ...settings));
+      return Math.min(...coverageOf(output).map(({ from }) => from));
+    };
+    const earliest = await earliestWith('source.field_paths.opens_at=none/such');
     expect(earliest).toBeGreaterThanOrEqual(now - 2 * dayMs);
     expect(earliest).toBeLessThan(now - 1.9 * dayMs);
+    // Where it is known, all since then is owed.
+    expect(await earliestWith()).toBeLessThan(earliest);
   });
 
   test('linger_days is how long a symbol is polled after it turned inactive', async () => {
@@ -147,23 +151,26 @@ describe('source', () => {
     expect(polled[1]).toBeGreaterThan(polled[0]!);
   });
 
-  test('retire_after_runs failures in a row retire a symbol', async () => {
+  test('suspend_after_days days on which the service knows no such symbol suspend it', async () => {
     const box = await sandbox({ nowMs: now - 4 * hourMs, markets: 4 });
     const output = folder();
-    const common = [...briefly, ...set('source.retire_after_runs=2', 'upstream.retry_attempts_max=1')];
+    const common = [...briefly, ...set('source.suspend_after_days=1', 'upstream.retry_attempts_max=1')];
     await job('nightly', box.url, output, ...common);
-    const [victim] = [...ticksOf(output).keys()];
-    box.set({ faultSymbols: { [victim!]: 500 } });
+    // One that is over is no more than a gap.
+    const closing = rows(output, 'symbols').filter(({ symbol }) => ticksOf(output).has(symbol as string));
+    const victim = closing.toSorted((a, b) => Number(b.closes_at) - Number(a.closes_at))[0]!.symbol as string;
+    box.set({ faultSymbols: { [victim]: 500 } });
     const night = (n: number) => {
       box.set({ nowMs: now - (3 - n) * hourMs });
       return job('nightly', box.url, output, ...common);
     };
-    expect((await night(1)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, retired: 0 } });
-    expect((await night(2)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, retired: 1 } });
-    expect((await night(3)).summary).toMatchObject({ exit_code: 0, symbols: { failed: 0 } });
+    expect((await night(1)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 0 } });
+    box.set({ faultSymbols: { [victim]: 404 } });
+    expect((await night(2)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 1, suspended: 1 } });
+    expect((await night(3)).summary).toMatchObject({ exit_code: 4, symbols: { failed: 0, suspended: 1 } });
   });
 
-  test('life_margin_hours is what a backfill asks for around the life of a symbol', async () => {
+  test('lifetime_margin_hours is what a backfill asks for around the lifetime of a symbol', async () => {
     const box = await sandbox({ nowMs: now, markets: 12 });
     const spans: number[] = [];
     for (const hours of [0, 48]) {
@@ -171,7 +178,16 @@ describe('source', () => {
       await job('markets', box.url, output);
       const from = new Date(now - 60 * dayMs).toISOString();
       const to = new Date(now).toISOString();
-      await job('backfill', box.url, output, '--from', from, '--to', to, ...set(`source.life_margin_hours=${hours}`));
+      await job(
+        'backfill',
+        box.url,
+        output,
+        '--from',
+        from,
+        '--to',
+        to,
+        ...set(`source.lifetime_margin_hours=${hours}`),
+      );
       spans.push(coverageOf(output).reduce((sum, row) => sum + (row.to - row.from), 0));
     }
     expect(spans[1]! - spans[0]!).toBeGreaterThan(24 * hourMs);
@@ -201,6 +217,22 @@ describe('poll', () => {
       duplicates.push((await job('nightly', box.url, output, ...common)).summary.ticks.duplicates);
     }
     expect(duplicates[1]).toBeGreaterThan(duplicates[0]!);
+  });
+
+  test('confirm says whether the end of a poll is confirmed at once or by the next', async () => {
+    // Two answers of one moment would confirm nothing.
+    const box = await sandbox({ markets: 3 });
+    for (const [confirm, isProven] of [
+      ['next', false],
+      ['now', true],
+    ] as const) {
+      const output = folder();
+      await job('nightly', box.url, output, ...briefly, ...set(`poll.confirm=${confirm}`));
+      const evidence = rows(output, 'coverage')
+        .filter(({ dataset, t_to }) => dataset === 'ticks' && t_to === manifestOf(output).reached)
+        .map((row) => row.evidence);
+      expect(evidence.includes('confirmed'), `${confirm}: ${evidence}`).toBe(isProven);
+    }
   });
 
   test('page_limit is what one request asks for', async () => {
@@ -262,13 +294,13 @@ describe('archive', () => {
     const day = new Date(dayEnd - 1).toISOString().slice(0, 10);
     const box = await sandbox({ nowMs: dayEnd + 20 * minuteMs, markets: 4 });
     const days = ['source.first_lookback_days=4', 'poll.overlap_minutes=60'];
-    for (const [minutes, complete] of [
-      [10, true],
-      [30, false],
+    for (const [minutes, state] of [
+      [10, 'provisional'],
+      [30, 'incomplete'],
     ] as const) {
       const output = folder();
       await job('nightly', box.url, output, ...set(`archive.settle_minutes=${minutes}`, ...days));
-      expect(manifestOf(output).days[day]?.complete, `${minutes}`).toBe(complete);
+      expect(manifestOf(output).days[day]?.state, `${minutes}`).toBe(state);
     }
   });
 

@@ -53,6 +53,27 @@ describe('a webhook is told of a run that ended', () => {
     expectNoSecret(incomplete);
   });
 
+  test('in which a symbol was suspended, and that it stays so, as the settings are without a word', async () => {
+    const [box, output, { url, told }] = [await sandbox({ ...input, nowMs: null }), folder(), await receiver()];
+    const variables = { ...access(box.url), ODDSLAKE_WEBHOOK_URL: url };
+    const nightly = (...flags: string[]) => runHere(jobArgs('nightly', output, ...flags), variables);
+    expect((await nightly()).code).toBe(0);
+    const answer = await fetch(`${box.url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
+    const { markets } = (await answer.json()) as { markets: { is_active: boolean; symbol?: string }[] };
+    const victim = markets.find(({ symbol, is_active }) => symbol !== undefined && is_active)!.symbol!;
+    box.set({ faultSymbols: { [victim]: 404 } });
+    expect((await nightly('--set', 'source.suspend_after_days=1')).code).toBe(4);
+    expect((await nightly()).code).toBe(4);
+    expect(told.map(({ body }) => [body.exit_code, body.suspended])).toEqual([
+      [4, 1],
+      [4, 1],
+    ]);
+    expect(told[0]!.body.text).toMatch(
+      /Missing: .* \(answered 404.*1 active symbol is suspended: oddslake symbols retry/,
+    );
+    expect(told[1]!.body.text).toMatch(/suspended: unknown to the service since/);
+  });
+
   test('before it began: no key, a key that is refused, nobody at the address, another run that is writing', async () => {
     const [box, output, { url, told }] = [await sandbox(input), folder(), await receiver()];
     const hook = { ODDSLAKE_WEBHOOK_URL: url };

@@ -66,8 +66,10 @@ export function countFaults(archive: string, before: number): string[] {
   const db = openDatabase(join(archive, '.oddslake', 'state.sqlite'), 5_000);
   try {
     const runs =
-      db.all<Record<'fetched' | 'accepted' | 'duplicates' | 'conflicts' | 'quarantined', number>>('select * from runs');
-    const accepted = runs.reduce((sum, run) => sum + run.accepted, before);
+      db.all<Record<'fetched' | 'accepted' | 'recovered' | 'duplicates' | 'conflicts' | 'quarantined', number>>(
+        'select * from runs',
+      );
+    const accepted = runs.reduce((sum, run) => sum + run.accepted + run.recovered, before);
     const total = totalTicks(archive);
     const journaled = db.one<{ n: number }>('select count(*) as n from journal')!.n;
     return [

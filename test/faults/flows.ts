@@ -18,6 +18,7 @@ import { allFiles } from '../../src/archive/manifest.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { repair } from '../../src/archive/repair/repair.ts';
 import { sideOf } from '../../src/core/book.ts';
+import { plainRows } from '../../src/ingest/import-rows.ts';
 import { writeExport } from '../../src/reading/export.ts';
 import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
@@ -301,7 +302,16 @@ export const flows: readonly Flow[] = [
     },
     async run(parts) {
       const context = await contextIn(parts);
-      const flags = { dataset: null, format: null, zone: null, covers: null, preferred: false };
+      const flags = {
+        dataset: null,
+        format: null,
+        rows: plainRows,
+        renames: [],
+        rejectedShareMax: 1,
+        showCheck: null,
+        covers: null,
+        preferred: false,
+      };
       const summary = await importJob.run(context, { paths: [join(parts.place, 'input')], ...flags });
       return { exitCode: summary.exit_code, error: summary.error };
     },

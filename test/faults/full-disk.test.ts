@@ -29,7 +29,7 @@ import { keyOf, serve } from '../e2e/served-archive.ts';
 import { until } from '../harness/limits.ts';
 import { skippedFor } from '../harness/needs.ts';
 
-const sizeKb = 3_000;
+const sizeKb = 6000;
 
 const mount = (at: string) =>
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeKb}k`, 'oddslake-test', at], { stdio: 'pipe' });

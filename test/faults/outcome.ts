@@ -1,10 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { openArchive } from '../../src/archive/archive.ts';
 import { systemDisk } from '../../src/archive/disk/disk.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { stateFile } from '../../src/state/state.ts';
+import { quarantineLines } from '../harness/quarantine.ts';
 import { archiveOf, filesBelow, hashOf, privateOf } from './place.ts';
 
 // What a place holds in the end, and what it must hold at any moment.
@@ -74,7 +75,7 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       contested: db.all('select * from contested'),
       lost: db.all('select dataset, symbol, t_from, t_to, ticks from lost'),
       aside: setAside(root),
-      quarantine: quarantined(root),
+      quarantine: quarantineLines(root),
       findings: (await verify(archive, null)).findings,
       journaled: keptIn(place).journaled,
       uncounted: rows - db.one<{ n: number }>('select coalesce(sum(ticks), 0) as n from symbols')!.n,
@@ -98,10 +99,4 @@ function setAside(root: string): string[] {
   const folder = join(root, '.oddslake/damaged');
   if (!existsSync(folder)) return [];
   return [...new Set(filesBelow(folder).map((path) => hashOf(join(folder, path))))].sort();
-}
-
-function quarantined(root: string): string[] {
-  const folder = join(root, '.oddslake/quarantine');
-  if (!existsSync(folder)) return [];
-  return filesBelow(folder).flatMap((path) => readFileSync(join(folder, path), 'utf8').trimEnd().split('\n'));
 }

@@ -14,7 +14,7 @@ test('whatever the service is like, nights read again from their answers give th
       ...{ truncate: draw.one(['earliest', 'latest']), order: draw.one(['ascending', 'newest-first', 'shuffled']) },
       ...{ fromInclusive: draw.chance(0.7), toInclusive: draw.chance(0.3), layout: 'mixed' },
       ...{ echoWindow: draw.one(['asked', 'tightened', 'none']), repeatShare: draw.one([0, 0, 0.3]) },
-      ...{ lateShare: draw.one([0, 0.2]), reviseShare: draw.one([0, 0.2]), marketsCap: draw.one([2, 1000]) },
+      ...{ lateShare: draw.one([0, 0.2]), reviseShare: draw.one([0, 0.2]), marketsCap: draw.one([1000, 2000]) },
       ...{ faultShare: draw.one([0, 0.1]), faults: ['500', 'bad-json', 'html', 'wrong-symbol', 'half-body'] },
     };
     const nights = await calmNights(2, options, `upstream.concurrency=${draw.one([1, 4])}`);

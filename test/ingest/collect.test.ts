@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
 import { union, type Window, within } from '../../src/core/window.ts';
-import { type CollectContext, type Collected, collect } from '../../src/ingest/collect.ts';
-import { nothingLearned } from '../../src/ingest/learned.ts';
+import { allEmptyReason, type CollectContext, type Collected, collect } from '../../src/ingest/collect.ts';
 import type { SymbolPlan } from '../../src/ingest/plan.ts';
+import { unknownBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
 
@@ -37,11 +37,13 @@ interface Given {
   readonly signal?: AbortSignal;
   readonly monotonicMs?: () => number;
   readonly origin?: CollectContext['origin'];
+  readonly behavior?: CollectContext['behavior'];
 }
 
 interface Done extends Collected {
   readonly asked: string[];
   readonly covered: Map<string, Window[]>;
+  readonly claims: TickRecord['covered'][number][];
   /** How many symbols were done, as it was told. */
   readonly told: number[];
 }
@@ -52,6 +54,7 @@ async function collecting(given: Given): Promise<Done> {
   const asked: string[] = [];
   const told: number[] = [];
   let taken: TickRecord[] = [];
+  const claims: TickRecord['covered'][number][] = [];
   const context: CollectContext = {
     upstream: {
       async ticks(query) {
@@ -63,11 +66,14 @@ async function collecting(given: Given): Promise<Done> {
     clock: { nowMs: () => later, monotonicMs: given.monotonicMs ?? (() => later), sleep: async () => {} },
     runId: 'run',
     origin: given.origin ?? 'poll',
-    learned: nothingLearned(),
+    behavior: given.behavior ?? unknownBehavior(),
     pageLimit: 5000,
     futureSkewMs: 60_000,
     signal: given.signal ?? new AbortController().signal,
-    append: async (record) => void taken.push(record),
+    append: async (record) => {
+      taken.push(record);
+      claims.push(...record.covered);
+    },
     onPage: () => {},
     concurrency: given.concurrency ?? 1,
     drain: async () => {
@@ -77,7 +83,7 @@ async function collecting(given: Given): Promise<Done> {
     coverageOf: (symbol) => covered.get(symbol) ?? [],
     onSymbol: (done) => void told.push(done),
   };
-  return { ...(await collect(context, given.plans)), asked, covered, told };
+  return { ...(await collect(context, given.plans)), asked, covered, told, claims };
 }
 
 describe('a run', () => {
@@ -103,48 +109,37 @@ describe('a run', () => {
     expect([failed, done]).toEqual([['S0'], []]);
   });
 
-  test('asks on where an answer as long as the longest of all has waited for the end', async () => {
-    const queries: TicksQuery[] = [];
-    const { done, failures, covered } = await collecting({
-      answer(query) {
-        queries.push(query);
-        return page(query.symbol === 'S0' && within(start + hour, query) ? [start + hour] : []);
-      },
-      plans: plansOf(2),
-    });
-    // Before it, after it, and there once more: the first request began early, and brought the tick again.
-    expect(queries.map(({ symbol }) => symbol)).toEqual(['S0', 'S1', 'S0', 'S0', 'S0']);
-    expect([done, failures]).toEqual([['S0', 'S1'], []]);
-    expect(union(covered.get('S0')!)).toEqual([window]);
+  test('fetches again what was taken for whole by its size, where sizes turned out to mean nothing', async () => {
+    const behavior = { ...unknownBehavior(), largestWhole: 50, truncatedPages: 1, truncatedMin: 90, truncatedMax: 90 };
+    const tail = { knownTick: null, inferred: [], confirm: 'next' as const };
+    const one = async (isErratic: boolean) =>
+      collecting({
+        answer: (query, nth) => {
+          if (nth === 2) behavior.isErratic = isErratic;
+          return page([1, 2, 3].map((i) => start + i * hour).filter((t) => within(t, query)));
+        },
+        plans: plansOf(2).map((plan) => ({ ...plan, tail })),
+        behavior,
+      });
+    const steady = await one(false);
+    const erratic = await one(true);
+    expect(steady.asked.length).toBeLessThanOrEqual(2 * 4);
+    expect(erratic.asked.length).toBeGreaterThanOrEqual(steady.asked.length + 4);
+    expect(erratic.done).toEqual(['S0', 'S1']);
   });
 
-  test('does not count a symbol as done that failed at the end of the run', async () => {
-    const { done, failed, failures, stopped } = await collecting({
-      answer: ({ symbol }, nth) => {
-        if (nth > 2) throw failure('transient', 'answered 500', 500);
-        return page(symbol === 'S0' ? [start + hour] : []);
-      },
-      plans: plansOf(2),
-    });
-    expect({ done, failed, stopped }).toEqual({ done: ['S1'], failed: ['S0'], stopped: null });
-    // What lies before and after the only tick of a page as full as any may be missing.
-    expect(failures.map(({ from, to }) => [from, to])).toEqual([
-      [start, start + hour],
-      [start + hour + 1, window.to],
-    ]);
-  });
-
-  test('leaves what waits for the end where it is stopped before, and says that it is not done', async () => {
+  test('leaves as it is what it was stopped in, and says that it is neither done nor failed', async () => {
     const stop = new AbortController();
     const { done, failed, asked } = await collecting({
       answer(_, nth) {
         if (nth === 3) stop.abort(new Error('SIGTERM'));
-        return page([start + nth * hour]);
+        stop.signal.throwIfAborted();
+        return page([]);
       },
-      plans: plansOf(3),
+      plans: plansOf(5),
       signal: stop.signal,
     });
-    expect({ done, failed, asked }).toEqual({ done: [], failed: [], asked: ['S0', 'S1', 'S2'] });
+    expect({ done, failed, asked }).toEqual({ done: ['S0', 'S1'], failed: [], asked: ['S0', 'S1', 'S2'] });
   });
 
   test('throws what is no failure of the service', async () => {
@@ -166,7 +161,7 @@ describe('the past that a service does not have of a new symbol', () => {
       plans: plansOf(1, true),
     });
     expect(failures).toEqual([]);
-    expect(shortened).toEqual(['S0']);
+    expect(shortened).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
   });
 
   test('is a failure where it does not reach back to the start, or lies after all that was covered', async () => {
@@ -198,7 +193,7 @@ describe('the past that a service does not have of a new symbol', () => {
         }),
       plans: [{ symbol: 'S0', windows: halves, first: true }],
     });
-    expect(shortened).toEqual(['S0']);
+    expect(shortened).toEqual([{ symbol: 'S0', from: expect.any(Number) }]);
   });
 
   test('is a failure where nothing was covered at all', async () => {
@@ -210,10 +205,11 @@ describe('the past that a service does not have of a new symbol', () => {
     expect(shortened).toEqual([]);
   });
 
-  test('is a failure of a symbol that was polled before', async () => {
+  test('is a failure of a symbol that was covered before', async () => {
+    const earlier = { from: start - 48 * hour, to: start - 47 * hour };
     const { failures, shortened } = await collecting({
-      answer: ({ to }) => page([], { from: start + 12 * hour, to }),
-      plans: plansOf(1),
+      answer: ({ from, to }) => page([], { from: from < start - hour ? from : start + 12 * hour, to }),
+      plans: [{ symbol: 'S0', windows: [earlier, window], first: false }],
     });
     expect(failures).toMatchObject([{ symbol: 'S0', from: window.from }]);
     expect(shortened).toEqual([]);
@@ -381,17 +377,17 @@ describe('a service that cannot be reached', () => {
     expect(collected.done).toHaveLength(10);
   });
 
-  test('says of symbols that wait for the end of the run, and are not settled, that they are not done', async () => {
-    const { stopped, done, failed } = await collecting({
+  test('any more leaves what was answered empty before as covered', async () => {
+    const { stopped, done, covered } = await collecting({
       answer(_, nth) {
         if (nth > 5) throw down;
-        return page([start + 1000]);
+        return page([]);
       },
-      plans: plansOf(5),
+      plans: plansOf(9),
     });
     expect(stopped).toBe(down);
-    expect(done).toEqual([]);
-    expect(failed).toHaveLength(5);
+    expect(done).toEqual(['S0', 'S1', 'S2', 'S3', 'S4']);
+    for (const symbol of done) expect(union(covered.get(symbol)!)).toEqual([window]);
   });
 
   test('with this credential stops the run at once', async () => {
@@ -438,5 +434,44 @@ describe('a run that is interrupted', () => {
       signal: stop.signal,
     });
     await expect(broken).rejects.toThrow('disk full');
+  });
+});
+
+describe('empty responses', () => {
+  const polled = (count: number): SymbolPlan[] =>
+    plansOf(count).map((plan) => ({ ...plan, tail: { knownTick: start + 1, inferred: [], confirm: 'next' as const } }));
+  const evidenceOf = ({ claims }: Done) => claims.map(({ evidence }) => evidence);
+
+  test('confirm their windows from the oldest tick on that the service ever showed', async () => {
+    const oldestTick = start + 6 * hour;
+    const { claims } = await collecting({
+      answer: () => page([]),
+      plans: plansOf(1),
+      behavior: unknownBehavior(oldestTick),
+    });
+    expect(claims).toEqual([
+      { from: start, to: oldestTick, evidence: 'inferred', fetchedAt: later },
+      { from: oldestTick, to: window.to, evidence: 'confirmed', fetchedAt: later },
+    ]);
+  });
+
+  test('of half of the symbols that had ticks, three at least, are an outage: gaps, and nothing is claimed', async () => {
+    const answer = ({ symbol }: TicksQuery) => page(Number(symbol.slice(1)) < 3 ? [] : [start + 1, start + hour]);
+    const outage = await collecting({ answer, plans: polled(6) });
+    expect(outage.failures.map(({ symbol, reason }) => [symbol, reason])).toEqual(
+      ['S0', 'S1', 'S2'].map((symbol) => [symbol, allEmptyReason]),
+    );
+    for (const symbol of ['S0', 'S1', 'S2']) expect(outage.covered.get(symbol) ?? []).toEqual([]);
+    // Three of seven, or two of two, are symbols of their own.
+    const few = await collecting({ answer, plans: polled(7) });
+    const two = await collecting({ answer, plans: polled(2) });
+    for (const some of [few, two]) expect(some.failures).toEqual([]);
+    expect(new Set(evidenceOf(two))).toEqual(new Set(['inferred']));
+  });
+
+  test('count as none where the symbols are asked for the first time', async () => {
+    const first = await collecting({ answer: () => page([]), plans: plansOf(9, true) });
+    expect(first.failures).toEqual([]);
+    expect(first.done).toHaveLength(9);
   });
 });

@@ -18,32 +18,58 @@ const whole = {
 };
 
 describe('a saved page', () => {
-  test('covers what it states up to when it was generated', () => {
-    const page = readSavedPage(bytes(whole), null, times);
-    expect(page).toMatchObject({ kind: 'ticks', symbol: 'A', observedAt: day + 4000 });
-    expect(page).toHaveProperty('covered', [{ from: day, to: day + 4000 }]);
+  const coverageOf = (page: unknown) => {
+    const read = readSavedPage(bytes(page), null, times);
+    return read.kind === 'ticks'
+      ? read.covered.map(({ window, evidence }) => [window.from, window.to, evidence])
+      : null;
+  };
+  const ticks = [3000, 1000, 2000].map((t) => ({ t: day + t, p: 0.5 }));
+  const cut = { ...whole, ticks, count: 3, from: day + 1000, to: day + 3001 };
+
+  test('covers what it states where its ends lie at its first and its last tick, up to when it was generated', () => {
+    expect(readSavedPage(bytes(cut), null, times)).toMatchObject({
+      kind: 'ticks',
+      symbol: 'A',
+      observedAt: day + 4000,
+    });
+    expect(coverageOf(cut)).toEqual([[day + 1000, day + 3001, 'stated']]);
+    expect(coverageOf({ ...cut, to: day + 3000 })).toEqual([[day + 1000, day + 3000, 'stated']]);
+    expect(coverageOf({ ...cut, generated_at: day + 2000 })).toEqual([[day + 1000, day + 2000, 'stated']]);
+  });
+
+  test('covers nothing where its ends may be an echo of the request: nothing says where it was cut', () => {
+    for (const ends of [{}, { from: day + 1000 }, { to: day + 3001 }, { from: day + 999, to: day + 3002 }])
+      expect(coverageOf({ ...cut, from: day, to: day + 4000, ...ends })).toEqual([]);
+  });
+
+  test('without ticks was not cut: its window is inferred to be empty, less the gaps that it names', () => {
+    const empty = { ...whole, ticks: [], count: 0 };
+    expect(coverageOf(empty)).toEqual([[day, day + 4000, 'inferred']]);
+    expect(coverageOf({ ...empty, gaps: [[day + 1, day + 2]] })).toEqual([
+      [day, day + 1, 'inferred'],
+      [day + 2, day + 4000, 'inferred'],
+    ]);
+    for (const rest of [{ from: null }, { to: undefined }, { from: day + 4500 }, { gaps: [[day - 1, day + 9000]] }])
+      expect(coverageOf({ ...empty, ...rest })).toEqual([]);
+    expect(coverageOf({ ...empty, from: 0 })).toEqual([[Date.UTC(2000, 0, 1), day + 4000, 'inferred']]);
+  });
+
+  test('of which more than a hundredth is unusable covers nothing', () => {
+    const many = Array.from({ length: 199 }, (_, i) => ({ t: day + i, p: 0.5 }));
+    const page = (bad: number) => {
+      const ticks = [...many, ...Array.from({ length: bad }, () => ({ t: day, p: 'x' }))];
+      return { ...whole, ticks, count: ticks.length, to: day + 199 };
+    };
+    expect(coverageOf(page(2))).toEqual([[day, day + 199, 'stated']]);
+    expect(coverageOf(page(3))).toEqual([]);
   });
 
   test('was generated when its file was written where it does not say, or says what cannot be', () => {
-    for (const generated_at of [undefined, 'noon', 5, day + 30_000]) {
-      const page = readSavedPage(bytes({ ...whole, generated_at }), null, times);
-      expect(page).toMatchObject({ observedAt: times.writtenAt, covered: [{ from: day, to: day + 5000 }] });
-    }
-  });
-
-  test.each([
-    [{ from: null }],
-    [{ to: undefined }],
-    [{ from: day + 5000 }],
-    [{ from: day + 4500 }],
-    [{ gaps: [[day - 1, day + 9000]] }],
-  ])('covers nothing with %j', (rest) => {
-    expect(readSavedPage(bytes({ ...whole, ...rest }), null, times)).toHaveProperty('covered', []);
-  });
-
-  test('does not cover the time before all recordings, whatever it states', () => {
-    const page = readSavedPage(bytes({ ...whole, from: 0 }), null, times);
-    expect(page).toHaveProperty('covered', [{ from: Date.UTC(2000, 0, 1), to: day + 4000 }]);
+    for (const generated_at of [undefined, 'noon', 5, day + 30_000])
+      expect(readSavedPage(bytes({ ...whole, generated_at }), null, times)).toMatchObject({
+        observedAt: times.writtenAt,
+      });
   });
 
   test('keeps ticks outside of its window, and sets aside the unusable', () => {
@@ -113,7 +139,7 @@ describe('a row of markets', () => {
   };
   const rules = {
     paths: { symbolPaths: ['symbol', 'symbols/*'], fieldPaths },
-    ...{ zone: utcZone, localColumns: new Set(['end']), writtenAt: day, futureMs: day + 1000 },
+    ...{ zone: utcZone, truncates: false, localColumns: new Set(['end']), writtenAt: day, futureMs: day + 1000 },
   };
   const read = (row: Record<string, unknown>, more = {}) => readMarketRow(row, { ...rules, ...more });
 

@@ -3,11 +3,22 @@ import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../src/core/time.ts';
 import { openZone, utcZone } from '../../src/core/zone.ts';
 import { csvHead, datasetOf } from '../../src/ingest/import-columns.ts';
-import { cutRaw, type RawRows, rawCharsMax, readRows, startHeap } from '../../src/ingest/import-rows.ts';
+import {
+  cutRaw,
+  plainRows,
+  type RawRows,
+  type RowRules,
+  rawCharsMax,
+  readPriceScale,
+  readRows,
+  startHeap,
+} from '../../src/ingest/import-rows.ts';
 import { lacksZone, localTime, readTimeText } from '../../src/ingest/import-time.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`import rows: SEED=${seed}`);
+
+const utc = { ...plainRows, zone: utcZone };
 
 describe('a time as text', () => {
   const noon = Date.UTC(2026, 6, 11, 12);
@@ -26,14 +37,14 @@ describe('a time as text', () => {
     ['2026-07-11 12:00:00', noon],
     ['2024-02-29 00:00:00', Date.UTC(2024, 1, 29)],
   ])('%s is read', (text, wanted) => {
-    expect(readTimeText(text, utcZone)).toBe(wanted);
+    expect(readTimeText(text, utc)).toBe(wanted);
   });
 
   test.each([
     ['', 'is no time'],
     ['yesterday', 'is no time'],
     ['11/07/2026 12:00', 'is no time'],
-    ['1783771200000.5', 'is no time'],
+    ['1783771200000.5', 'is finer than a millisecond (see --truncate-time)'],
     ['1e12', 'is no time'],
     ['2026-07-11T12', 'is no time'],
     ['2026-02-29 00:00:00', 'is a time that does not exist'],
@@ -43,14 +54,14 @@ describe('a time as text', () => {
     ['2026-07-11 12:60:00', 'is a time that does not exist'],
     // Two digits would be taken for a year of the last century.
     ['0099-07-11 12:00:00', 'is a time that does not exist'],
-    ['2026-07-11 12:00:00.0001', 'is finer than a millisecond'],
-    ['2026-07-11 12:00:00.123000001Z', 'is finer than a millisecond'],
+    ['2026-07-11 12:00:00.0001', 'is finer than a millisecond (see --truncate-time)'],
+    ['2026-07-11 12:00:00.123000001Z', 'is finer than a millisecond (see --truncate-time)'],
   ])('%j %s', (text, reason) => {
-    expect(readTimeText(text, utcZone)).toEqual({ reason });
+    expect(readTimeText(text, utc)).toEqual({ reason });
   });
 
   test('without a zone is none where nobody says which it is', () => {
-    expect(readTimeText('2026-07-11 12:00:00', null)).toEqual({ reason: 'has no zone (see --tz)' });
+    expect(readTimeText('2026-07-11 12:00:00', plainRows)).toEqual({ reason: 'has no zone (see --tz)' });
     expect(lacksZone('2026-07-11 12:00:00')).toBe(true);
     expect(lacksZone('2026-07-11')).toBe(true);
     expect(lacksZone(' 2026-07-11 ')).toBe(true);
@@ -62,9 +73,9 @@ describe('a time as text', () => {
     fc.assert(
       fc.property(fc.integer({ min: 946_684_800_000, max: 4_133_980_799_999 }), (ms) => {
         const iso = new Date(ms).toISOString();
-        expect(readTimeText(iso, null)).toBe(ms);
-        expect(readTimeText(iso.replace('T', ' ').replace('Z', ''), utcZone)).toBe(ms);
-        expect(readTimeText(iso.replace('Z', '+05:30'), null)).toBe(Date.parse(iso.replace('Z', '+05:30')));
+        expect(readTimeText(iso, plainRows)).toBe(ms);
+        expect(readTimeText(iso.replace('T', ' ').replace('Z', ''), utc)).toBe(ms);
+        expect(readTimeText(iso.replace('Z', '+05:30'), plainRows)).toBe(Date.parse(iso.replace('Z', '+05:30')));
       }),
       { seed },
     );
@@ -72,12 +83,20 @@ describe('a time as text', () => {
 });
 
 describe('rows', () => {
-  const read = (rows: Partial<RawRows> & Pick<RawRows, 'symbol' | 't' | 'p'>, zone = utcZone) => {
+  const read = (
+    rows: Partial<RawRows> & Pick<RawRows, 'symbol' | 't' | 'p'>,
+    zone = utcZone,
+    rules: Partial<RowRules> = {},
+  ) => {
     const out: { taken: unknown[]; rejected: unknown[] } = { taken: [], rejected: [] };
-    readRows({ local: false, textPrices: true, ...rows }, zone, {
-      take: (...tick) => out.taken.push(tick),
-      reject: (symbol, { reason, raw }) => out.rejected.push([symbol, reason, raw]),
-    });
+    readRows(
+      { local: false, textPrices: true, ...rows },
+      { ...plainRows, zone, ...rules },
+      {
+        take: (...tick) => out.taken.push(tick),
+        reject: (symbol, { reason, raw }) => out.rejected.push([symbol, reason, raw]),
+      },
+    );
     return out;
   };
 
@@ -101,7 +120,7 @@ describe('rows', () => {
     ['A', undefined, 0.5, 'A', 't is missing'],
     ['A', true, 0.5, 'A', 't is not a number'],
     ['A', ' ', 0.5, 'A', 't is not a number'],
-    ['A', 1e12 + 0.5, 0.5, 'A', 't is not a whole number of milliseconds'],
+    ['A', 1e12 + 0.5, 0.5, 'A', 't is finer than a millisecond (see --truncate-time)'],
     ['A', Number.NaN, 0.5, 'A', 't is not a whole number of milliseconds'],
     ['A', 1e12, null, 'A', 'p is missing'],
     ['A', 1e12, '', 'A', 'p is missing'],
@@ -124,6 +143,39 @@ describe('rows', () => {
     expect(rejected).toEqual([['A', 'p is not a number', '{"symbol":"A","t":1000000000000,"p":"0.5"}']]);
   });
 
+  test('have times that are cut down to milliseconds where that was asked for, whatever they are written as', () => {
+    const t = [1e12 + 0.999, '1000000000000.999', '2001-09-09T01:46:40.000999Z', '2001-09-09 01:46:40.0009999+00'];
+    const rows = { symbol: t.map(() => 'A'), t, p: t.map(() => 1) };
+    expect(read(rows).rejected).toHaveLength(4);
+    expect(read(rows, utcZone, { truncates: true })).toEqual({ taken: t.map(() => ['A', 1e12, 1]), rejected: [] });
+  });
+
+  test.each<[RowRules['unit'], string, string]>([
+    ['s', '1000000000.001', '1000000000.0010001'],
+    ['ms', '1000000000001', '1000000000001.1'],
+    ['us', '1000000000001000', '1000000000001001'],
+    ['ns', '1000000000001000000', '1000000000001000001'],
+  ])('have times in %s by their digits', (unit, text, finer) => {
+    expect(readTimeText(text, { ...plainRows, unit })).toBe(1e12 + 1);
+    expect(readTimeText(finer, { ...plainRows, unit })).toEqual({
+      reason: 'is finer than a millisecond (see --truncate-time)',
+    });
+    expect(readTimeText(finer, { ...plainRows, unit, truncates: true })).toBe(1e12 + 1);
+    expect(readTimeText('5', { ...plainRows, unit, truncates: true })).toBe({ s: 5000, ms: 5, us: 0, ns: 0 }[unit]);
+  });
+
+  test('of cents have the prices that their decimals are', () => {
+    const cents = Array.from({ length: 101 }, (_, i) => i);
+    const rows = { symbol: cents.map(() => 'A'), t: cents.map(() => 1e12), p: cents };
+    for (const text of ['0.01', '.01']) {
+      const { taken } = read(rows, utcZone, { priceScale: readPriceScale(text)! });
+      expect(taken).toEqual(cents.map((p) => ['A', 1e12, Number((p / 100).toFixed(2))]));
+    }
+    expect(read(rows, utcZone, { priceScale: readPriceScale('0.5')! }).taken[3]).toEqual(['A', 1e12, 1.5]);
+    for (const text of ['', '.', '0', '0.00', '-1', '1e-2', '0,01', 'x', '1234567890.123456'])
+      expect(readPriceScale(text)).toBeUndefined();
+  });
+
   test('of wall-clock times are instants of their zone', () => {
     const shown = [Date.UTC(2026, 6, 11, 12), Date.UTC(2026, 10, 1, 1, 30), Date.UTC(2026, 2, 8, 2, 30), 1e300];
     const rows = { symbol: ['A', 'A', 'A', 'A'], t: shown, p: [1, 1, 1, 1], local: true };
@@ -143,7 +195,7 @@ describe('rows', () => {
     expect(read(rows, openZone('America/New_York')).taken).toEqual([['A', 1e12, 1]]);
     expect(read({ ...rows, local: true }, openZone('America/New_York'))).toEqual({
       taken: [['A', 1e12 + 4 * 3_600_000, 1]],
-      rejected: [['A', 't is not a whole number of milliseconds', expect.any(String)]],
+      rejected: [['A', 't is finer than a millisecond (see --truncate-time)', expect.any(String)]],
     });
   });
 

@@ -88,7 +88,7 @@ test('counts records apart by their symbols where the list is cut off, and not b
   });
   expect(cut).toMatchObject({
     complete: false,
-    shortfalls: ['The list of matched markets was cut off: 1 of 2 could be had.'],
+    shortfalls: ['markets of view matched: the list was cut off: 1 of 2 could be had'],
   });
 });
 
@@ -169,7 +169,9 @@ test.each<[string, UpstreamFailure, number?]>([
   expect(polled.markets).toHaveLength(10);
   expect(polled.complete).toBe(false);
   const reason = status === undefined ? 'connection refused' : `answered ${status} ("limit over 1000")`;
-  expect(polled.shortfalls).toEqual([`The list of matched markets was cut off: 10 of 15 could be had; ${reason}.`]);
+  expect(polled.shortfalls).toEqual([
+    `markets of view matched: the list was cut off: 10 of 15 could be had; ${reason}`,
+  ]);
 });
 
 test('asks venue by venue under the limit that the service took, where it refuses a larger one', async () => {
@@ -199,7 +201,7 @@ test('keeps what the other venues brought when one of them is refused', async ()
   );
   expect(symbolsOf(polled)).toEqual(['T0', 'T1', 'T3', 'T4', 'T5']);
   expect(polled.shortfalls).toEqual([
-    'The list of matched markets was cut off: 5 of 6 could be had; answered 404 ("limit over 1000").',
+    'markets of view matched: the list was cut off: 5 of 6 could be had; answered 404 ("limit over 1000")',
   ]);
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { lagOf, saysNothing } from '../../src/ingest/lacking.ts';
+import { lagOf } from '../../src/ingest/lacking.ts';
 import { momentOf } from '../../src/ingest/moment.ts';
 
 const sentAt = Date.UTC(2026, 6, 1, 12);
@@ -21,16 +21,8 @@ test.each<[string, number | null, number | null, number]>([
 });
 
 test('an answer is behind where it is an hour older than the end of what was asked, and then only of what came after it', () => {
-  const ask = { from: sentAt - 2 * hourMs, to: sentAt, kind: 'whole' } as const;
-  expect(lagOf(ask, { observedAt: sentAt - hourMs + 1 })).toBe(null);
-  expect(lagOf(ask, { observedAt: sentAt - hourMs })).toMatchObject({ from: sentAt - hourMs, to: sentAt });
-  expect(lagOf(ask, { observedAt: sentAt - 9 * hourMs })).toMatchObject({ from: ask.from, to: sentAt });
-  expect(lagOf({ ...ask, kind: 'high' }, { observedAt: sentAt - 9 * hourMs })).toBe(null);
-});
-
-test('an answer says nothing where none of what it brought can be used; one without anything says that there was nothing', () => {
-  const rejected = [{ reason: 'p is missing', raw: '{}' }];
-  expect(saysNothing(rejected, null)).toBe(true);
-  expect(saysNothing(rejected, { first: 1, last: 1 })).toBe(false);
-  expect(saysNothing([], null)).toBe(false);
+  const ask = { from: sentAt - 2 * hourMs, to: sentAt };
+  expect(lagOf(ask, sentAt - hourMs + 1)).toBe(null);
+  expect(lagOf(ask, sentAt - hourMs)).toMatchObject({ from: sentAt - hourMs, to: sentAt });
+  expect(lagOf(ask, sentAt - 9 * hourMs)).toMatchObject({ from: ask.from, to: sentAt });
 });

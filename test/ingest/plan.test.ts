@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { lifetimeOf } from '../../src/core/life.ts';
 import { dayMs, intersect, subtract, union, type Window } from '../../src/core/window.ts';
 import { expectedRequests, isWanted, planBackfill, planPoll, withWholeLost } from '../../src/ingest/plan.ts';
 import { factsOf } from '../core/facts.ts';
@@ -8,7 +9,7 @@ const end = Date.UTC(2026, 6, 10);
 const hour = 3_600_000;
 const minute = 60_000;
 const rules = { overlapMs: 15 * minute, lookbackMs: 7 * dayMs, lingerMs: dayMs, settleMs: hour };
-const polled = factsOf({ polledFrom: end - 5 * dayMs });
+const polled = factsOf({ polledFrom: end - 5 * dayMs, opensAt: end - 5 * dayMs });
 const until = (to: number): Window[] => [{ from: end - 5 * dayMs, to }];
 
 test('a lost window is asked for whole, or not at all', () => {
@@ -24,14 +25,14 @@ test('a lost window is asked for whole, or not at all', () => {
 });
 
 describe('a poll', () => {
-  test('looks back, the first time, for so many days', () => {
-    const plan = planPoll(factsOf(), [], end, rules);
+  test('begins, the first time, so many days before its first sight', () => {
+    const plan = planPoll(factsOf({ firstSeen: end }), [], end, rules);
     expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - 7 * dayMs, to: end }], first: true });
   });
 
-  test('looks back, the first time, no further than the opening', () => {
-    const opened = factsOf({ opensAt: end - 2 * hour });
-    expect(planPoll(opened, [], end, rules).windows).toEqual([{ from: end - 2 * hour, to: end }]);
+  test('begins, the first time, with the opening, however long ago that is', () => {
+    for (const opensAt of [end - 2 * hour, end - 90 * dayMs])
+      expect(planPoll(factsOf({ opensAt }), [], end, rules).windows).toEqual([{ from: opensAt, to: end }]);
   });
 
   test('asks nothing of a symbol that opens only later', () => {
@@ -43,8 +44,8 @@ describe('a poll', () => {
     expect(plan).toEqual({ symbol: 'S', windows: [{ from: end - hour - 15 * minute, to: end }], first: false });
   });
 
-  test('does not overlap what lies before the first moment it ever polled', () => {
-    const young = factsOf({ polledFrom: end - 5 * minute });
+  test('does not overlap what lies before the lifetime', () => {
+    const young = factsOf({ opensAt: end - 5 * minute });
     const windows = planPoll(young, [{ from: end - 5 * minute, to: end - minute }], end, rules).windows;
     expect(windows).toEqual([{ from: end - 5 * minute, to: end }]);
   });
@@ -55,12 +56,12 @@ describe('a poll', () => {
   });
 
   test('asks a quiet symbol once, however long ago the last poll was', () => {
-    const old = factsOf({ polledFrom: end - 100 * dayMs });
+    const old = factsOf({ opensAt: end - 100 * dayMs });
     const windows = planPoll(old, [{ from: end - 100 * dayMs, to: end - 60 * dayMs }], end, rules).windows;
     expect(windows).toEqual([{ from: end - 60 * dayMs - 15 * minute, to: end }]);
   });
 
-  test('asks again for a young hole before the cursor', () => {
+  test('asks again for a hole before the cursor', () => {
     const covered = [
       { from: end - 5 * dayMs, to: end - 3 * dayMs },
       { from: end - 2 * dayMs, to: end - hour },
@@ -71,7 +72,7 @@ describe('a poll', () => {
     ]);
   });
 
-  test('asks for a young hole though all since is covered', () => {
+  test('asks for a hole though all since is covered', () => {
     const covered = [
       { from: end - 5 * dayMs, to: end - 3 * dayMs },
       { from: end - 2 * dayMs, to: end },
@@ -79,44 +80,30 @@ describe('a poll', () => {
     expect(planPoll(polled, covered, end, rules).windows).toEqual([{ from: end - 3 * dayMs, to: end - 2 * dayMs }]);
   });
 
-  test('leaves an old hole to a backfill', () => {
-    const old = factsOf({ polledFrom: end - 30 * dayMs });
-    const covered = [
-      { from: end - 30 * dayMs, to: end - 20 * dayMs },
-      { from: end - 19 * dayMs, to: end },
-    ];
-    expect(planPoll(old, covered, end, rules).windows).toEqual([]);
+  test('asks for what is owed, be it before what is known of the lifetime, and not before the opening', () => {
+    const owed = [{ from: end - 30 * dayMs, to: end - 29 * dayMs }];
+    const from = end - 10 * dayMs;
+    const unknown = factsOf({ firstSeen: end });
+    expect(planPoll(unknown, [{ from, to: end }], end, rules, owed).windows).toEqual(owed);
+    expect(planPoll(unknown, [...owed, { from, to: end }], end, rules, owed).windows).toEqual([
+      { from: owed[0]!.to, to: from },
+    ]);
+    expect(planPoll(factsOf({ opensAt: from }), [{ from, to: end }], end, rules, owed).windows).toEqual([]);
   });
 
-  test('asks for a hole whose last moment is young, and not for one that ended when the look back begins', () => {
-    const old = factsOf({ polledFrom: end - 30 * dayMs });
-    const holed = (to: number) => [
-      { from: end - 30 * dayMs, to: end - 20 * dayMs },
-      { from: to, to: end },
-    ];
-    const young = end - rules.lookbackMs;
-    expect(planPoll(old, holed(young), end, rules).windows).toEqual([]);
-    expect(planPoll(old, holed(young + 1), end, rules).windows).toEqual([{ from: end - 20 * dayMs, to: young + 1 }]);
-  });
-
-  test('asks for all that is lacking and young, tidily, and for nothing beyond its bounds', () => {
+  test('asks for all that is lacking of the lifetime, tidily, and for nothing beyond its bounds', () => {
     const moment = fc.integer({ min: -40, max: 4 }).map((n) => end + n * 6 * hour);
     const anyWindow = fc.tuple(moment, moment).map(([from, to]): Window => ({ from, to }));
-    const known = fc.record({
-      opensAt: fc.option(moment, { nil: null }),
-      polledFrom: fc.option(moment, { nil: null }),
-    });
+    const known = fc.record({ opensAt: fc.option(moment, { nil: null }), firstSeen: moment });
     fc.assert(
       fc.property(known, fc.array(anyWindow, { maxLength: 5 }), (facts, list) => {
         const coverage = union(list);
         const { windows, first } = planPoll(factsOf(facts), coverage, end, rules);
-        const anchor = facts.polledFrom ?? Math.max(end - rules.lookbackMs, facts.opensAt ?? 0);
-        const lacking = subtract([{ from: anchor, to: end }], coverage);
-        const young = intersect(lacking, [{ from: end - rules.lookbackMs, to: end }]);
-        expect(first).toBe(facts.polledFrom === null);
-        expect(subtract(young, windows)).toEqual([]);
+        const { from } = lifetimeOf(factsOf(facts), coverage, rules);
+        expect(first).toBe(coverage.length === 0);
+        expect(subtract(subtract([{ from, to: end }], coverage), windows)).toEqual([]);
         expect(union(windows)).toEqual(windows);
-        for (const w of windows) expect(anchor <= w.from && w.to <= end).toBe(true);
+        for (const w of windows) expect(from <= w.from && w.to <= end).toBe(true);
         const again = intersect(windows, coverage).reduce((sum, w) => sum + w.to - w.from, 0);
         expect(again).toBeLessThanOrEqual(rules.overlapMs);
       }),
@@ -126,14 +113,14 @@ describe('a poll', () => {
 
   test('is wanted for a live symbol, and no more for one that is resolved and covered', () => {
     expect(isWanted(polled, [], end, rules)).toBe(true);
-    const resolved = factsOf({ polledFrom: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
+    const resolved = factsOf({ opensAt: 0, resolvedAt: end - 2 * hour, inactiveSince: end - 2 * hour });
     expect(isWanted(resolved, [{ from: 0, to: end - 2 * hour }], end, rules)).toBe(true);
     expect(isWanted(resolved, [{ from: 0, to: end }], end, rules)).toBe(false);
   });
 });
 
 describe('a backfill', () => {
-  const plain = { lifeMarginMs: dayMs, force: false, allKnown: false, named: false };
+  const plain = { lookbackMs: 7 * dayMs, lifetimeMarginMs: dayMs, force: false, allKnown: false, named: false };
   const asked = { from: end - 10 * dayMs, to: end };
   const alive = factsOf({
     opensAt: end - 6 * dayMs,

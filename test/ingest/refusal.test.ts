@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
 import type { Ask } from '../../src/ingest/ask.ts';
-import { type Learned, nothingLearned } from '../../src/ingest/learned.ts';
 import { cutToLength, instead, isAboutSize, learnSize, withoutOlder } from '../../src/ingest/refusal.ts';
+import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TicksQuery } from '../../src/upstream/upstream.ts';
 
 const hour = 3_600_000;
 const start = Date.UTC(2026, 6, 1);
 const whole = (fromHours: number, toHours: number, part?: Ask['part']): Ask => ({
-  ...{ from: start + fromHours * hour, to: start + toHours * hour, kind: 'whole' },
+  ...{ from: start + fromHours * hour, to: start + toHours * hour },
   ...(part === undefined ? {} : { part }),
 });
 const failure = (kind: UpstreamFailure, status?: number): UpstreamError =>
@@ -19,13 +19,13 @@ const failure = (kind: UpstreamFailure, status?: number): UpstreamError =>
   });
 
 /** What to ask in place of an ask that was refused, by a service that takes what `takes` says. */
-function refusing(takes: (query: TicksQuery) => boolean, known: Partial<Learned> = {}) {
-  const learned: Learned = { ...nothingLearned(), ...known };
+function refusing(takes: (query: TicksQuery) => boolean, known: Partial<ServerBehavior> = {}) {
+  const behavior: ServerBehavior = { ...unknownBehavior(), ...known };
   const asked: string[] = [];
   const page = { t: new Float64Array(0), p: new Float64Array(0), received: 0, rejected: [], gaps: [] };
   const upstream = {
     ticks: async (query: TicksQuery) => {
-      asked.push(`${query.symbol} ${(query.from - start) / hour} to ${(query.to - start) / hour}, ${query.limit}`);
+      asked.push(`${query.symbol} ${(query.from + 1 - start) / hour} to ${(query.to - start) / hour}, ${query.limit}`);
       await Promise.resolve();
       if (!takes(query)) throw failure('refused', 400);
       return { ...page, from: null, to: null, generatedAt: null };
@@ -34,10 +34,10 @@ function refusing(takes: (query: TicksQuery) => boolean, known: Partial<Learned>
   const { signal } = new AbortController();
   const heard = { answers: 0, refusal: null };
   const ask = async (one: Ask, limit = 5000, symbol = 'S', its: { answers: number; refusal: null } = heard) =>
-    (await instead({ upstream, learned, signal }, symbol, one, limit, its))?.map(
-      ({ from, to, kind, part }) => `${(from - start) / hour} to ${(to - start) / hour}, ${kind}, ${part}`,
+    (await instead({ upstream, behavior, signal }, symbol, one, limit, its))?.map(
+      ({ from, to, part }) => `${(from - start) / hour} to ${(to - start) / hour}, ${part}`,
     ) ?? null;
-  return { learned, asked, heard, ask };
+  return { behavior, asked, heard, ask };
 }
 
 describe('a refusal', () => {
@@ -47,29 +47,29 @@ describe('a refusal', () => {
       expect(isAboutSize(error)).toBe(false);
   });
 
-  const edges = { fromInclusive: true };
+  const edges = {};
 
   test('of a day is answered by asking for its last hour, and then for its halves, the recent first', async () => {
-    const { learned, asked, heard, ask } = refusing(({ from, to }) => to - from <= 12 * hour, edges);
-    expect(await ask(whole(0, 24))).toEqual(['12 to 24, whole, some', '0 to 12, whole, older half']);
+    const { behavior, asked, heard, ask } = refusing(({ from, to }) => to - from <= 12 * hour, edges);
+    expect(await ask(whole(0, 24))).toEqual(['12 to 24, some', '0 to 12, older half']);
     expect(asked).toEqual(['S 23 to 24, 5000']);
     expect(heard.answers).toBe(1);
-    expect(learned).toEqual({ ...nothingLearned(), ...edges });
+    expect(behavior).toEqual({ ...unknownBehavior(), ...edges });
     // What a symbol has been answered for needs no more proof.
-    expect(await ask(whole(12, 24))).toEqual(['18 to 24, whole, some', '12 to 18, whole, older half']);
+    expect(await ask(whole(12, 24))).toEqual(['18 to 24, some', '12 to 18, older half']);
     expect(asked).toHaveLength(1);
     expect(await ask({ ...whole(0, 2), to: start + 2 * hour + 1 })).toHaveLength(2);
   });
 
   test('of the limit is answered by asking for less, the larger first, and the same with that', async () => {
-    const { learned, asked, ask } = refusing(({ limit }) => limit <= 1000, edges);
-    expect(await ask(whole(0, 24))).toEqual(['0 to 24, whole, undefined']);
+    const { behavior, asked, ask } = refusing(({ limit }) => limit <= 1000, edges);
+    expect(await ask(whole(0, 24))).toEqual(['0 to 24, undefined']);
     expect(asked).toEqual(['S 23 to 24, 5000', 'S 23 to 24, 1000']);
-    expect(learned.limit).toBe(1000);
+    expect(behavior.limit).toBe(1000);
     const lower = refusing(({ limit }) => limit <= 100, edges);
     await lower.ask(whole(0, 24), 1000);
     expect(lower.asked).toEqual(['S 23 to 24, 1000', 'S 23 to 24, 100']);
-    expect(lower.learned).toEqual({ ...nothingLearned(), ...edges, limit: 100 });
+    expect(lower.behavior).toEqual({ ...unknownBehavior(), ...edges, limit: 100 });
     // Of an hour the same would be the same again.
     const short = refusing(({ limit }) => limit <= 100, edges);
     await short.ask(whole(0, 1));
@@ -77,35 +77,35 @@ describe('a refusal', () => {
   });
 
   test('is not about the limit once one so large was answered', async () => {
-    const { learned, asked, ask } = refusing(({ limit }) => limit < 5000, { ...edges, limitHeard: true });
+    const { behavior, asked, ask } = refusing(({ limit }) => limit < 5000, { ...edges, limitHeard: true });
     expect(await ask(whole(0, 24))).toBeNull();
     expect(asked).toEqual(['S 23 to 24, 5000']);
     expect(await ask(whole(0, 1))).toBeNull();
     expect(asked).toHaveLength(1);
-    expect(learned).toMatchObject({ limit: Number.POSITIVE_INFINITY, sizingsLeft: 2 });
+    expect(behavior).toMatchObject({ limit: Number.POSITIVE_INFINITY, sizingsLeft: 2 });
   });
 
   test('of all that is tried gives the symbol up, and after four of those no more is tried', async () => {
-    const { learned, asked, heard, ask } = refusing(() => false, edges);
+    const { behavior, asked, heard, ask } = refusing(() => false, edges);
     for (let i = 0; i < 6; i++) expect(await ask(whole(0, 24), 5000, `S${i}`)).toBeNull();
     expect(asked).toHaveLength(4 * 3);
-    expect([learned.sizingsLeft, heard.answers, learned.sizing]).toEqual([0, 0, null]);
+    expect([behavior.sizingsLeft, heard.answers, behavior.sizing]).toEqual([0, 0, null]);
   });
 
   test('of several symbols at a time is looked into once, and the others ask for less at once', async () => {
     const { asked, ask } = refusing(({ limit }) => limit <= 1000, edges);
     const fresh = () => ({ answers: 0, refusal: null });
     const all = await Promise.all(['A', 'B', 'C'].map((symbol) => ask(whole(0, 24), 5000, symbol, fresh())));
-    expect(all).toEqual(all.map(() => ['0 to 24, whole, undefined']));
+    expect(all).toEqual(all.map(() => ['0 to 24, undefined']));
     expect(asked).toEqual(['A 23 to 24, 5000', 'A 23 to 24, 1000']);
   });
 
   test('is asked again as it is where shorter windows have been learned to be taken meanwhile', async () => {
-    const { learned, asked, ask } = refusing(() => true, { ...edges, windowMsMax: 6 * hour });
-    expect(await ask(whole(0, 24))).toEqual(['0 to 24, whole, undefined']);
+    const { behavior, asked, ask } = refusing(() => true, { ...edges, windowMsMax: 6 * hour });
+    expect(await ask(whole(0, 24))).toEqual(['0 to 24, undefined']);
     expect(asked).toEqual([]);
-    expect(await ask(whole(0, 6))).toEqual(['3 to 6, whole, some', '0 to 3, whole, older half']);
-    expect(learned.windowMsMax).toBe(6 * hour);
+    expect(await ask(whole(0, 6))).toEqual(['3 to 6, some', '0 to 3, older half']);
+    expect(behavior.windowMsMax).toBe(6 * hour);
   });
 
   test('of an hour is not about its length', async () => {
@@ -118,7 +118,7 @@ describe('a refusal', () => {
   test('is cut where another symbol was refused what is older, with an hour more', async () => {
     const { ask, heard } = refusing(() => true, { ...edges, oldestFrom: start + 10 * hour });
     heard.answers = 1;
-    expect(await ask(whole(0, 24))).toEqual(['10 to 24, whole, some', '9 to 10, whole, some', '0 to 9, whole, some']);
+    expect(await ask(whole(0, 24))).toEqual(['10 to 24, some', '9 to 10, some', '0 to 9, some']);
     for (const one of [whole(9, 24), whole(0, 10)]) expect(await ask(one)).toHaveLength(2);
     expect(await ask({ ...whole(9, 24), from: start + 9 * hour - 1 })).toHaveLength(3);
     expect(await ask({ ...whole(0, 10), to: start + 10 * hour + 1 })).toHaveLength(3);
@@ -126,7 +126,7 @@ describe('a refusal', () => {
 
   test('throws what has nothing to do with size, and leaves the next one free to look', async () => {
     const down = failure('unreachable');
-    const learned = nothingLearned();
+    const behavior = unknownBehavior();
     let requests = 0;
     const upstream = {
       ticks: async () => {
@@ -135,45 +135,44 @@ describe('a refusal', () => {
       },
     };
     const { signal } = new AbortController();
-    const ask = () => instead({ upstream, learned, signal }, 'S', whole(0, 24), 5000, { answers: 0, refusal: null });
+    const ask = () => instead({ upstream, behavior, signal }, 'S', whole(0, 24), 5000, { answers: 0, refusal: null });
     const both = await Promise.allSettled([ask(), ask()]);
     expect(both).toEqual([down, down].map((reason) => ({ status: 'rejected', reason })));
-    expect([requests, learned.sizing, learned.sizingsLeft]).toEqual([2, null, 4]);
+    expect([requests, behavior.sizing, behavior.sizingsLeft]).toEqual([2, null, 4]);
   });
 });
 
 describe('what is too long', () => {
   test('is cut at the recent end, where it is a window as planned', () => {
-    const learned = { ...nothingLearned(), windowMsMax: 6 * hour };
-    expect(cutToLength(learned, whole(0, 24))).toEqual([whole(18, 24, 'some'), whole(0, 18)]);
-    expect(cutToLength(learned, whole(0, 6))).toBeUndefined();
-    expect(cutToLength(learned, { ...whole(0, 24), kind: 'low' })).toBeUndefined();
-    expect(cutToLength(nothingLearned(), whole(0, 24))).toBeUndefined();
+    const behavior = { ...unknownBehavior(), windowMsMax: 6 * hour };
+    expect(cutToLength(behavior, whole(0, 24))).toEqual([whole(18, 24, 'some'), whole(0, 18)]);
+    expect(cutToLength(behavior, whole(0, 6))).toBeUndefined();
+    expect(cutToLength(unknownBehavior(), whole(0, 24))).toBeUndefined();
   });
 
   test('is known once both halves were answered, unless something longer has been', () => {
-    const learned = nothingLearned();
-    learnSize(learned, whole(12, 24, 'some'), 5000);
-    expect(learned).toMatchObject({ windowMsMax: Number.POSITIVE_INFINITY, windowMsHeard: 12 * hour });
-    learnSize(learned, whole(0, 12, 'older half'), 5000);
-    expect(learned.windowMsMax).toBe(12 * hour);
-    learnSize(learned, whole(0, 3, 'older half'), 5000);
-    expect(learned).toMatchObject({ windowMsMax: 12 * hour, windowMsHeard: 12 * hour });
+    const behavior = unknownBehavior();
+    learnSize(behavior, whole(12, 24, 'some'), 5000);
+    expect(behavior).toMatchObject({ windowMsMax: Number.POSITIVE_INFINITY, windowMsHeard: 12 * hour });
+    learnSize(behavior, whole(0, 12, 'older half'), 5000);
+    expect(behavior.windowMsMax).toBe(12 * hour);
+    learnSize(behavior, whole(0, 3, 'older half'), 5000);
+    expect(behavior).toMatchObject({ windowMsMax: 12 * hour, windowMsHeard: 12 * hour });
     // An odd number of milliseconds makes halves that differ by one.
-    const odd = nothingLearned();
+    const odd = unknownBehavior();
     learnSize(odd, { ...whole(12, 24, 'some'), to: start + 24 * hour + 1 }, 5000);
     learnSize(odd, whole(0, 12, 'older half'), 5000);
     expect(odd.windowMsMax).toBe(12 * hour);
-    const longer = { ...nothingLearned(), windowMsHeard: 12 * hour + 2 };
+    const longer = { ...unknownBehavior(), windowMsHeard: 12 * hour + 2 };
     learnSize(longer, whole(0, 12, 'older half'), 5000);
     expect(longer.windowMsMax).toBe(Number.POSITIVE_INFINITY);
   });
 
   test('is no longer the limit once one was answered that is as large as may be', () => {
-    const learned = nothingLearned();
-    learnSize(learned, whole(0, 1), 5000);
-    expect(learned.limitHeard).toBe(true);
-    const lowered = { ...nothingLearned(), limit: 1000 };
+    const behavior = unknownBehavior();
+    learnSize(behavior, whole(0, 1), 5000);
+    expect(behavior.limitHeard).toBe(true);
+    const lowered = { ...unknownBehavior(), limit: 1000 };
     learnSize(lowered, whole(0, 1), 999);
     expect(lowered.limitHeard).toBe(false);
     learnSize(lowered, whole(0, 1), 1000);
@@ -184,7 +183,7 @@ describe('what is too long', () => {
 });
 
 test('what is older than a part that was refused is not asked for; remainders and what overlaps it are', () => {
-  const asks = [whole(0, 5), whole(0, 6), { ...whole(0, 5), kind: 'low' as const }, whole(10, 12)];
+  const asks = [whole(0, 5), whole(0, 6), whole(10, 12)];
   expect(withoutOlder(asks, whole(5, 10, 'some'))).toEqual({ older: [asks[0]], rest: asks.slice(1) });
   expect(withoutOlder(asks, whole(5, 10))).toEqual({ older: [], rest: asks });
 });

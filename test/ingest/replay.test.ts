@@ -1,12 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RawPage, TicksMeaning } from '../../src/core/raw-page.ts';
-import { subtract, union, type Window, within } from '../../src/core/window.ts';
-import { nothingLearned } from '../../src/ingest/learned.ts';
-import { decodeRawTicks, learnAgain, readAgain, readBookAgain } from '../../src/ingest/replay.ts';
+import { subtract, type Window, within } from '../../src/core/window.ts';
+import { decodeRawTicks, openRereader, readBookAgain } from '../../src/ingest/replay.ts';
+import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, Upstream } from '../../src/upstream/upstream.ts';
 import { type HonestService, honestService, plainWays, type Row, type Ways } from './honest-service.ts';
 import { keyOf, type Run, run } from './run.ts';
+
+type Covered = TickRecord['covered'][number];
 
 const start = Date.UTC(2026, 6, 1);
 const window: Window = { from: start, to: start + 3_600_000 };
@@ -54,20 +56,18 @@ function keeping(
 /** What all answers of a run say, read again: ticks and coverage by symbol. */
 function readAll(pages: readonly RawPage[]) {
   const raws = pages.map((page) => decodeRawTicks(page)!);
-  const learned = nothingLearned();
-  for (const raw of raws) learnAgain(learned, raw, skewMs);
+  const rereader = openRereader(skewMs);
   const kept = new Map<string, Set<string>>();
-  const covered = new Map<string, Window[]>();
-  for (const raw of raws) {
-    const record = readAgain(learned, raw, skewMs);
-    if (record === undefined) continue;
+  const covered = new Map<string, Covered[]>();
+  const records = raws.map((raw) => rereader.take(raw)).filter((record) => record !== undefined);
+  for (const record of [...records, ...rereader.finish()]) {
     const { symbol, ticks } = record;
     const mine = kept.get(symbol) ?? new Set();
-    ticks.t.forEach((t, i) => void mine.add(keyOf({ t, p: ticks.p[i]! })));
+    ticks.t.forEach((t: number, i: number) => void mine.add(keyOf({ t, p: ticks.p[i]! })));
     kept.set(symbol, mine);
-    covered.set(symbol, union([...(covered.get(symbol) ?? []), ...record.covered]));
+    covered.set(symbol, [...(covered.get(symbol) ?? []), ...record.covered]);
   }
-  return { kept, covered, learned };
+  return { kept, covered };
 }
 
 async function lived(truth: ReadonlyMap<string, readonly Row[]>, ways: Ways, pageLimit = 5000) {
@@ -91,7 +91,7 @@ describe('answers read again', () => {
       .map((lists) => new Map(lists.map((list, i) => [`S${i}`, list]))),
     ways: fc
       .record({
-        cap: fc.integer({ min: 2, max: 80 }),
+        cap: fc.integer({ min: 8, max: 80 }),
         side: fc.constantFrom('earliest' as const, 'latest' as const),
         fromInclusive: fc.boolean(),
         toInclusive: fc.boolean(),
@@ -103,14 +103,13 @@ describe('answers read again', () => {
       .map((some): Ways => ({ ...plainWays, ...some, echo: some.keptFrom === null ? some.echo : 'asked' })),
   });
 
-  test('say all that they said to the run that had them, and nothing that is not so', async () => {
+  test('bring every tick that they brought to the run that had them, and claim nothing that is not so', async () => {
     await fc.assert(
       fc.asyncProperty(story, async ({ truth, ways }) => {
         const { live, again } = await lived(truth, ways);
         for (const symbol of truth.keys()) {
           expect(again.kept.get(symbol)).toEqual(live.keptOf(symbol));
           const covered = again.covered.get(symbol) ?? [];
-          expect(subtract(live.covered.get(symbol) ?? [], covered)).toEqual([]);
           expect(subtract(covered, [window])).toEqual([]);
           for (const row of truth.get(symbol)!)
             if (row.usable && covered.some((w) => within(row.t, w)))
@@ -130,7 +129,11 @@ describe('a kept answer', () => {
     body: Buffer.from(JSON.stringify({ symbol: 'S', ticks: [], ...said })),
     ...rest,
   });
-  const reread = (page: RawPage) => readAgain(nothingLearned(), decodeRawTicks(page)!, skewMs)!;
+  const reread = (page: RawPage) => {
+    const rereader = openRereader(skewMs);
+    const record = rereader.take(decodeRawTicks(page)!)!;
+    return { ...record, covered: rereader.finish().flatMap(({ covered }) => covered) };
+  };
 
   test('is none of ticks where another route was asked, or nobody asked for ticks', () => {
     const markets = { route: 'markets', view: null, source: null, limit: null } as const;
@@ -161,7 +164,7 @@ describe('a kept answer', () => {
     const wide: TicksMeaning = { ...meaning, asked: { from: start, to: later + 3_600_000 } };
     const record = reread(raw(said, rest, wide));
     expect(record.observedAt).toBe(observedAt);
-    expect(record.covered).toEqual([{ from: start, to: observedAt, fetchedAt: observedAt }]);
+    expect(record.covered).toEqual([{ from: start, to: observedAt, fetchedAt: observedAt, evidence: 'inferred' }]);
   });
 
   test('covers nothing where none of its ticks can be used', () => {
@@ -169,37 +172,41 @@ describe('a kept answer', () => {
     expect(reread(raw({})).covered).toMatchObject([window]);
   });
 
-  test('to a probe brings no ticks, and tells the side once', () => {
+  test('to a probe of an older version brings nothing', () => {
     const probe: TicksMeaning = { origin: 'poll', asked: { from: start, to: start + 101 }, kind: 'probe' };
-    const said = (...times: number[]) => decodeRawTicks(raw({ ticks: times.map((t) => ({ t, p: 0.5 })) }, {}, probe))!;
-    const learned = nothingLearned();
-    expect(readAgain(learned, said(start), skewMs)).toBeUndefined();
-    for (const times of [[], [start, start + 100], [start + 50]]) learnAgain(learned, said(...times), skewMs);
-    expect(learned).toEqual(nothingLearned());
-    learnAgain(learned, said(start + 100), skewMs);
-    expect(learned).toEqual({ ...nothingLearned(), side: 'latest' });
-    learnAgain(learned, said(start), skewMs);
-    expect(learned.side).toBe('latest');
-    const other = nothingLearned();
-    learnAgain(other, said(start), skewMs);
-    expect(other.side).toBe('earliest');
+    const rereader = openRereader(skewMs);
+    expect(rereader.take(decodeRawTicks(raw({ ticks: [{ t: start, p: 0.5 }] }, {}, probe))!)).toBeUndefined();
+    expect(rereader.finish()).toEqual([]);
   });
 
-  test('that went on from a full one tells that its like are cut off, and which side they keep', () => {
-    const full = Array.from({ length: 20 }, (_, i) => ({ t: start + i * 1000, p: 0.5 }));
-    const next = full.map(({ t, p }) => ({ t: t + 19_000, p }));
-    const parent = { count: 20, first: start, last: start + 19_000, observedAt: later };
-    const asked = { from: start + 19_000, to: window.to };
-    const learned = nothingLearned();
-    learnAgain(learned, decodeRawTicks(raw({ ticks: full }))!, skewMs);
-    expect(learned).toMatchObject({ cap: 20, capState: 'unseen', side: null });
-    const child = raw({ ticks: next }, {}, { origin: 'poll', asked, kind: 'high', parent });
-    learnAgain(learned, decodeRawTicks(child)!, skewMs);
-    expect(learned).toMatchObject({ cap: 20, capState: 'proved', side: 'earliest' });
-    // From all before its first tick to all before its last, where another price may be missing.
-    expect(readAgain(learned, decodeRawTicks(raw({ ticks: full }))!, skewMs)!.covered).toMatchObject([
-      { from: start, to: start + 19_000 },
-    ]);
+  const page = (from: number, count: number, asked: Window, kind: TicksMeaning['kind']) =>
+    decodeRawTicks(
+      raw(
+        { ticks: Array.from({ length: count }, (_, i) => ({ t: start + (from + i) * 1000, p: 0.5 })) },
+        {},
+        { origin: 'poll', asked, kind },
+      ),
+    )!;
+  const claimsOf = (...raws: readonly ReturnType<typeof page>[]) => {
+    const rereader = openRereader(skewMs);
+    const taken = raws.flatMap((one) => rereader.take(one)?.covered ?? []);
+    return [...taken, ...rereader.finish().flatMap(({ covered }) => covered)];
+  };
+
+  test('confirms a window with those that went on from it at both sides, and alone leaves it inferred', () => {
+    const first = page(5, 20, window, 'whole');
+    const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
+    const high = page(14, 11, { from: start + 14_000, to: window.to }, 'high');
+    expect(claimsOf(first, low, high)).toMatchObject([{ ...window, evidence: 'confirmed' }]);
+    expect(claimsOf(first, low)).toMatchObject([{ ...window, evidence: 'inferred' }]);
+    expect(claimsOf(first)).toMatchObject([{ ...window, evidence: 'inferred' }]);
+  });
+
+  test('that contradicts the one before it confirms nothing of it', () => {
+    const first = page(5, 20, window, 'whole');
+    const low = page(5, 11, { from: start, to: start + 15_001 }, 'low');
+    const other = page(15, 9, { from: start + 14_000, to: window.to }, 'high');
+    for (const { evidence } of claimsOf(first, low, other)) expect(evidence).toBe('inferred');
   });
 
   test('of the order-book route is read as the collector reads it', () => {

@@ -1,8 +1,9 @@
 /** Covering one window by the answers of a test, with all that is asked and kept. */
 import { UpstreamError } from '../../src/core/errors.ts';
 import { type Window, within } from '../../src/core/window.ts';
-import type { CoverContext } from '../../src/ingest/cover.ts';
-import { type Learned, nothingLearned } from '../../src/ingest/learned.ts';
+import type { CoverContext, FetchPlan } from '../../src/ingest/cover.ts';
+import { plainFetch } from '../../src/ingest/fetch-steps.ts';
+import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';
 
@@ -14,11 +15,11 @@ export const later = window.to + 60 * minute;
 type Answers = (query: TicksQuery, nth: number) => Partial<TickPage> & { readonly times?: readonly number[] };
 
 /** A service and its clock, which moves on by a second for each answer, with all that is asked and made durable. */
-export function served(answers: Answers, known: Partial<Learned> = {}, rest: Partial<CoverContext> = {}) {
+export function served(answers: Answers, known: Partial<ServerBehavior> = {}, rest: Partial<CoverContext> = {}) {
   const queries: TicksQuery[] = [];
   const records: TickRecord[] = [];
   const pages: number[] = [];
-  const learned: Learned = { ...nothingLearned(), ...known };
+  const behavior: ServerBehavior = { ...unknownBehavior(), ...known };
   let nowMs = later;
   const context: CoverContext = {
     upstream: {
@@ -34,13 +35,13 @@ export function served(answers: Answers, known: Partial<Learned> = {}, rest: Par
       },
     },
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs, sleep: async () => {} },
-    ...{ runId: 'run', origin: 'backfill', learned, pageLimit: 5000, futureSkewMs: minute },
+    ...{ runId: 'run', origin: 'backfill', behavior, pageLimit: 5000, futureSkewMs: minute },
     signal: new AbortController().signal,
     append: async (record) => void records.push(record),
     onPage: (ticks) => void pages.push(ticks),
     ...rest,
   };
-  return { context, queries, records, pages, learned };
+  return { context, queries, records, pages, behavior };
 }
 
 export const every = (stepMs: number, count: number): number[] =>
@@ -50,3 +51,6 @@ export const among = (times: readonly number[], { from, to }: Window, cap = 5000
   times.filter((t) => within(t, { from, to })).slice(0, cap);
 export const refusal = (status = 400): UpstreamError =>
   new UpstreamError('tick page', { failure: 'refused', reason: `answered ${status}`, status });
+/** Windows that are fetched on their own, as a backfill does. */
+export const plainly = (...windows: readonly Window[]): FetchPlan[] =>
+  windows.map(({ from, to }) => ({ from, to, options: plainFetch }));

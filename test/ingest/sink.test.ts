@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { openBookSink, openSink } from '../../src/ingest/sink.ts';
-import { consume, journalBins, journalEnd, journaledTicks, type TickRecord } from '../../src/state/journal.ts';
+import { journalBins, journalEnd, journaledTicks, type TickRecord } from '../../src/state/journal.ts';
 import type { BookRecord } from '../../src/state/journal-books.ts';
+import { consume } from '../../src/state/journal-consume.ts';
 import { answer, day0, now, opened } from '../archive/scratch.ts';
 
 /** A clock whose sleepers wait until they are woken. */

@@ -21,7 +21,7 @@ const run: LastRun = {
   ...{ job: 'nightly', run_id: 'r1', outcome: 'incomplete', exit_code: 4, started_at: 1000_500, finished_at: 1090_750 },
   ...{ requests: 40, retries: 2, throttled_ms: 1500, recovered: 3, gaps: 5, generation: 7, watermark: 900_000 },
   ticks: { accepted: 10, duplicates: 20, conflicts: 1, quarantined: 2 },
-  symbols: { planned: 9, done: 8, failed: 1, retired: 0 },
+  symbols: { planned: 9, done: 8, failed: 1, suspended: 0 },
   published: { files: 4, rows: 30, bytes: 5000 },
   ...{ warnings_count: 1, failures_count: 6, schema_drift_count: 0, covered_to: 950_000 },
   rate: { allowed_per_second: 5, used: 0.75, waited_ms: 250 },

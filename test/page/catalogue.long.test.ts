@@ -147,7 +147,7 @@ describe('the catalogue page', needsBrowser, () => {
   test('a day is reached by keys, and its files come byte for byte as the manifest lists them', async () => {
     const archive = await lakeWith();
     const { page } = await visit(await serving(archive));
-    const last = page.getByRole('button', { name: /^2026-06-02: 0 of 1 symbol covered, not complete$/ });
+    const last = page.getByRole('button', { name: /^2026-06-02: 0 of 1 symbol covered, incomplete$/ });
     await last.focus();
     await last.press('ArrowLeft');
     await page.keyboard.press('Enter');

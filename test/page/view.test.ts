@@ -43,7 +43,7 @@ describe('the address of a view', () => {
 });
 
 describe('the calendar', () => {
-  const state = { complete: true, expected: 4, covered: 4, missing: [] };
+  const state = { state: 'complete', expected: 4, covered: 4, missing: [], exceptions: 0 };
 
   test('has every month from the first day to the last, those in between included', () => {
     const months = calendarOf({ '2026-01-31': state, '2026-03-01': state });

@@ -8,6 +8,7 @@ import {
   canBeSymbol,
   canBeTime,
   isLocalTime,
+  type NumberUnit,
   openRowReader,
   type RowFile,
   type RowReader,
@@ -37,9 +38,9 @@ async function parquet(select: string): Promise<RowFile> {
 }
 
 /** Every row of a file as [symbol, t, text of t, p]. */
-async function rowsOf(file: RowFile): Promise<unknown[][]> {
+async function rowsOf(file: RowFile, unit: NumberUnit = 'ms'): Promise<unknown[][]> {
   const rows: unknown[][] = [];
-  for await (const { symbol, t, tText, p } of reader.ticks(file, await reader.columns(file)))
+  for await (const { symbol, t, tText, p } of reader.ticks(file, await reader.columns(file), unit))
     rows.push(...symbol.map((name, i) => [name, t[i], tText[i], p[i]]));
   return rows;
 }

@@ -52,7 +52,8 @@ DATASETS = {
     "candles_1h": dataset(CANDLES, "symbol t", "t", "t"),
     "candles_1d": dataset(CANDLES, "symbol t", "t", "t"),
     "coverage": dataset(
-        "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp origin:string",
+        "dataset:string symbol:string t_from:timestamp t_to:timestamp ticks:int32 fetched_at:timestamp"
+        " origin:string evidence:string grain_ms:int64?",
         *("dataset symbol t_from", "t_from", "t_to", -1),
     ),
     "conflicts": dataset(

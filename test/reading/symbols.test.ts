@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { symbolsText } from '../../src/cli/symbols-text.ts';
 import { listSymbols } from '../../src/reading/symbols.ts';
-import { ensureSymbols, noteOutcomes, observeMarkets } from '../../src/state/symbols.ts';
+import { ensureSymbols, noteRecognition, observeMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../archive/scratch.ts';
 
 async function archiveOfAll() {
@@ -13,11 +13,11 @@ async function archiveOfAll() {
     market('B-resolved', { isActive: false, resolvedAt: now - dayMs, outcome: 1 }),
     market('C-settled', { isActive: false, outcome: 0 }),
     market('D-to-come', { resolvedAt: now + dayMs }),
-    market('E-given-up'),
+    market('E-unknown'),
   ];
   observeMarkets(db, facts, now, true);
   ensureSymbols(db, ['F-by-hand'], now);
-  noteOutcomes(db, { done: ['Z-live'], failed: ['E-given-up'] }, 1, now);
+  noteRecognition(db, { answered: ['Z-live'], unknown: ['E-unknown'], failed: ['E-unknown'] }, 1, now);
   append(
     archive,
     answer('Z-live', [[day0, 0.5]]),
@@ -30,13 +30,13 @@ async function archiveOfAll() {
   return archive;
 }
 
-test('live symbols come first, then those named by hand, given up on, closed and resolved', async () => {
+test('live symbols come first, then those named by hand, suspended, closed and resolved', async () => {
   const { symbols } = listSymbols(await archiveOfAll(), '', now);
   expect(symbols.map(({ symbol, state, outcome }) => [symbol, state, outcome])).toEqual([
     ['D-to-come', 'active', null],
     ['Z-live', 'active', null],
     ['F-by-hand', 'unlisted', null],
-    ['E-given-up', 'given up', null],
+    ['E-unknown', 'suspended', null],
     ['A-closed', 'closed', null],
     ['B-resolved', 'resolved', 1],
     ['C-settled', 'resolved', 0],
@@ -57,7 +57,7 @@ test('a narrow terminal keeps the symbol whole and leaves out what is least need
   const narrow = symbolsText(list, 50, { width: 70, colour: false }).split('\n');
   expect(narrow[0]).toMatch(/^symbol +question +state +ticks +last tick$/);
   for (const line of narrow) expect(line.length).toBeLessThanOrEqual(70);
-  expect(narrow.some((line) => line.startsWith('E-given-up '))).toBe(true);
+  expect(narrow.some((line) => line.startsWith('E-unknown '))).toBe(true);
   const wide = symbolsText(list, 50, { width: null, colour: false });
   expect(wide).toMatch(/B-resolved .* resolved 1 +0\n/);
   expect(wide).toContain('2026-06-01 … 2026-06-02');

@@ -30,15 +30,31 @@ const none = {
 export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
   nowMs,
   rules: {
-    ...{ lingerMs: dayMs, settleMs: hourMs, named: [], days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 },
+    ...{
+      lookbackMs: 0,
+      lingerMs: dayMs,
+      settleMs: hourMs,
+      named: [],
+      days: 60,
+      lagMsMax: 2 * dayMs,
+      requestsPerSecond: 5,
+    },
   },
   status: {
     ...{ archive: '/lake', upstream: 'https://box.test', generation: 14, watermark: nowMs - hourMs },
-    ...{ reached: nowMs - hourMs, lag_ms: hourMs, symbols: { known: 20, live: 12, retired: 0 } },
-    published: { ticks: 140_000, bytes: 14_000_000, days: 14, days_complete: 13 },
+    ...{ reached: nowMs - hourMs, lag_ms: hourMs, symbols: { known: 20, live: 12, suspended: 0 } },
+    published: {
+      ticks: 140_000,
+      bytes: 14_000_000,
+      days: 14,
+      days_by_state: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 1, empty: 0 },
+    },
     ...{
+      verified_through: nowMs - dayMs,
+      damaged: [],
+      damaged_count: 0,
       journaled_ticks: 0,
-      gaps: { windows: 0, symbols: 0, lost: 0 },
+      gaps: { windows: 0, symbols: 0, lost: 0, accepted: 0 },
       last_run: null,
       cursors: [],
       cursors_count: 12,
@@ -48,7 +64,7 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
   runs: Array.from({ length: 14 }, (_, i) => madeRun(24 * (13 - i) + 6)),
   days: Array.from({ length: 14 }, (_, i) => ({
     ...{ date: dayOf(firstDay + i * dayMs), ticks: 10_000 + i, bytes: 1_000_000, conflicts: 0 },
-    ...{ complete: i < 13, expected: 12, covered: i < 13 ? 12 : 3 },
+    ...{ state: i < 13 ? 'complete' : 'incomplete', expected: 12, covered: i < 13 ? 12 : 3 },
   })),
   shown: { from: firstDay + 14 * dayMs - 60 * dayMs, to: firstDay + 14 * dayMs },
   coverage: {
@@ -75,7 +91,13 @@ export function madeHeat(group: string, share: number) {
 /** One that everything stands in that can: names are those given, by turns. */
 export function madeTroubled(names: readonly string[]): Gathered {
   const name = (i: number): string => names[i % names.length]!;
-  const gap = { from: nowMs - 50 * hourMs, to: nowMs - 40 * hourMs, count: 3, missingMs: 30 * hourMs, isLost: false };
+  const gap = {
+    from: nowMs - 50 * hourMs,
+    to: nowMs - 40 * hourMs,
+    count: 3,
+    missingMs: 30 * hourMs,
+    reason: 'never asked' as const,
+  };
   const drift = { resource: 'ticks', field: name(1), change: 'retyped', before: ['number'], now: [name(2)] };
   const failed: Partial<PastSummary> = { failures: [{ symbol: name(0), reason: name(1) }], failuresCount: 30 };
   const rate = { allowedPerSecond: 5, used: 0.8, waitedMs: 120_000 };

@@ -38,6 +38,13 @@ describe('whether all is well', () => {
     ]);
   });
 
+  test('damage that is known is told, whatever the last runs came to', () => {
+    const damaged = [{ path: 'ticks/a', kind: 'missing' as const, found_at: nowMs - hourMs }];
+    const found = verdict({ status: { ...status, damaged, damaged_count: 1 } });
+    expect(found).toMatchObject({ state: 'act', nextAction: 'Mend it with oddslake verify --repair' });
+    expect(found.findings[0]!.text).toMatch(/^1 file not as published: ticks\/a \(missing, found /);
+  });
+
   test('what the last run says is to be done next comes before what the report would say', () => {
     const told = madeRun(1, { exitCode: 4 }, { error: 'x', nextAction: 'Do this.' });
     expect(verdict({ runs: [...runs, told] }).nextAction).toBe('Do this.');

@@ -49,7 +49,7 @@ test('the totals are those of the manifest', async () => {
   expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);
   const bytes = totals.datasets.reduce((sum, dataset) => sum + dataset.bytes, 0);
   expect(totals.bytes).toBe(bytes);
-  const page = pageDocument({ ...totals, watermark: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
+  const page = pageDocument({ ...totals, reached: now - 90 * 60_000 }, now, '/assets/x', '1.0.0');
   expect(page).toContain('<dd>1 h 30 min</dd>');
 });
 

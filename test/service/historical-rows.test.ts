@@ -77,14 +77,16 @@ test('coverage tells what was asked for, and of one symbol the gaps that oddslak
   expect(body.coverage).toEqual([
     {
       ...{ dataset: 'ticks', symbol: 'AAA', t_from: day0 + dayMs, t_to: day0 + dayMs + 12 * hourMs },
-      ...{ ticks: 3, fetched_at: now, origin: 'poll' },
+      ...{ ticks: 3, fetched_at: now, origin: 'poll', evidence: 'confirmed', grain_ms: null },
     },
   ]);
-  expect(body.gaps).toEqual([{ symbol: 'AAA', from: day0 + 1.5 * dayMs, to: day0 + 2 * dayMs }]);
+  expect(body.gaps).toEqual([{ symbol: 'AAA', from: day0 + 1.5 * dayMs, to: day0 + 2 * dayMs, reason: 'never asked' }]);
   expect(body.gaps_count).toBe(1);
   const whole = (await json(`${base}/coverage?symbol=AAA`)).body;
   const facts = oneSymbol(archive.state.db, 'AAA')!;
-  expect(whole.gaps).toEqual(listGaps(archive, { from: null, to: null, symbols: [facts] }, now).gaps);
+  expect(whole.gaps).toEqual(
+    listGaps(archive, { from: null, to: null, symbols: [facts] }, { lookbackMs: 7 * dayMs, named: [] }, now).gaps,
+  );
   expect((await json(`${base}/coverage?symbol=AAA&from=${now + 1}&to=${now + 2}`)).body).toMatchObject({
     ...{ coverage: [], gaps: [], gaps_count: 0 },
   });

@@ -3,15 +3,15 @@ import { partOf } from '../../src/core/part.ts';
 import { coverageOf } from '../../src/state/coverage.ts';
 import {
   appendMarkets,
-  consume,
   journalBins,
   journalEnd,
   journaledTicks,
   readBin,
   readBinCoverage,
   readMarkets,
-  readRejected,
 } from '../../src/state/journal.ts';
+import { consume } from '../../src/state/journal-consume.ts';
+import { readRejected } from '../../src/state/journal-rejected.ts';
 import { runCounts } from '../../src/state/runs.ts';
 import { answer, append, day0, dayMs, hourMs, market, now, opened } from '../archive/scratch.ts';
 
@@ -22,7 +22,7 @@ describe('the journal', () => {
     const { state } = opened();
     const archive = { ...opened(), state };
     append(archive, answer('AAA', [[day0, 0.5]]));
-    const broken = { ...answer('BBB', [[day0, 0.5]]), rejected: [{ reason: 'bad', raw: null as unknown as string }] };
+    const broken = { ...answer('BBB', [[day0, 0.5]]), rejected: [{ reason: null as unknown as string, raw: '{}' }] };
     expect(() => append(archive, answer('CCC', [[day0, 0.5]]), broken)).toThrow(/NOT NULL/);
     expect(journaledTicks(state.db)).toBe(1);
     expect(runCounts(state.db, 'run')).toMatchObject({ fetched: 1, accepted: 1, quarantined: 0 });
@@ -60,8 +60,10 @@ describe('the journal', () => {
       [day0, midnight - 1],
       [0.1, 0.2],
     ]);
-    const covered = readBinCoverage(db, { day: midnight, part }, 99).get('AAA');
-    expect(covered).toEqual([{ from: midnight, to: midnight + dayMs, fetchedAt: now, origin: 'poll' }]);
+    const covered = readBinCoverage(db, { day: midnight, part }, 99).covered.get('AAA');
+    expect(covered).toEqual([
+      { from: midnight, to: midnight + dayMs, fetchedAt: now, origin: 'poll', evidence: 'confirmed' },
+    ]);
   });
 
   test('keeps the order in which equal times came, and doubles to the bit', () => {

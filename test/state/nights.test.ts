@@ -34,7 +34,7 @@ test('what a night brought is its own and that of polls since the last one, not 
   ran('20260601T120000Z-aaa', 'ticks', 20);
   ran('20260601T130000Z-aaa', 'backfill', 300);
   ran('20260602T030000Z-aaa', 'nightly', 4000);
-  addRecovered(db, '20260602T030000Z-aaa', 50_000);
+  addRecovered(db, '20260602T030000Z-aaa', 'broken', { accepted: 50_000, duplicates: 0, conflicts: 0 });
   const both = { ticks: 54_020, late: 14, conflicts: 10 };
   expect(polledCounts(db, '20260602T030000Z-aaa', '20260601T030000Z-zzz')).toEqual(both);
   const own = { ticks: 54_000, late: 7, conflicts: 5 };

@@ -25,7 +25,7 @@ afterEach(() => {
 const night = (n: number, settleMs: number): void => {
   const end = start + n * dayMs;
   const from = n === 1 ? start : end - dayMs - hourMs;
-  addSegments(state.db, 'A', [{ from, to: end, fetchedAt: end + 1, origin: 'poll' }], settleMs);
+  addSegments(state.db, 'A', [{ from, to: end, fetchedAt: end + 1, origin: 'poll', evidence: 'confirmed' }], settleMs);
 };
 
 const observed = (t: number): number => dayStandings(state.db, dayFloor(t)).standIn('A', t).observedAt;
@@ -51,8 +51,13 @@ test('what was not answered late enough to be final is never joined into what wa
 
 test('an answer of a moment that has not been yet covers nothing, and the others do', () => {
   const [first, second] = [start + dayMs, start + 2 * dayMs];
-  addSegments(state.db, 'A', [{ from: start, to: first, fetchedAt: first, origin: 'poll' }], 0);
-  addSegments(state.db, 'A', [{ from: first, to: second, fetchedAt: second, origin: 'poll' }], 0);
+  addSegments(state.db, 'A', [{ from: start, to: first, fetchedAt: first, origin: 'poll', evidence: 'confirmed' }], 0);
+  addSegments(
+    state.db,
+    'A',
+    [{ from: first, to: second, fetchedAt: second, origin: 'poll', evidence: 'confirmed' }],
+    0,
+  );
   expect(coverageOf(state.db, 'A')).toEqual([{ from: start, to: second }]);
   expect(coverageOf(state.db, 'A', second)).toEqual([{ from: start, to: second }]);
   expect(coverageOf(state.db, 'A', second - 1)).toEqual([{ from: start, to: first }]);

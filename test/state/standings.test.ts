@@ -88,9 +88,9 @@ describe('standings', () => {
 
   test('of a polled tick are not when a file was written whose coverage lies over the poll', () => {
     const window = { from: day, to: day + dayMs };
-    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 1, origin: 'poll' }], 0);
+    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 1, origin: 'poll', evidence: 'confirmed' }], 0);
     expect(dayStandings(state.db, day).standIn('A', day)).toEqual({ rank: ranks.poll, observedAt: day + 1 });
-    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 2, origin: 'import' }], 0);
+    addSegments(state.db, 'A', [{ ...window, fetchedAt: day + 2, origin: 'import', evidence: 'confirmed' }], 0);
     expect(dayStandings(state.db, day).standIn('A', day)).toEqual({ rank: ranks.poll, observedAt: -Infinity });
   });
 });

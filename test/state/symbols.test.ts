@@ -1,18 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { mayBeLive } from '../../src/core/life.ts';
+import { isActive, mayBeLive } from '../../src/core/life.ts';
 import { finishRun, isOver, lastStartOf, startRun } from '../../src/state/runs.ts';
 import {
   allSymbols,
+  countActive,
   ensureSymbols,
-  givenUpSymbols,
   listedStates,
-  noteOutcomes,
+  noteRecognition,
   observeMarkets,
   oneSymbol,
+  type Recognition,
+  suspendedSymbols,
   unsettledSymbols,
 } from '../../src/state/symbols.ts';
-import { market, now, opened } from '../archive/scratch.ts';
+import { dayMs, market, now, opened } from '../archive/scratch.ts';
 
 const database = () => opened().state.db;
 
@@ -126,28 +128,52 @@ describe('observed markets', () => {
   });
 });
 
-describe('outcomes of runs', () => {
-  test('retire a symbol that failed so many times in a row, once; one success begins anew', () => {
+describe('a symbol that the service says it does not know', () => {
+  const others = { answered: ['C'], failed: [] };
+  const unknownOn = (db: ReturnType<typeof database>, day: number, of: Partial<Recognition> = {}) =>
+    noteRecognition(db, { ...others, unknown: ['A'], failed: ['A'], ...of }, 3, now + day * dayMs);
+  const known = () => {
     const db = database();
-    ensureSymbols(db, ['A', 'B'], now);
-    ensureSymbols(db, ['C'], now);
-    const failed = () => noteOutcomes(db, { done: ['C'], failed: ['A', 'B'] }, 3, now);
-    expect([failed(), failed()]).toEqual([[], []]);
-    expect(noteOutcomes(db, { done: ['B'], failed: ['A'] }, 3, now + 7)).toEqual(['A']);
-    expect(oneSymbol(db, 'A')).toMatchObject({ failures: 3, retiredAt: now + 7 });
-    expect(oneSymbol(db, 'B')).toMatchObject({ failures: 0, retiredAt: null });
-    expect(noteOutcomes(db, { done: ['C'], failed: ['A'] }, 3, now + 8)).toEqual([]);
-    expect(oneSymbol(db, 'A')!.retiredAt).toBe(now + 8);
-    noteOutcomes(db, { done: ['A'], failed: [] }, 3, now + 9);
-    expect(oneSymbol(db, 'A')).toMatchObject({ failures: 0, retiredAt: null });
-  });
-});
+    ensureSymbols(db, ['A', 'B', 'C'], now);
+    return db;
+  };
 
-test('a run in which no symbol was done counts against none of them', () => {
-  const db = database();
-  ensureSymbols(db, ['A', 'B'], now);
-  for (let run = 0; run < 9; run++) expect(noteOutcomes(db, { done: [], failed: ['A', 'B'] }, 3, now)).toEqual([]);
-  expect(oneSymbol(db, 'A')).toMatchObject({ failures: 0, retiredAt: null });
+  test('is suspended on the third day that it says so, however often it says so on one', () => {
+    const db = known();
+    for (let poll = 0; poll < 9; poll++) expect(unknownOn(db, 0)).toEqual([]);
+    expect(unknownOn(db, 1)).toEqual([]);
+    expect(oneSymbol(db, 'A')).toMatchObject({ unknownSince: now, suspendedAt: null });
+    expect(unknownOn(db, 2)).toEqual(['A']);
+    expect(oneSymbol(db, 'A')).toMatchObject({ suspendedAt: now + 2 * dayMs, triedAt: now + 2 * dayMs });
+    // It stays so since then, and is not suspended twice.
+    expect(unknownOn(db, 3)).toEqual([]);
+    expect(oneSymbol(db, 'A')).toMatchObject({ suspendedAt: now + 2 * dayMs, triedAt: now + 3 * dayMs });
+    expect(suspendedSymbols(db).map(({ symbol }) => symbol)).toEqual(['A']);
+  });
+
+  test('is known again by one answer, and counted from the first day on', () => {
+    const db = known();
+    for (const day of [0, 1, 2]) unknownOn(db, day);
+    noteRecognition(db, { answered: ['A'], unknown: [], failed: ['A'] }, 3, now + 3 * dayMs);
+    expect(oneSymbol(db, 'A')).toMatchObject({ unknownSince: null, suspendedAt: null, triedAt: null });
+    expect([unknownOn(db, 4), unknownOn(db, 5)]).toEqual([[], []]);
+    expect(unknownOn(db, 6)).toEqual(['A']);
+  });
+
+  test('is not in doubt where the service answered for no other, nor by a failure that says nothing of it', () => {
+    const db = known();
+    for (let day = 0; day < 9; day++) {
+      expect(unknownOn(db, day, { answered: [] })).toEqual([]);
+      expect(unknownOn(db, day, { unknown: [] })).toEqual([]);
+    }
+    expect(oneSymbol(db, 'A')).toMatchObject({ unknownSince: null, suspendedAt: null });
+  });
+
+  test('that a clock said so of that was days ahead counts from today', () => {
+    const db = known();
+    unknownOn(db, 900);
+    expect([unknownOn(db, 0), unknownOn(db, 1), unknownOn(db, 2)]).toEqual([[], [], ['A']]);
+  });
 });
 
 describe('a run', () => {
@@ -196,9 +222,9 @@ test('all symbols that may be polled are among the unsettled, and those that end
   const maybe = fc.option(moment, { nil: null });
   const row = fc.record({
     ...{ listed: fc.constantFrom(0, 1), opens_at: maybe, resolved_at: maybe, outcome: fc.constantFrom(null, 1) },
-    ...{ last_active: maybe, inactive_since: maybe, retired_at: maybe, first_seen: moment, last_seen: moment },
+    ...{ last_active: maybe, inactive_since: maybe, suspended_at: maybe, first_seen: moment, last_seen: moment },
   });
-  const rules = { lingerMs: 5, settleMs: 2 };
+  const rules = { lookbackMs: 0, lingerMs: 5, settleMs: 2 };
   const db = database();
   fc.assert(
     fc.property(fc.array(row, { maxLength: 20 }), moment, (rows, nowMs) => {
@@ -213,15 +239,15 @@ test('all symbols that may be polled are among the unsettled, and those that end
         );
       });
       const known = allSymbols(db);
-      const live = known.filter((facts) => mayBeLive({ ...facts, retiredAt: null }, nowMs, rules));
+      const live = known.filter((facts) => mayBeLive({ ...facts, suspendedAt: null }, nowMs, rules));
       const unsettled = unsettledSymbols(db, nowMs - rules.lingerMs);
       expect(unsettled).toEqual(known.filter(({ symbol }) => unsettled.some((one) => one.symbol === symbol)));
       expect(unsettled).toEqual(expect.arrayContaining(live));
       const ended = known.filter((f) => f.inactiveSince !== null && f.inactiveSince <= nowMs - rules.lingerMs);
       const longAgo = ended.filter((f) => Math.max(f.resolvedAt ?? 0, f.lastActive ?? 0) <= nowMs - rules.lingerMs);
       for (const { symbol } of longAgo) expect(unsettled.map((facts) => facts.symbol)).not.toContain(symbol);
-      const givenUp = known.filter((facts) => facts.retiredAt !== null && facts.inactiveSince === null);
-      expect(givenUpSymbols(db)).toEqual(givenUp.map(({ symbol }) => symbol));
+      expect(suspendedSymbols(db)).toEqual(known.filter((facts) => facts.suspendedAt !== null));
+      expect(countActive(db)).toBe(known.filter((facts) => isActive(facts, null)).length);
     }),
     { numRuns: 300 },
   );

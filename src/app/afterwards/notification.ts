@@ -25,7 +25,7 @@ const reasonLengthMax = 300;
  * programs. Times are ISO 8601 in UTC.
  */
 export function notificationOf(summary: Summary, { host, archive }: RunPlace) {
-  const { job, outcome, exit_code, error, run_id, version, generation, watermark, ticks } = summary;
+  const { job, outcome, exit_code, error, run_id, version, generation, watermark, ticks, symbols } = summary;
   const text = quiet(textOf(summary, host));
   return {
     ...{ text, content: text, allowed_mentions: { parse: [] as string[] } },
@@ -36,7 +36,10 @@ export function notificationOf(summary: Summary, { host, archive }: RunPlace) {
       reason: cut(reason, reasonLengthMax),
     })),
     missing_count: summary.failures_count,
+    damaged: summary.damaged.map(({ path, kind, found_at }) => ({ path, kind, found_at: isoUtc(found_at) })),
+    damaged_count: summary.damaged_count,
     ...{ warnings: summary.warnings.map((one) => cut(one, reasonLengthMax)), warnings_count: summary.warnings_count },
+    suspended: symbols.suspended,
     ...{ ticks, generation, watermark: watermark === null ? null : isoUtc(watermark) },
   };
 }
@@ -48,7 +51,7 @@ const endings: Record<Summary['outcome'], string> = {
   credential: 'stopped: the key was refused',
   incomplete: 'done, but incomplete',
   busy: 'did not publish: another run is writing',
-  damaged: 'stopped: the archive is damaged',
+  damaged: 'ended: the archive is damaged',
   unreachable: 'failed: the upstream could not be reached',
   interrupted: 'was stopped; what was accepted is kept',
 };
@@ -64,6 +67,7 @@ function textOf({ job, outcome, exit_code, error, ticks, ...more }: Summary, hos
     `oddslake ${job} on ${host}: ${endings[outcome]} (exit ${exit_code}).`,
     ...(error === null ? [] : [error]),
     ...missing,
+    ...(more.symbols.suspended === 0 ? [] : [suspendedText(more.symbols.suspended)]),
     ...(exit_code === 0 && more.run_id !== null
       ? [`${grouped(ticks.accepted)} new ticks, generation ${more.generation}.`]
       : []),
@@ -71,6 +75,9 @@ function textOf({ job, outcome, exit_code, error, ticks, ...more }: Summary, hos
     ...(more.next_action ? [`Next: ${more.next_action}`] : []),
   ].join(' ');
 }
+
+const suspendedText = (count: number): string =>
+  `${grouped(count)} active ${count === 1 ? 'symbol is' : 'symbols are'} suspended: oddslake symbols retry.`;
 
 /** A text of the service's may stand in it: nobody is called by it, nothing is linked, and it stays one line. */
 const quiet = (text: string): string =>

@@ -28,8 +28,7 @@ export async function textfileStep(context: Context, summary: Summary): Promise<
 }
 
 /**
- * What is told once this run has ended. Jobs that the state does not know (`verify` keeps no run there, and a state may be
- * lost) stay as the file has them.
+ * What is told once this run has ended. Jobs that the state does not know (it may be lost) stay as the file has them.
  */
 export function samplesAfter(summary: Summary, known: readonly KnownRun[], file: string): Sample[] {
   const runs = withRun(known, summary);
@@ -49,6 +48,8 @@ export function samplesAfter(summary: Summary, known: readonly KnownRun[], file:
 
 const keptOnce = new Set([
   ...['oddslake_job_last_success_timestamp_seconds', 'oddslake_generation', 'oddslake_watermark_timestamp_seconds'],
+  'oddslake_damaged_files',
+  'oddslake_symbols_suspended',
 ]);
 
 /** Whether it was told by a clock that was wrong. */

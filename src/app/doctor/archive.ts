@@ -52,6 +52,8 @@ export interface StateFacts {
   /** A publish past its commit point that is not ended. */
   readonly openIntent: boolean;
   readonly journaledTicks: number;
+  /** Paths of files that an earlier run found not as published. */
+  readonly damaged: readonly string[];
   readonly lastRun: RunFacts | null;
 }
 
@@ -75,7 +77,7 @@ export function judgeArchive(facts: ArchiveFacts, nowMs: number, lagMsMax: numbe
     judgeManifest(facts),
     judgeState(facts, told),
     ...(known === null ? [] : [judgeJournal(facts, known), judgeRun(known, nowMs)]),
-    ...(told === null ? [] : [judgeFiles(facts), judgeLag(told, nowMs, lagMsMax)]),
+    ...(told === null ? [] : [judgeFiles(facts, known), judgeLag(told, nowMs, lagMsMax)]),
     judgeSetAside(facts, told),
   ];
 }
@@ -186,9 +188,10 @@ function judgeRun({ lastRun }: StateFacts, nowMs: number): Finding {
   );
 }
 
-function judgeFiles({ files }: ArchiveFacts): Finding {
+function judgeFiles({ files }: ArchiveFacts, state: StateFacts | null): Finding {
   const { ok, problem } = of('archive', 'published');
-  const { listed, hashed, wrong } = files;
+  const { listed, hashed } = files;
+  const wrong = [...new Set([...files.wrong, ...(state?.damaged ?? [])])];
   if (wrong.length === 0)
     return ok(`${many(listed, 'file')} of the right size, ${number(hashed)} of them read: as published`);
   return problem(

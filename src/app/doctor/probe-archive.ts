@@ -63,8 +63,7 @@ function manifestFacts({ manifest: found }: ArchiveLook): ManifestFacts | Fault 
   if (found === null) return null;
   if (found instanceof OddslakeError) return faultOf(found);
   const { manifest, sha256 } = found;
-  const { format_version: format, generation, upstream, watermark, lost = [] } = manifest;
-  const { reached = watermark } = manifest;
+  const { format_version: format, generation, upstream, reached, lost = [] } = manifest;
   return {
     ...{ format, generation, upstream, sha256, lostWindows: lost.length },
     // One that somebody edited may say anything.
@@ -77,8 +76,17 @@ function manifestFacts({ manifest: found }: ArchiveLook): ManifestFacts | Fault 
 function stateFacts({ state }: ArchiveLook): StateFacts | Fault | null {
   if (state === null) return null;
   if (state instanceof OddslakeError) return faultOf(state);
-  const { schema, generation, upstream, manifestSha256, hasOpenIntent: openIntent, journaledTicks, lastRun } = state;
-  return { schema, generation, upstream, manifestSha256, openIntent, journaledTicks, lastRun };
+  const {
+    schema,
+    generation,
+    upstream,
+    manifestSha256,
+    hasOpenIntent: openIntent,
+    journaledTicks,
+    damaged,
+    lastRun,
+  } = state;
+  return { schema, generation, upstream, manifestSha256, openIntent, journaledTicks, damaged, lastRun };
 }
 
 /** Files below a folder and their bytes; none where it is not there, or may not be read. */

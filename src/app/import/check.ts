@@ -1,14 +1,15 @@
 import { join } from 'node:path';
 import { UsageError } from '../../core/errors.ts';
 import type { RecordPaths } from '../../core/market-record.ts';
-import type { Zone } from '../../core/zone.ts';
 import { csvHead, datasetOf, type ImportDataset } from '../../ingest/import-columns.ts';
+import type { RowRules } from '../../ingest/import-rows.ts';
 import { lacksZone } from '../../ingest/import-time.ts';
 import {
   canBePrice,
   canBeSymbol,
   canBeTime,
   isLocalTime,
+  type Rename,
   type RowColumn,
   type RowFile,
   type RowReader,
@@ -18,7 +19,9 @@ import type { ImportFile } from './files.ts';
 
 export interface CheckRules {
   readonly dataset: ImportDataset | null;
-  readonly zone: Zone | null;
+  readonly rows: RowRules;
+  /** Columns that are read under another name. */
+  readonly renames: readonly Rename[];
   readonly paths: RecordPaths;
 }
 
@@ -51,7 +54,7 @@ export async function checkRows(
 ): Promise<RowPlan | Fault> {
   const found = await lookAt(file, reader, rules, unpacked);
   if ('fault' in found && file.named) throw new UsageError(`${file.path}: ${found.fault}.`);
-  if ('fault' in found || !found.lacksZone || rules.zone !== null) return found;
+  if ('fault' in found || !found.lacksZone || rules.rows.zone !== null) return found;
   throw new UsageError(
     `${file.path}: its times say nothing of their zone. Say which it is, e.g. --tz UTC or --tz America/New_York.`,
   );
@@ -77,8 +80,11 @@ export const told = (error: unknown): string =>
 async function lookAtLines(file: ImportFile, rules: CheckRules): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
   for await (const lines of linesOf(file, lineBytesMax)) {
     const found = lines.slice(0, sampleRows).map(({ text, flaw }) => (flaw === null ? objectIn(text) : null));
-    const rows = found.filter((row) => row !== null);
-    if (rows.length === 0) return { fault: 'no line at its beginning is a JSON object' };
+    const own = found.filter((row) => row !== null);
+    if (own.length === 0) return { fault: 'no line at its beginning is a JSON object' };
+    const lacking = lackingOf(rules.renames, [...new Set(own.flatMap((row) => Object.keys(row)))]);
+    if (lacking !== undefined) return lacking;
+    const rows = own.map((row) => renamed(row, rules.renames));
     const names = new Set(rows.flatMap((row) => Object.keys(row)));
     const dataset = datasetOf([...names], rules.dataset, rules.paths);
     if (typeof dataset === 'object') return { fault: dataset.lacks };
@@ -88,9 +94,31 @@ async function lookAtLines(file: ImportFile, rules: CheckRules): Promise<(RowPla
   return { fault: 'it is empty' };
 }
 
-export function objectIn(line: string): Record<string, unknown> | null {
+/** The fault of a file that lacks a column of another name. */
+function lackingOf(renames: readonly Rename[], names: readonly string[]): Fault | undefined {
+  const lacking = renames.map(([, own]) => own).filter((own) => !names.includes(own));
+  if (lacking.length === 0) return undefined;
+  const found = `it has ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
+  return { fault: `it lacks the column${lacking.length > 1 ? 's' : ''} ${lacking.join(', ')} of --columns (${found})` };
+}
+
+/** A row with its columns under the names that they are read by. */
+export function renamed(row: Record<string, unknown>, renames: readonly Rename[]): Record<string, unknown> {
+  if (renames.length === 0) return row;
+  const rest = Object.entries(row).filter(([name]) => !renames.some((pair) => pair.includes(name)));
+  const read = renames.flatMap(([name, own]) => (Object.hasOwn(row, own) ? [[name, row[own]]] : []));
+  return Object.fromEntries([...rest, ...read]);
+}
+
+/**
+ * The JSON object in a line; null where there is none. `exact`: numbers of this name as their text, since a double does not
+ * hold the digits of nanoseconds.
+ */
+export function objectIn(line: string, exact?: string): Record<string, unknown> | null {
+  const keepText = (name: string, value: unknown, context?: { readonly source?: string }): unknown =>
+    name === exact && typeof value === 'number' ? (context?.source ?? value) : value;
   try {
-    const value: unknown = JSON.parse(line.replace(/^\ufeff/, ''));
+    const value: unknown = JSON.parse(line.replace(/^\ufeff/, ''), exact === undefined ? undefined : keepText);
     return typeof value === 'object' && value !== null && !Array.isArray(value)
       ? (value as Record<string, unknown>)
       : null;
@@ -105,8 +133,15 @@ async function lookAtTable(
   rules: CheckRules,
   unpacked: string | undefined,
 ): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
-  const rowFile = await rowFileOf(file, unpacked);
-  if ('fault' in rowFile) return rowFile;
+  const own = await rowFileOf(file, unpacked);
+  if ('fault' in own) return own;
+  const { renames } = rules;
+  const names = (await reader.columns(own)).map(({ name }) => name);
+  const missing = lackingOf(renames, names);
+  if (missing !== undefined) return missing;
+  const isReplaced = (name: string): boolean =>
+    renames.some(([read]) => read.toLowerCase() === name.toLowerCase()) && !renames.some(([, read]) => read === name);
+  const rowFile = renames.length === 0 ? own : { ...own, renames, replaced: names.filter(isReplaced) };
   const columns = await reader.columns(rowFile);
   const dataset = datasetOf(
     columns.map(({ name }) => name),
@@ -122,7 +157,7 @@ async function lookAtTable(
   if (!canBePrice(type('p'))) return { fault: `its column p is ${type('p')}, no number` };
   let lacking = isLocalTime(type('t'));
   if (type('t') === 'VARCHAR') {
-    for await (const { t } of reader.ticks(rowFile, columns)) {
+    for await (const { t } of reader.ticks(rowFile, columns, rules.rows.unit)) {
       lacking = t.some((text) => typeof text === 'string' && lacksZone(text));
       break;
     }

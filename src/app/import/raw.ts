@@ -1,8 +1,7 @@
 import { readRawFile } from '../../archive/raw/raw-file.ts';
 import { UpstreamError } from '../../core/errors.ts';
 import type { RawPage } from '../../core/raw-page.ts';
-import { type Learned, nothingLearned } from '../../ingest/learned.ts';
-import { decodeRawTicks, learnAgain, readAgain, readBookAgain } from '../../ingest/replay.ts';
+import { decodeRawTicks, openRereader, type Rereader, readBookAgain } from '../../ingest/replay.ts';
 import { replayMarkets } from '../../ingest/replay-markets.ts';
 import { notePolledFrom } from '../../state/symbols.ts';
 import { UnreadableAnswer } from '../../upstream/json-answer.ts';
@@ -10,14 +9,10 @@ import type { Run } from '../run.ts';
 import { wholeOf } from './bytes.ts';
 import { type CheckRules, told } from './check.ts';
 import type { ImportFile } from './files.ts';
+import type { ImportWriter } from './import-writer.ts';
 import { UnreadableFile } from './unreadable-file.ts';
-import type { ImportWriter } from './write.ts';
 
 export interface Replay {
-  /** Finds the runs whose answers are wanted. Where not all are, every file comes here first. */
-  find(file: ImportFile): Promise<void>;
-  /** Learns from a file how the service paged. Every file comes here before the first one is taken in. */
-  learn(file: ImportFile): Promise<void>;
   /** Takes a file in. @throws UnreadableFile where a part of it is damaged, after the rest was taken in */
   take(file: ImportFile): Promise<void>;
   /** Takes in what had to wait for the end. */
@@ -26,7 +21,7 @@ export interface Replay {
 
 export interface ReplayContext {
   readonly run: Run;
-  readonly rules: CheckRules;
+  readonly rules: Pick<CheckRules, 'dataset' | 'paths'>;
   readonly writer: ImportWriter;
   /** Which answers are to be taken in; all of them where it is not given. */
   readonly wanted?: (page: RawPage) => boolean;
@@ -48,8 +43,7 @@ export function openReplay(context: ReplayContext): Replay {
   const { settings, clock, signal } = run.context;
   const futureSkewMs = settings.poll.futureSkewSeconds * 1000;
   const pieceBytesMax = Math.max(settings.upstream.responseBytesMax, answerBytesLeast) + pieceBytesMore;
-  const learned = new Map<string, Learned>();
-  const runs = new Set<string>();
+  const rereaders = new Map<string, Rereader>();
   /** From when on polls asked for each symbol. */
   const polledFrom = new Map<string, number>();
   /** Answers of one poll of the market lists. */
@@ -92,7 +86,7 @@ export function openReplay(context: ReplayContext): Replay {
     try {
       if (asked.route === 'orderbook') return await writer.book(readBookAgain(page, asked.symbol, futureSkewMs));
       const raw = decodeRawTicks(page);
-      const record = raw === undefined ? undefined : readAgain(learnedOf(page.run), raw, futureSkewMs);
+      const record = raw === undefined ? undefined : rereaderOf(page.run).take(raw);
       if (record === undefined) return;
       const { symbol, asked: window, origin } = record;
       if (origin === 'poll') polledFrom.set(symbol, Math.min(window.from, polledFrom.get(symbol) ?? window.from));
@@ -112,33 +106,13 @@ export function openReplay(context: ReplayContext): Replay {
     });
   }
 
-  function learnedOf(runId: string): Learned {
-    const known = learned.get(runId) ?? nothingLearned();
-    learned.set(runId, known);
+  function rereaderOf(runId: string): Rereader {
+    const known = rereaders.get(runId) ?? openRereader(futureSkewMs);
+    rereaders.set(runId, known);
     return known;
   }
 
   return {
-    async find(file) {
-      for await (const piece of await piecesOf(file)) {
-        signal.throwIfAborted();
-        for (const page of piece.kind === 'pages' ? piece.pages : []) if (wanted?.(page)) runs.add(page.run);
-      }
-    },
-    async learn(file) {
-      for await (const piece of await piecesOf(file)) {
-        signal.throwIfAborted();
-        for (const page of piece.kind === 'pages' ? piece.pages : []) {
-          if (wanted !== undefined && !runs.has(page.run)) continue;
-          try {
-            const raw = decodeRawTicks(page);
-            if (raw !== undefined) learnAgain(learnedOf(page.run), raw, futureSkewMs);
-          } catch (error) {
-            if (!(error instanceof UnreadableAnswer)) throw error;
-          }
-        }
-      }
-    },
     async take(file) {
       let [damaged, answers] = [0, 0];
       for await (const piece of await piecesOf(file)) {
@@ -156,6 +130,7 @@ export function openReplay(context: ReplayContext): Replay {
     },
     async finish() {
       await pollAgain();
+      for (const reader of rereaders.values()) for (const record of reader.finish()) await writer.answer(record);
       notePolled();
     },
   };

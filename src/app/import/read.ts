@@ -6,11 +6,20 @@ import { isLocalTime, openRowReader, type RowReader } from '../../query/read-row
 import { UnreadableAnswer } from '../../upstream/json-answer.ts';
 import type { Run } from '../run.ts';
 import { linesOf, piecesOf, wholeOf } from './bytes.ts';
-import { type CheckRules, checkRows, lineBytesMax, objectIn, type RowPlan, told, unpackParquet } from './check.ts';
+import {
+  type CheckRules,
+  checkRows,
+  lineBytesMax,
+  objectIn,
+  type RowPlan,
+  renamed,
+  told,
+  unpackParquet,
+} from './check.ts';
 import type { ImportFile } from './files.ts';
+import type { ImportWriter } from './import-writer.ts';
 import type { Replay } from './raw.ts';
 import { UnreadableFile } from './unreadable-file.ts';
-import type { ImportWriter } from './write.ts';
 
 /** What reading one file after the other shares. */
 export interface Reading {
@@ -112,15 +121,18 @@ async function readPage({ run, rules, writer, futureMs, onSetAside }: Reading, f
 async function readTicks(reading: Reading, file: ImportFile, { rows }: RowPlan): Promise<void> {
   const { writer, rules } = reading;
   const take = async (raw: RawRows): Promise<void> => {
-    readRows(raw, rules.zone, writer.rows);
+    readRows(raw, rules.rows, writer.rows);
     await writer.settle(file.writtenAt);
     reading.onProgress();
   };
   if (rows === null) {
+    const ownT = rules.renames.find(([name]) => name === 't')?.[1] ?? 't';
+    const exact = rules.rows.unit === 'ms' ? undefined : ownT;
     for await (const lines of fromFile(linesOf(file, lineBytesMax))) {
       const found: { row: Record<string, unknown>; text: string }[] = [];
       for (const { text, flaw } of lines) {
-        const row = flaw === null ? objectIn(text) : null;
+        const own = flaw === null ? objectIn(text, exact) : null;
+        const row = own === null ? null : renamed(own, rules.renames);
         if (row === null) writer.rows.reject(null, { reason: flaw ?? 'the line is no JSON object', raw: cutRaw(text) });
         else found.push({ row, text });
       }
@@ -133,7 +145,8 @@ async function readTicks(reading: Reading, file: ImportFile, { rows }: RowPlan):
   const reader = await reading.reader();
   const { type } = rows.columns.find(({ name }) => name === 't')!;
   const how = { local: isLocalTime(type), textPrices: true };
-  for await (const columns of fromFile(reader.ticks(rows.file, rows.columns))) await take({ ...columns, ...how });
+  for await (const columns of fromFile(reader.ticks(rows.file, rows.columns, rules.rows.unit)))
+    await take({ ...columns, ...how });
   let unclosed = false;
   for await (const { reason, text } of reader.badLines()) {
     unclosed ||= isUnclosed(reason);
@@ -149,20 +162,30 @@ const unclosedQuote = 'a quote in it is never closed, and not all that follows i
 
 async function readMarkets(reading: Reading, file: ImportFile, { rows }: RowPlan): Promise<void> {
   const { writer, rules, futureMs, onSetAside } = reading;
-  const { paths, zone } = rules;
+  const {
+    paths,
+    rows: { zone, truncates },
+  } = rules;
   const local = (rows?.columns ?? []).filter(({ type }) => isLocalTime(type)).map(({ name }) => name);
-  const how = { paths, zone, localColumns: new Set(local), writtenAt: file.writtenAt, futureMs };
+  const how = { paths, zone, truncates, localColumns: new Set(local), writtenAt: file.writtenAt, futureMs };
   const take = async (row: Record<string, unknown>): Promise<void> => {
     const seen = readMarketRow(row, how);
-    if ('reason' in seen) onSetAside('market record', seen.reason, file.path);
-    else await writer.markets(seen.facts, seen.firstSeen, seen.lastSeen);
+    if ('reason' in seen) setAside(seen.reason, row);
+    else {
+      writer.counted.take();
+      await writer.markets(seen.facts, seen.firstSeen, seen.lastSeen);
+    }
+  };
+  const setAside = (reason: string, raw: unknown): void => {
+    writer.counted.reject(reason, typeof raw === 'string' ? cutRaw(raw) : cutRaw(JSON.stringify(raw)));
+    onSetAside('market record', reason, file.path);
   };
   if (rows === null) {
     for await (const lines of fromFile(linesOf(file, lineBytesMax))) {
       for (const { text, flaw } of lines) {
         const row = flaw === null ? objectIn(text) : null;
-        if (row === null) onSetAside('market record', flaw ?? 'the line is no JSON object', file.path);
-        else await take(row);
+        if (row === null) setAside(flaw ?? 'the line is no JSON object', text);
+        else await take(renamed(row, rules.renames));
       }
     }
     return;
@@ -171,9 +194,9 @@ async function readMarkets(reading: Reading, file: ImportFile, { rows }: RowPlan
   for await (const records of fromFile(reader.records(rows.file)))
     for (const record of records) await take(rows.file.format === 'csv' ? typedOf(record, paths) : record);
   let unclosed = false;
-  for await (const { reason } of reader.badLines()) {
+  for await (const { reason, text } of reader.badLines()) {
     unclosed ||= isUnclosed(reason);
-    onSetAside('market record', reason, file.path);
+    setAside(reason, text);
   }
   if (unclosed) throw new UnreadableFile(unclosedQuote);
 }

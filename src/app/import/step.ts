@@ -3,29 +3,51 @@ import { UsageError } from '../../core/errors.ts';
 import { grouped } from '../../core/grouped.ts';
 import { isoUtc, timeEnd, timeMin } from '../../core/time.ts';
 import { intersection, isEmpty, type Window } from '../../core/window.ts';
-import type { Zone } from '../../core/zone.ts';
 import type { ImportDataset } from '../../ingest/import-columns.ts';
+import type { RowRules } from '../../ingest/import-rows.ts';
+import type { Rename } from '../../query/read-rows.ts';
 import type { Context } from '../context.ts';
 import type { Run } from '../run.ts';
+import type { FailureLine } from '../summary.ts';
 import type { Threads } from '../threads.ts';
 import { type CheckRules, checkRows, type Fault, type RowPlan } from './check.ts';
+import { type FileCounts, helpfulFlag, isOverShare } from './counted-rows.ts';
 import { type ImportFile, type ImportFormat, listImport } from './files.ts';
+import type { ImportWriter } from './import-writer.ts';
 import { inThreads, takePage, threadsFor } from './in-threads.ts';
+import type { PageRead } from './pages.ts';
 import { openReplay } from './raw.ts';
 import { lazyReader, planOfPacked, type Reading, readFileIn } from './read.ts';
 import { UnreadableFile } from './unreadable-file.ts';
-import { type ImportWriter, openImportWriter } from './write.ts';
+import { openImportWriter } from './write.ts';
 
 export interface ImportFlags {
   readonly paths: readonly string[];
   readonly dataset: ImportDataset | null;
   readonly format: ImportFormat | null;
-  /** Of times that name none. */
-  readonly zone: Zone | null;
+  /** How times and prices of rows are to be read. */
+  readonly rows: RowRules;
+  /** Columns of rows that are read under another name. */
+  readonly renames: readonly Rename[];
   /** What rows cover of every symbol in them; null: nothing. */
   readonly covers: Window | null;
   /** Whether imported prices win over polled ones. */
   readonly preferred: boolean;
+  /** Share, 0 to 1, of a file's rows that may be rejected; null: `import.rejected_share_max`. */
+  readonly rejectedShareMax: number | null;
+  /** Called with what the files hold in place of taking them in; null to take them in. */
+  readonly showCheck: ((files: readonly CheckedFile[]) => void) | null;
+}
+
+/** A file that was read to its end, or as far as it can be. */
+export interface CheckedFile extends FileCounts {
+  readonly path: string;
+  /** Why it cannot be read (to its end): a clause; null where it can. */
+  readonly fault: string | null;
+  /** Whether so many of its rows are rejected that nothing is published. */
+  readonly isOverShare: boolean;
+  /** Flags by which more of it would be taken. */
+  readonly flags: readonly string[];
 }
 
 /** Files that were looked at and found fit to be imported, as far as their beginnings tell. */
@@ -37,9 +59,9 @@ export interface ImportInput {
   readonly plans: ReadonlyMap<ImportFile, RowPlan | Fault>;
 }
 
-const rulesOf = ({ settings }: Context, { dataset, zone }: ImportFlags): CheckRules => {
+const rulesOf = ({ settings }: Context, { dataset, rows, renames }: ImportFlags): CheckRules => {
   const { symbolPaths, fieldPaths } = settings.source;
-  return { dataset, zone, paths: { symbolPaths, fieldPaths } };
+  return { dataset, rows, renames, paths: { symbolPaths, fieldPaths } };
 };
 
 /** What the service said, not rows that somebody made of it. */
@@ -107,33 +129,67 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
     onProgress: () =>
       display.update({ done: bytes, ticks: writer.ticks, note: `${grouped(done)}/${grouped(files.length)} files` }),
   };
+  const shareMax = flags.rejectedShareMax ?? context.settings.import.rejectedShareMax;
+  const checked: CheckedFile[] = [];
+  const faults = new Map<ImportFile, string>();
+  /** Tells of the files that could not be read, in the order of files. */
+  const tellFaults = (): void => {
+    for (const file of faults.size === 0 ? [] : files)
+      if (faults.has(file)) run.failures.push(failure(`${file.path}: ${faults.get(file)}`));
+    faults.clear();
+  };
+  const end = (file: ImportFile, fault: string | null): void => {
+    const counts = writer.counted.endFile();
+    const isOver = !isAnswer(file) && isOverShare(counts, shareMax);
+    const helpful = new Set(counts.reasons.map(helpfulFlag).filter((flag) => flag !== null));
+    checked.push({ path: file.path, ...counts, fault, isOverShare: isOver, flags: [...helpful] });
+    if (fault !== null) faults.set(file, fault);
+    done++;
+    bytes += file.bytes;
+    reading.onProgress();
+  };
+  /** Takes a file in, `page` being what a thread has read of it. */
+  const take = async (file: ImportFile, page: PageRead = null): Promise<void> => {
+    context.signal.throwIfAborted();
+    const plan = plans.get(file);
+    try {
+      if (plan !== undefined && 'fault' in plan) throw new UnreadableFile(plan.fault);
+      if (page === null) await readFileIn(reading, file, plan);
+      else await takePage(reading, page);
+      end(file, null);
+    } catch (error) {
+      if (!(error instanceof UnreadableFile)) throw error;
+      end(file, error.message);
+    }
+  };
   const reading: Reading = { ...shared, scratch, futureMs, reader: lazy.reader, replay: openReplay(shared) };
   try {
     // Before anything is written, as with those that need no unpacking.
     for (const file of files) if (file.named && isPacked(file)) await planOfPacked(reading, file).catch(badUsage(file));
-    // What cannot be read is told of below, where it is taken in.
-    for (const file of files) if (file.format === 'raw') await reading.replay.learn(file).catch(passUnreadable);
-    for await (const { file, page } of inThreads(reading, files, threads)) {
-      context.signal.throwIfAborted();
-      const plan = plans.get(file);
-      try {
-        if (plan !== undefined && 'fault' in plan) throw new UnreadableFile(plan.fault);
-        if (page === null) await readFileIn(reading, file, plan);
-        else await takePage(reading, page);
-      } catch (error) {
-        if (!(error instanceof UnreadableFile)) throw error;
-        run.failures.push({ symbol: null, from: null, to: null, reason: `${file.path}: ${error.message}` });
-      }
-      done++;
-      bytes += file.bytes;
-      reading.onProgress();
+    const rowFiles = files.filter((file) => !isAnswer(file));
+    const answers = files.filter(isAnswer);
+    writer.hold();
+    for (const file of rowFiles) await take(file);
+    if (flags.showCheck !== null) {
+      for (const file of answers) if (file.format !== 'raw') await take(file);
+      return flags.showCheck(checked);
     }
+    const over = checked.filter((file) => file.isOverShare);
+    if (over.length > 0) {
+      run.failures.push(...over.map((file) => failure(overShare(file, shareMax))));
+      return;
+    }
+    await writer.release();
+    // What cannot be read is told of below, where it is taken in.
+    for await (const { file, page } of inThreads(reading, answers, threads)) await take(file, page);
     await reading.replay.finish();
+    tellFaults();
     await coverRows(run, input, writer);
     await writer.finish();
     display.stop();
     await writer.publish();
   } finally {
+    tellFaults();
     display.stop();
     await lazy.close();
     writer.close();
@@ -143,9 +199,21 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
   run.warnings.push(...warningsOf(input, aside));
 }
 
-const passUnreadable = (error: unknown): void => {
-  if (!(error instanceof UnreadableFile)) throw error;
-};
+const failure = (reason: string): FailureLine => ({ symbol: null, from: null, to: null, reason });
+
+/** Reasons that are told of a file that is not taken. */
+const reasonsShown = 3;
+
+/** Why nothing was published, with the first reasons and the flags that would help. */
+function overShare({ path, rows, rejected, reasons, flags }: CheckedFile, shareMax: number): string {
+  const shown = reasons
+    .slice(0, reasonsShown)
+    .map(({ reason, count, first }) => `${grouped(count)} × ${reason}, first ${first.slice(0, rawCharsShown)}`);
+  const help = flags.length > 0 ? ` Say ${flags.join(' ')}.` : '';
+  return `${path}: ${grouped(rejected)} of its ${grouped(rows)} rows are rejected, more than the share of ${shareMax} that may be: nothing was imported. ${shown.join('; ')}.${help} --allow-rejected SHARE takes the others all the same.`;
+}
+
+const rawCharsShown = 120;
 
 const badUsage = (file: ImportFile) => (error: unknown) => {
   throw error instanceof UnreadableFile ? new UsageError(`${file.path}: ${error.message}.`, { cause: error }) : error;

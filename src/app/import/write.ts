@@ -5,9 +5,8 @@ import type { MarketFacts } from '../../core/market.ts';
 import { ranks } from '../../core/merge.ts';
 import type { Rejected } from '../../core/tick.ts';
 import type { Window } from '../../core/window.ts';
-import { type RowSink, startHeap, type TickHeap } from '../../ingest/import-rows.ts';
+import { startHeap, type TickHeap } from '../../ingest/import-rows.ts';
 import { judge } from '../../ingest/judge.ts';
-import type { MarketsPoll } from '../../ingest/markets.ts';
 import { appendSetAside, observeImported, type SetAside } from '../../state/imported-symbols.ts';
 import { appendMarkets, appendTicks, inOrder, loadOf, type TickRecord } from '../../state/journal.ts';
 import { appendBooks, type BookRecord, bookLoadOf } from '../../state/journal-books.ts';
@@ -15,46 +14,10 @@ import { journalLoad } from '../../state/journal-load.ts';
 import type { Run } from '../run.ts';
 import { keepPoll } from '../steps/poll-steps.ts';
 import { publishStep } from '../steps/publish-step.ts';
-import type { Threads } from '../threads.ts';
-
-/** What was read of a page, or gathered of rows. */
-export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
-  readonly covered: readonly Window[];
-};
-
-/**
- * Takes what files hold, bounded in memory. Ticks of saved pages and of rows are put aside in a scratch file until they
- * are published: their files can be read again. Answers as they came, markets and what is set aside are journaled, and
- * published when the journal weighs more than `publish.journal_ticks_max`.
- */
-export interface ImportWriter {
-  /** Ticks taken so far, usable or not. */
-  readonly ticks: number;
-  readonly symbols: ReadonlySet<string>;
-  /** Those of rows. */
-  readonly rowSymbols: ReadonlySet<string>;
-  /** Takes rows of one file; nothing is written before `settle` or `finishRows`. */
-  readonly rows: RowSink;
-  /** Writes what was taken where it is enough. `observedAt`: epoch ms, of the file that the rows are of. */
-  settle(observedAt: number): Promise<void>;
-  /** Writes all rows that were taken. */
-  finishRows(observedAt: number): Promise<void>;
-  page(page: ImportedTicks): Promise<void>;
-  /** A page that somebody else has put aside. */
-  read(read: Read, rejected: readonly Rejected[]): Promise<void>;
-  /** An answer of the service as the collector journals it; so with `book` and `poll`. */
-  answer(record: Omit<TickRecord, 'runId'>): Promise<void>;
-  book(record: Omit<BookRecord, 'runId'>): Promise<void>;
-  poll(poll: MarketsPoll): Promise<void>;
-  markets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
-  /** Enters a window as covered for symbols. */
-  cover(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
-  /** Makes durable what is journaled. */
-  finish(): Promise<void>;
-  /** Publishes all that was taken. */
-  publish(): Promise<void>;
-  close(): void;
-}
+import { startCounting } from './counted-rows.ts';
+import { type HeldItem, type HeldItems, holdItems, type ImportedMarkets } from './held.ts';
+import type { ImportedTicks, ImportWriter, WriterOptions } from './import-writer.ts';
+import { keepWithin } from './kept-rejects.ts';
 
 /** Rows gathered before they are sorted out by symbol. */
 const heapTicksMax = 1 << 20;
@@ -72,22 +35,15 @@ const ticksPerSetAside = 8;
 
 const all: Window = { from: Number.NEGATIVE_INFINITY, to: Number.POSITIVE_INFINITY };
 
-export interface WriterOptions {
-  /** Whether imported prices win over polled ones. */
-  readonly preferred: boolean;
-  readonly futureMs: number;
-  /** A folder for what is put aside. */
-  readonly scratch: string;
-  /** Ticks the journal may hold; infinite where what is taken has to be published together. */
-  readonly journalTicksMax: number;
-  readonly threads?: Threads | undefined;
-}
-
 export function openImportWriter(run: Run, options: WriterOptions): ImportWriter {
   const { archive, context, id: runId } = run;
   const { preferred, futureMs, scratch, journalTicksMax, threads } = options;
   const { state } = archive;
   const rank = preferred ? ranks.preferred : ranks.import;
+  const { fileBytesMax } = context.settings.quarantine;
+  const counted = startCounting();
+  let held: HeldItems<HeldItem> | undefined;
+  const rejects = keepWithin(fileBytesMax);
   const symbols = new Set<string>();
   const rowSymbols = new Set<string>();
   let heap: TickHeap | undefined;
@@ -95,9 +51,8 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
   let books: BookRecord[] = [];
   let intake = openIntake(runId, rank, state.identity.parts);
   let spill: Spill | undefined;
-  let setAside: SetAside[] = [];
   let ofRows: Omit<SetAside, 'at'>[] = [];
-  let seen: { facts: readonly MarketFacts[]; firstSeen: number; lastSeen: number }[] = [];
+  let seen: ImportedMarkets[] = [];
   let ticks = 0;
   let load = journalLoad(state.db);
   let failed = false;
@@ -136,16 +91,20 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
   }
 
   async function writeSetAside(): Promise<void> {
-    if (setAside.length === 0) return;
-    const items = setAside;
-    setAside = [];
-    appendSetAside(state, runId, items);
+    const batch = rejects.take();
+    if (batch.items.length + batch.dropped === 0) return;
+    if (held !== undefined) return held.put({ kind: 'set aside', ...batch });
+    await journalSetAside(batch.items, batch.dropped);
+  }
+
+  async function journalSetAside(items: readonly SetAside[], more: number): Promise<void> {
+    appendSetAside(state, runId, items, more);
     await weigh(ticksPerSetAside * items.length);
   }
 
   async function rejectRows(at: number, least: number): Promise<void> {
     if (ofRows.length < least) return;
-    for (const item of ofRows) setAside.push({ at, ...item });
+    for (const item of ofRows) rejects.keep({ at, ...item });
     ofRows = [];
     await writeSetAside();
   }
@@ -154,10 +113,26 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
     context.signal.throwIfAborted();
     const { symbol, observedAt } = read;
     symbols.add(symbol);
+    for (const item of rejected) rejects.keep({ symbol, at: observedAt, ...item });
+    if (rejects.waiting >= setAsideMax) await writeSetAside();
+    if (held !== undefined) held.put({ kind: 'read', read });
+    else await accept(read);
+  }
+
+  async function accept(read: Read): Promise<void> {
     intake.add(read);
-    for (const item of rejected) setAside.push({ symbol, at: observedAt, ...item });
-    if (setAside.length >= setAsideMax) await writeSetAside();
     if (intake.entries >= entriesMax) await publish();
+  }
+
+  async function acceptMarkets(markets: ImportedMarkets): Promise<void> {
+    seen.push(markets);
+    if (seen.length >= marketsMax) await writeMarkets();
+  }
+
+  async function acceptHeld(item: HeldItem): Promise<void> {
+    if (item.kind === 'read') await accept(item.read);
+    else if (item.kind === 'markets') await acceptMarkets(item.markets);
+    else await journalSetAside(item.items, item.dropped);
   }
 
   async function add({ symbol, observedAt, ticks, rejected, covered }: ImportedTicks): Promise<void> {
@@ -170,6 +145,8 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
     for (const { symbol, t, p } of heap?.drain() ?? []) {
       rowSymbols.add(symbol);
       const judged = judge({ t, p, rejected: [] }, all, futureMs);
+      counted.take(judged.ticks.t.length);
+      for (const { reason, raw } of judged.rejected) counted.reject(reason, raw);
       await add({ symbol, observedAt, ticks: judged.ticks, rejected: judged.rejected, covered: [] });
     }
   }
@@ -199,6 +176,18 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
     },
     symbols,
     rowSymbols,
+    counted,
+    hold() {
+      held = holdItems(join(scratch, 'held'));
+    },
+    async release() {
+      const waiting = held;
+      if (waiting === undefined) return;
+      await writeSetAside();
+      held = undefined;
+      for (const item of waiting.items()) await acceptHeld(item);
+      waiting.close();
+    },
     rows: {
       take(symbol, t, p) {
         heap ??= startHeap(heapTicksMax);
@@ -207,6 +196,7 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
       },
       reject(symbol, rejected) {
         ofRows.push({ symbol, ...rejected });
+        counted.reject(rejected.reason, rejected.raw);
         ticks++;
       },
     },
@@ -218,14 +208,19 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
     async finishRows(observedAt) {
       await drain(observedAt);
       await rejectRows(observedAt, 0);
+      rejects.nextFile();
     },
     async page(page) {
       ticks += page.ticks.t.length + page.rejected.length;
+      counted.take(page.ticks.t.length);
+      for (const { reason, raw } of page.rejected) counted.reject(reason, raw);
       await add(page);
+      rejects.nextFile();
     },
     async read(read, rejected) {
       ticks += read.ticks.ticks + rejected.length;
       await take(read, rejected);
+      rejects.nextFile();
     },
     async answer(record) {
       ticks += record.ticks.t.length + record.rejected.length;
@@ -239,16 +234,18 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
       if (books.length >= batchMax) await writeBooks();
     },
     async poll(poll) {
-      keepPoll(state, runId, poll);
+      keepPoll(state, runId, poll, run.context.settings.falls.marketsShareMax);
       await weigh(ticksPerMarket * poll.markets.length);
     },
     async markets(facts, firstSeen, lastSeen) {
-      seen.push({ facts, firstSeen, lastSeen });
-      if (seen.length >= marketsMax) await writeMarkets();
+      const markets = { facts, firstSeen, lastSeen };
+      if (held !== undefined) held.put({ kind: 'markets', markets });
+      else await acceptMarkets(markets);
     },
     async cover(covered, window, fetchedAt) {
       const none = { ticks: { t: new Float64Array(0), p: new Float64Array(0) }, rejected: [] };
-      for (const symbol of covered) await add({ symbol, observedAt: fetchedAt, ...none, covered: [window] });
+      for (const symbol of covered)
+        await add({ symbol, observedAt: fetchedAt, ...none, covered: [{ window, evidence: 'declared' }] });
     },
     async finish() {
       await writeSetAside();
@@ -257,6 +254,9 @@ export function openImportWriter(run: Run, options: WriterOptions): ImportWriter
       await writeMarkets();
     },
     publish,
-    close: () => spill?.close(),
+    close() {
+      spill?.close();
+      held?.close();
+    },
   };
 }

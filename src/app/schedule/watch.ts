@@ -1,11 +1,13 @@
 import type { Archive } from '../../archive/archive.ts';
 import { layoutOf } from '../../archive/layout.ts';
+import { many } from '../../core/amounts.ts';
 import { DamageError } from '../../core/errors.ts';
 import { buildSample, samplesOfArchive, samplesOfRun, successSample } from '../../metrics/last-run.ts';
 import { openScheduleCounts, type ScheduleCounts } from '../../metrics/schedule-counts.ts';
 import { standingSamples } from '../../metrics/standing.ts';
 import { textContentType, textOf } from '../../metrics/text.ts';
 import { standingOf } from '../../reading/standing.ts';
+import { knownDamage } from '../../state/damage.ts';
 import { stateFile } from '../../state/state.ts';
 import { openConfiguredArchive } from '../configured.ts';
 import type { Context } from '../context.ts';
@@ -36,7 +38,10 @@ export async function watchSchedule(context: Context, port: number, board: Board
     metricsType: textContentType,
     wrong() {
       const { seen, readable } = look();
-      return readable ? seen.wrong : [{ name: 'archive', reason: 'cannot be read' }, ...seen.wrong];
+      if (!readable) return [{ name: 'archive', reason: 'cannot be read' }, ...seen.wrong];
+      const damaged = reader.damaged();
+      if (damaged === 0) return seen.wrong;
+      return [{ name: 'archive', reason: `has ${many(damaged, 'file')} not as published` }, ...seen.wrong];
     },
     metrics: async () => metricsText(context, counts, look().seen, reader),
   };
@@ -57,8 +62,8 @@ export async function watchSchedule(context: Context, port: number, board: Board
 
 async function metricsText({ version, clock, log }: Context, counts: ScheduleCounts, seen: Look, reader: Reader) {
   const ended = seen.runs.map(({ run }) => run);
-  // Generation and lag are told as they are now; of the watermark only what the last run made of it is known.
-  const ofArchive = samplesOfArchive(ended).filter(({ name }) => name !== 'oddslake_generation');
+  // Generation, damage and lag are told as they are now; of the watermark only what the last run made of it is known.
+  const ofArchive = samplesOfArchive(ended).filter(({ name }) => name === 'oddslake_watermark_timestamp_seconds');
   const samples = [
     buildSample(version),
     ...seen.runs.flatMap(({ run, succeededAt }) => [...samplesOfRun(run), ...successSample(run.job, succeededAt)]),
@@ -72,6 +77,8 @@ async function metricsText({ version, clock, log }: Context, counts: ScheduleCou
 interface Reader {
   /** The last runs; null where they cannot be read. */
   known(): readonly KnownRun[] | null;
+  /** How many files are known not to be as published. */
+  damaged(): number;
   standing(): ReturnType<typeof standingOf>;
   close(): void;
 }
@@ -107,6 +114,7 @@ function readerOf(context: Context): Reader {
         return null;
       }
     }),
+    damaged: again(() => knownDamage(opened().state.db).length),
     standing: again(() => standingOf(opened())),
     close: () => archive?.close(),
   };

@@ -6,6 +6,8 @@ export interface NightNotes {
   coveredEnds?: ReadonlyMap<string, number>;
   /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
   listedAt: number | null;
+  /** Why its lists are suspiciously short, one clause; null where they are not. */
+  shortLists: string | null;
   /** Symbols whose ticks it was to have up to its end. */
   polled: number;
   /** What it asked for and has not got. */
@@ -14,4 +16,4 @@ export interface NightNotes {
   readonly tooLate: string[];
 }
 
-export const startNotes = (): NightNotes => ({ listedAt: null, polled: 0, lacking: [], tooLate: [] });
+export const startNotes = (): NightNotes => ({ listedAt: null, shortLists: null, polled: 0, lacking: [], tooLate: [] });

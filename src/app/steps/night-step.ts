@@ -1,12 +1,15 @@
 import { aheadMsMax } from '../../core/clock.ts';
 import { comparedMax, fallsOf, type Night, newlyPolledMs } from '../../core/falls.ts';
-import { lifeOf } from '../../core/life.ts';
+import { lifetimeOf } from '../../core/life.ts';
 import { compared, marketChanges, named, nightCoverage } from '../../core/night.ts';
 import { dayMs, type Window } from '../../core/window.ts';
+import { coverageOf } from '../../state/coverage.ts';
 import { type KnownNight, lastNights, polledCounts, rememberNight } from '../../state/nights.ts';
 import { listedStates, oneSymbol } from '../../state/symbols.ts';
+import { lingerRules } from '../configured.ts';
 import type { Run } from '../run.ts';
 import type { NightFacts } from '../summary.ts';
+import { shortListsStep } from './poll-steps.ts';
 
 /**
  * Compares this night with the last ones, once it is published, and remembers it. What fell sharply is a failure of the
@@ -38,11 +41,18 @@ export function nightStep(run: Run, end: number, markets: number | null): void {
     }),
     too_late: named(run.night.tooLate.filter((symbol) => !lacking.has(symbol))),
   };
-  if (polledMs === null) return;
+  const { listedAt, shortLists } = run.night;
+  if (polledMs === null) {
+    shortListsStep(run);
+    return;
+  }
   const night: Night = { polledTo: end, polledMs, markets, ticks: counts.ticks };
-  const { listedAt } = run.night;
   rememberNight(db, { ...night, runId: run.id, late: counts.late, conflicts: counts.conflicts, listedAt });
-  for (const reason of fallsOf(past, night, settings.falls)) {
+  const falls = fallsOf(past, night, settings.falls);
+  // The same is told once.
+  if (shortLists !== null && !falls.some((reason) => reason.startsWith('markets')))
+    falls.push(`markets: ${shortLists}`);
+  for (const reason of falls) {
     log.warn({ reason }, 'a sharp fall against the last nights');
     run.fell = true;
     // Before the windows that failed, of which there may be more than a summary lists.
@@ -64,13 +74,14 @@ function changesSince(run: Run, before: KnownNight | undefined): NightFacts['mar
   return marketChanges(states, since, nowMs);
 }
 
-function coveredOf({ archive, night }: Run, span: Window): NightFacts['covered'] {
+function coveredOf({ archive, context, night }: Run, span: Window): NightFacts['covered'] {
+  const rules = lingerRules(context);
   const lives = new Map<string, Window>();
   const lifeIn = (symbol: string): Window => {
     const known = lives.get(symbol);
     if (known !== undefined) return known;
     const facts = oneSymbol(archive.state.db, symbol);
-    const life = facts === undefined ? span : lifeOf(facts);
+    const life = facts === undefined ? span : lifetimeOf(facts, coverageOf(archive.state.db, symbol), rules);
     lives.set(symbol, life);
     return life;
   };

@@ -1,30 +1,36 @@
 import type { Origin } from '../../core/coverage.ts';
 import { UpstreamError, UsageError } from '../../core/errors.ts';
+import { comparedMax, suddenlyShort } from '../../core/falls.ts';
 import { isDue } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { isTooLate } from '../../core/night.ts';
 import { dayOf, isoUtc } from '../../core/time.ts';
-import { dayMs, type Window } from '../../core/window.ts';
-import { type Collected, collect } from '../../ingest/collect.ts';
-import { nothingLearned } from '../../ingest/learned.ts';
+import { dayMs, subtract, union, type Window } from '../../core/window.ts';
+import { type Collected, collect, type Failure } from '../../ingest/collect.ts';
 import { type MarketsPoll, pollMarkets } from '../../ingest/markets.ts';
-import { firstFrom, planBackfill, planPoll, type SymbolPlan, withWholeLost } from '../../ingest/plan.ts';
+import { planBackfill, planPoll, type SymbolPlan, withTail, withWholeLost } from '../../ingest/plan.ts';
+import { type KnownPages, knownPages, unknownBehavior } from '../../ingest/server-behavior.ts';
 import { openSink } from '../../ingest/sink.ts';
-import { coverageOf, coveredEnds, isCoverJournaled } from '../../state/coverage.ts';
+import { coverageOf, coveredEnds, findInferredOf, inferredTails, isCoverJournaled } from '../../state/coverage.ts';
+import { evidenceSince, noteKnownPages, noteOldestShown, oldestShown, readKnownPages } from '../../state/evidence.ts';
+import { settledGaps } from '../../state/excepted.ts';
 import { appendMarkets } from '../../state/journal.ts';
+import { namedBefore, noteListings, shortReason } from '../../state/listings.ts';
 import { allLostTicks, lostTicksOf, sureCoverageOf } from '../../state/lost.ts';
+import { allOwedWindows, noteOwed, owedWindowsOf } from '../../state/owed.ts';
 import type { State } from '../../state/state.ts';
 import {
   allSymbols,
+  dateFirstSeen,
   ensureSymbols,
-  givenUpSymbols,
-  noteOutcomes,
-  notePolledFrom,
+  noteRecognition,
+  noteServedFrom,
   observeMarkets,
   oneSymbol,
 } from '../../state/symbols.ts';
 import { lingerRules, namedSymbols, skewMs } from '../configured.ts';
 import type { Context } from '../context.ts';
+import type { BackfillFlags } from '../job.ts';
 import type { Run } from '../run.ts';
 import { noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
@@ -52,10 +58,12 @@ export async function marketsStep(run: Run): Promise<number | null> {
     });
     run.reached = true;
     const { markets, rejected } = poll;
-    keepPoll(archive.state, run.id, poll);
+    const { marketsShareMax } = context.settings.falls;
+    run.night.shortLists = keepPoll(archive.state, run.id, poll, marketsShareMax);
+    run.markets = new Set(markets.map(({ canonicalId }) => canonicalId)).size;
     run.night.listedAt = poll.observedAt;
     run.shapes.areListsWhole = poll.complete;
-    run.warnings.push(...poll.shortfalls);
+    for (const reason of poll.shortfalls) run.failures.push({ symbol: null, from: null, to: null, reason });
     for (const { view, reason } of poll.failed)
       run.failures.push({ symbol: null, from: null, to: null, reason: `markets of view ${view}: ${reason}` });
     if (rejected.length > 0)
@@ -74,13 +82,30 @@ export async function marketsStep(run: Run): Promise<number | null> {
   }
 }
 
-/** Journals a poll of the market lists; durable when it returns. */
-export function keepPoll(state: State, runId: string, poll: MarketsPoll): void {
-  const { observedAt, markets, rejected, complete } = poll;
-  state.db.transaction(() => {
+/**
+ * Journals a poll of the market lists; durable when it returns. Returns why its lists, whole as they are, are suspiciously
+ * short; null where they are not: then, too, no absence means that a market is gone.
+ * @param shareMax the share by which they may fall against the last days
+ */
+export function keepPoll(state: State, runId: string, poll: MarketsPoll, shareMax: number): string | null {
+  const { observedAt, markets, rejected, complete, lists } = poll;
+  const { db } = state;
+  return db.transaction(() => {
+    const short = complete ? suddenlyShort(markets.length, namedBefore(db, observedAt, comparedMax), shareMax) : null;
     appendMarkets(state, { runId, observedAt, markets }, rejected);
-    observeMarkets(state.db, markets, observedAt, complete);
+    observeMarkets(db, markets, observedAt, complete && short === null);
+    const reason = short === null ? null : shortReason;
+    const cut = lists.find((list) => list.reason !== null)?.reason ?? null;
+    const listings = lists.map((list) => ({ ...list, reason: list.reason ?? reason }));
+    noteListings(db, listings, { at: observedAt, named: markets.length, reason: cut ?? reason });
+    return short;
   });
+}
+
+/** Tells, in a run that is no night, of lists that are suspiciously short. */
+export function shortListsStep(run: Run): void {
+  const { shortLists: reason } = run.night;
+  if (reason !== null) run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${reason}` });
 }
 
 /** Polls ticks up to `end` for the symbols given by name, else those of the config, else those that the lists ask for. */
@@ -88,61 +113,64 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
+  for (const symbol of chosen) run.byHand.add(symbol);
   const rules = {
     ...lingerRules(context),
     overlapMs: context.settings.poll.overlapMinutes * minuteMs,
-    lookbackMs: context.settings.source.firstLookbackDays * dayMs,
   };
   // Those of the config are there to stay; one on the command line is known once it has answered.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
-  const lostBySymbol = allLostTicks(db);
+  const [lostBySymbol, owedBySymbol, settled] = [allLostTicks(db), allOwedWindows(db), settledGaps(db)];
+  const inferred = inferredTails(db, evidenceSince(db));
   const { thinsAfterDays } = context.settings.source;
   const ends = new Map<string, number>();
   // What a broken run has journaled is new to the archive; without any, what is looked at below tells the ends.
   run.night.coveredEnds = isCoverJournaled(db) ? coveredEnds(db) : ends;
   for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
-    // What a run was told to be lost for good is nothing to ask for night after night.
+    // What a run was told to be lost for good, or is settled otherwise, is nothing to ask for night after night.
     const told = lost.filter(({ toldAt }) => toldAt !== null);
     const untold = lost.filter(({ toldAt }) => toldAt === null);
-    const plan = withWholeLost(planPoll(facts, [...coverage, ...told], end, rules), untold);
+    const left = union([...coverage, ...told, ...(settled.get(facts.symbol) ?? [])]);
+    const windows = withWholeLost(planPoll(facts, left, end, rules, owedBySymbol.get(facts.symbol)), untold);
+    const { confirm } = context.settings.poll;
+    const plan = withTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
     run.night.polled++;
     if (coverage.length > 0) ends.set(facts.symbol, coverage.at(-1)!.to);
     if (thinsAfterDays !== null && isTooLate(plan.windows, coverage, nowMs, thinsAfterDays * dayMs))
       run.night.tooLate.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
-    // Its first poll had every answer, and died before it could note so.
-    else if (plan.first) notePolledFrom(db, facts.symbol, firstFrom(facts, end, rules));
   }
+  // A service whose clock is behind would have seen a new symbol earlier than it was planned to be.
+  const fresh = chosen.filter((symbol) => oneSymbol(db, symbol) === undefined);
   await collectPlans(run, plans, 'poll');
-  const givenUp = givenUpSymbols(db);
-  if (givenUp.length > 0) {
-    run.warnings.push(
-      `Given up on ${count(givenUp, 'symbol', 20)} after ${context.settings.source.retireAfterRuns} failed runs in a row; tried again once a week.`,
-    );
-  }
+  dateFirstSeen(db, fresh, nowMs);
 }
 
-/** Symbols of a backfill: those named, else every one known, active or not, but for those given up on. */
+/** Symbols of a backfill: those named, else every one known, active or not, but for suspended ones that were asked for today. */
 export function backfillPlans(
   run: Run,
   window: Window,
   chosen: readonly string[],
-  how: { readonly force: boolean; readonly allKnown: boolean },
+  how: Pick<BackfillFlags, 'force' | 'allKnown' | 'recheckInferred'>,
 ): { plans: SymbolPlan[]; facts: Map<string, SymbolFacts> } {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
+  for (const symbol of chosen) run.byHand.add(symbol);
   const symbols =
     chosen.length === 0 ? allSymbols(db).filter((facts) => isDue(facts, nowMs)) : factsOf(db, chosen, nowMs);
-  const lifeMarginMs = context.settings.source.lifeMarginHours * 60 * minuteMs;
+  const { lookbackMs } = lingerRules(context);
+  const lifetimeMarginMs = context.settings.source.lifetimeMarginHours * 60 * minuteMs;
   const byHand = namedSymbols(context);
   const isNamed = (symbol: string): boolean => chosen.length > 0 || byHand?.has(symbol) === true;
   const plans = symbols
     .map((facts) => {
-      const rules = { ...how, lifeMarginMs, named: isNamed(facts.symbol) };
-      const plan = planBackfill(facts, sureCoverageOf(db, facts.symbol, nowMs + skewMs(context)), window, rules);
+      const rules = { ...how, lifetimeMarginMs, lookbackMs, named: isNamed(facts.symbol) };
+      const covered = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context));
+      const proven = how.recheckInferred === true ? subtract(covered, findInferredOf(db, facts.symbol)) : covered;
+      const plan = planBackfill(facts, proven, window, rules);
       return withWholeLost(plan, lostTicksOf(db, facts.symbol));
     })
     .filter((plan) => plan.windows.length > 0);
@@ -169,11 +197,12 @@ export async function collectPlans(
   const display = await context.startDisplay('ticks', plans.length, 'symbols', () => upstream.counters());
   let ticks = 0;
   let done = 0;
+  const behavior = unknownBehavior(oldestShown(db), readKnownPages<KnownPages>(db));
   const sink = openSink(archive.state, clock, journalTicksMax, () => publishStep(run));
   try {
     const collected = await collect(
       {
-        ...{ upstream, clock, runId: run.id, origin, learned: nothingLearned(), signal, ...sink },
+        ...{ upstream, clock, runId: run.id, origin, behavior, signal, ...sink },
         pageLimit: settings.poll.pageLimit,
         futureSkewMs: settings.poll.futureSkewSeconds * 1000,
         concurrency: settings.upstream.concurrency,
@@ -191,7 +220,9 @@ export async function collectPlans(
       },
       plans,
     );
-    if (origin === 'poll') notePolled(db, plans, collected.done);
+    noteOldestShown(db, behavior.oldestTick);
+    noteKnownPages(db, knownPages(behavior));
+    if (origin === 'poll') notePolled(db, plans);
     account(run, collected);
   } catch (error) {
     // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
@@ -209,13 +240,16 @@ function account(run: Run, collected: Collected): void {
   run.symbols.failed += collected.failed.length;
   for (const window of [...collected.failures, ...collected.behind]) run.night.lacking.push(window);
   const { db } = archive.state;
-  // One that was given up on holds up nothing, when it is tried again and fails.
-  const givenUp = new Set(collected.failed.filter((symbol) => (oneSymbol(db, symbol)?.retiredAt ?? null) !== null));
-  for (const failure of settleAsked(run, collected)) if (!givenUp.has(failure.symbol)) run.failures.push(failure);
-  if (collected.shortened.length > 0) {
-    run.warnings.push(
-      `The service does not go back as far as asked for ${count(collected.shortened, 'new symbol')}: what was before is not known.`,
-    );
+  // A suspended symbol that is tried again and fails is no failure of this run, unless it was to be asked for by name.
+  const suspended = new Set(
+    collected.failed.filter(
+      (symbol) => !run.byHand.has(symbol) && (oneSymbol(db, symbol)?.suspendedAt ?? null) !== null,
+    ),
+  );
+  for (const failure of settleAsked(run, collected)) if (!suspended.has(failure.symbol)) run.failures.push(failure);
+  if (!run.asksOther) {
+    noteRecognition(db, collected, context.settings.source.suspendAfterDays, context.clock.nowMs());
+    noteOwedBy(run, collected);
   }
   if (collected.behind.length > 0) {
     const since = isoUtc(collected.behind.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY));
@@ -231,9 +265,47 @@ function account(run: Run, collected: Collected): void {
     context.log.warn({ reason: stopped.reason }, 'the upstream is out of reach or out of order; what was had is kept');
     return;
   }
-  if (run.asksOther) return;
-  const { retireAfterRuns } = context.settings.source;
-  run.symbols.retired += noteOutcomes(db, collected, retireAfterRuns, context.clock.nowMs()).length;
+}
+
+/**
+ * Notes what the collection asked for in vain, and where the service goes back no further: there a lifetime begins, at the
+ * latest with the first sight of the symbol. What the service had no more when it first answered is expired.
+ */
+function noteOwedBy(run: Run, { done, failures, failed, shortened }: Collected): void {
+  const { context, archive } = run;
+  const { db } = archive.state;
+  const nowMs = context.clock.nowMs();
+  const expired: Failure[] = [];
+  for (const { symbol, from } of shortened) {
+    const facts = oneSymbol(db, symbol);
+    if (facts === undefined) continue;
+    noteServedFrom(db, symbol, Math.min(from, facts.firstSeen));
+    const since = Math.max(facts.firstSeen, facts.opensAt ?? facts.firstSeen);
+    const reason = `expired: the service goes back no further than ${isoUtc(from)}`;
+    if (since < from) expired.push({ symbol, from: since, to: from, reason, isTooOld: true });
+  }
+  for (const failure of expired) run.failures.push(failure);
+  if (shortened.length > expired.length) {
+    const names = shortened
+      .map(({ symbol }) => symbol)
+      .filter((name) => !expired.some(({ symbol }) => symbol === name));
+    run.warnings.push(
+      `The service does not go back as far as asked for ${count(names, 'symbol')}: what was before is not known.`,
+    );
+  }
+  const bySymbol = Map.groupBy([...failures, ...expired], ({ symbol }) => symbol);
+  const owed = [...new Set([...done, ...failed, ...bySymbol.keys()])]
+    .filter((symbol) =>
+      bySymbol.has(symbol) ? oneSymbol(db, symbol) !== undefined : owedWindowsOf(db, symbol).length > 0,
+    )
+    .map((symbol) => ({
+      symbol,
+      covered: sureCoverageOf(db, symbol),
+      failures: (bySymbol.get(symbol) ?? []).map(({ from, to, reason, isTooOld }) => ({
+        ...{ from, to, reason, kind: isTooOld === true ? ('expired' as const) : ('failed' as const) },
+      })),
+    }));
+  noteOwed(db, owed, nowMs);
 }
 
 /** `3 symbols (A, B, C)`, so many of them by name. */

@@ -1,8 +1,7 @@
 import { isDue, mayBeLive } from '../../core/life.ts';
 import { type SymbolFacts, unknownSymbol } from '../../core/market.ts';
-import { intersect, type Window } from '../../core/window.ts';
+import type { Window } from '../../core/window.ts';
 import { isWanted, type SymbolPlan } from '../../ingest/plan.ts';
-import { coverageOf } from '../../state/coverage.ts';
 import type { Database } from '../../state/database.ts';
 import { allLostTicks, sureCoverageOf } from '../../state/lost.ts';
 import { allSymbols, notePolledFrom, oneSymbol, unsettledSymbols } from '../../state/symbols.ts';
@@ -17,7 +16,8 @@ export interface PolledSymbol {
 
 /**
  * The symbols that a poll at `nowMs` asks for: those chosen by hand, else those of the config, else those that the market
- * lists still ask for. Only what was chosen by hand is asked for though it was given up on.
+ * lists still ask for. A suspended symbol is asked for once a UTC day, and whenever it was chosen
+ * by hand.
  */
 export function polledSymbols({ context, archive }: Run, chosen: readonly string[], nowMs: number): PolledSymbol[] {
   const { db } = archive.state;
@@ -28,7 +28,7 @@ export function polledSymbols({ context, archive }: Run, chosen: readonly string
   const out: PolledSymbol[] = [];
   for (const facts of symbols) {
     if (chosen.length === 0 && !isDue(facts, nowMs)) continue;
-    const asDue = { ...facts, retiredAt: null };
+    const asDue = { ...facts, suspendedAt: null };
     if (named.length === 0 && !mayBeLive(asDue, nowMs, rules)) continue;
     const coverage = sureCoverageOf(db, facts.symbol, nowMs + skewMs(context), lost.get(facts.symbol) ?? []);
     if (named.length === 0 && !isWanted(asDue, coverage, nowMs, rules)) continue;
@@ -44,16 +44,9 @@ export const noneListed = ({ archive }: Run): boolean => !allSymbols(archive.sta
 export const factsOf = (db: Database, symbols: readonly string[], nowMs: number): SymbolFacts[] =>
   [...new Set(symbols)].map((symbol) => oneSymbol(db, symbol) ?? unknownSymbol(symbol, nowMs));
 
-/**
- * Notes from when on the symbols are polled whose first poll was carried through. One that broke off is a first poll
- * still: a service that gives the latest ticks first has not told of what came before them, and nobody else would ask.
- */
-export function notePolled(db: Database, plans: readonly SymbolPlan[], done: readonly string[]): void {
-  const through = new Set(done);
+/** Notes from when on the symbols of a poll are polled, whatever came of its requests: that is owed from now on. */
+export function notePolled(db: Database, plans: readonly SymbolPlan[]): void {
   db.transaction(() => {
-    for (const { symbol, windows, first } of plans) {
-      const from = first && through.has(symbol) ? intersect(coverageOf(db, symbol), windows)[0]?.from : undefined;
-      if (from !== undefined) notePolledFrom(db, symbol, from);
-    }
+    for (const { symbol, windows } of plans) if (windows.length > 0) notePolledFrom(db, symbol, windows[0]!.from);
   });
 }

@@ -1,7 +1,8 @@
 import type { Intake } from '../../archive/publish/intake.ts';
 import { ownThread, type PartWorkers } from '../../archive/publish/part-workers.ts';
 import { publish } from '../../archive/publish/publish.ts';
-import { verify } from '../../archive/verify/verify.ts';
+import type { QuarantinedRows } from '../../archive/publish/quarantine.ts';
+import { hashFiles } from '../../archive/verify/hash-share.ts';
 import { DamageError } from '../../core/errors.ts';
 import { lingerRules, namedSymbols } from '../configured.ts';
 import type { Run } from '../run.ts';
@@ -30,14 +31,16 @@ export async function publishStep(
   try {
     const published = await publish(archive, {
       ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-      named: namedSymbols(context),
+      ...{ named: namedSymbols(context), views: context.settings.source.views },
       rules: lingerRules(context),
       candles: context.settings.archive.candles,
+      quarantineBytesMax: context.settings.quarantine.bytesMax,
       ...{ intake: from.intake, workers, coveredEnds: run.night.coveredEnds },
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);
     noteAnswered(run, published.lacking);
+    if (published.quarantined !== null) run.warnings.push(quarantinedText(published.quarantined));
     if (published.refused.length > 0) {
       throw new DamageError(
         `${published.refused.join(' ')} Nothing was merged into it; what was fetched for it stays journaled. Run oddslake verify.`,
@@ -53,14 +56,20 @@ export async function publishStep(
   }
 }
 
+function quarantinedText({ rows, windows, path }: QuarantinedRows): string {
+  const kept = path === null ? 'they are gone' : `they are in ${path}`;
+  return `The journal was damaged: ${rows} of its rows differ from their checksums (${kept}), and ${windows} windows are asked for again by the next run. Check the disk.`;
+}
+
 /** Re-reads what this run published. */
 export async function verifyStep(run: Run): Promise<void> {
   const changed = [...run.files.values()];
   if (changed.length === 0) return;
-  const { findings } = await verify(run.archive, changed, undefined, run.context.signal);
+  const { clock, signal } = run.context;
+  const findings = await hashFiles(run.archive, changed, { runId: run.id, clock, signal });
   if (findings.length > 0) {
     throw new DamageError(
-      `${findings.map((f) => `${f.path} ${f.what}`).join(', ')} right after it was published: check the disk.`,
+      `${findings.map((f) => `${f.path} (${f.kind})`).join(', ')} right after it was published: check the disk.`,
     );
   }
 }

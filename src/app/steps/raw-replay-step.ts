@@ -64,15 +64,13 @@ async function replayInto(
   let done = 0;
   const replay = openReplay({
     ...{ run, writer },
-    rules: { dataset: 'ticks', zone: null, paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
+    rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
     wanted: (page) => reachesInto(page, (symbol) => lost.get(symbol) ?? []),
     onSetAside: () => {},
     onTorn: () => {},
     onProgress: () => display.update({ done, ticks: writer.ticks }),
   });
   try {
-    for (const file of files) await replay.find(file).catch(passUnreadable);
-    for (const file of files) await replay.learn(file).catch(passUnreadable);
     for (const file of files) {
       await replay.take(file).catch(passUnreadable);
       done++;

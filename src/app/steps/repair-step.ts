@@ -1,7 +1,9 @@
 import { repair } from '../../archive/repair/repair.ts';
 import type { GoneRows, Repaired } from '../../archive/repair/repair-report.ts';
+import { noteVerified } from '../../archive/verify/hash-share.ts';
 import { DamageError } from '../../core/errors.ts';
 import type { Key } from '../../state/row-groups.ts';
+import { addPublished } from '../../state/runs.ts';
 import { lingerRules, namedSymbols } from '../configured.ts';
 import type { Run } from '../run.ts';
 
@@ -14,14 +16,23 @@ export async function repairStep(run: Run, show?: (repaired: Repaired) => void):
   const { clock, waitMs, signal } = context;
   const display = await context.startDisplay('verify', 1, 'files');
   let repaired: Repaired;
+  const begunAt = clock.nowMs();
   try {
     const onProgress = (done: number, total: number): void => display.update({ done, total });
-    const rules = lingerRules(context);
-    repaired = await repair(archive, { clock, waitMs, signal, named: namedSymbols(context), rules, onProgress });
+    const { views } = context.settings.source;
+    const judged = { named: namedSymbols(context), rules: lingerRules(context), views };
+    repaired = await repair(archive, { clock, waitMs, signal, ...judged, onProgress });
   } finally {
     display.stop();
   }
+  // All that is published was looked at, and what was wrong of it was mended.
+  noteVerified(archive, { ...repaired, findings: [] }, run.id, begunAt);
   for (const file of repaired.written) run.files.set(file.path, file);
+  const lost = repaired.mended.reduce(
+    (sum, { path, rowsLost }) => sum + (path.startsWith('ticks/') ? (rowsLost ?? 0) : 0),
+    0,
+  );
+  if (lost > 0) addPublished(archive.state.db, run.id, { added: 0, lost });
   for (const gone of repaired.gone) {
     run.failures.push({ symbol: null, from: null, to: null, reason: `lost for good: ${goneText(gone)}` });
   }

@@ -1,33 +1,66 @@
 import { dirname, join } from 'node:path';
 import type { Database } from '../../state/database.ts';
-import { closeIntent, declareIntent, type Intent, openIntent } from '../../state/intent.ts';
+import {
+  type CommitState,
+  closeIntent,
+  declareIntent,
+  type Intent,
+  isOpenIntent,
+  type Move,
+  openIntent,
+  SupersededError,
+} from '../../state/intent.ts';
 import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/state.ts';
 import type { Archive } from '../archive.ts';
 import { moveInto } from '../disk/apart.ts';
 import { sha256 } from '../disk/disk.ts';
 import { type Manifest, manifestText, parseManifest } from '../manifest.ts';
 import { noteRootTexts, rootTexts } from '../texts/root-texts.ts';
+import { removeStaging, type Stage } from './stage.ts';
 
 /**
  * Commits a stage. The transaction is the commit point: from it on the generation is this one, whatever happens.
  * `record` notes in the same transaction what the publish took in.
+ * @throws SupersededError where the stage is not built on the last commit; nothing was changed then
  */
-export function commit(archive: Archive, manifest: Manifest, moves: Intent['moves'], record: () => void): void {
+export function commit(
+  archive: Archive,
+  stage: Stage,
+  next: Manifest,
+  moves: Intent['moves'],
+  record: () => void,
+): void {
+  const manifest = { ...next, commit_id: stage.commitId };
   const text = manifestText(manifest);
   archive.committed(text, manifest);
-  commitIntent(archive, { generation: manifest.generation, manifest: text, moves }, record, manifest);
+  const { generation } = manifest;
+  const { commitId, builtOn } = stage;
+  commitIntent(archive, builtOn, { generation, commitId, manifest: text, moves }, record, manifest);
 }
 
-/** The same for a manifest's text, which may be that of the generation that is published already. */
-export function commitIntent(archive: Archive, intent: Intent, record: () => void, manifest?: Manifest): void {
+/** The same for a manifest's text, whose generation may be the one that is published already. */
+export function commitIntent(
+  archive: Archive,
+  builtOn: CommitState,
+  intent: Intent,
+  record: () => void,
+  manifest?: Manifest,
+): void {
   const { db } = archive.state;
   syncStaged(archive, intent.moves);
   db.transaction(() => {
-    declareIntent(db, intent);
+    declareIntent(db, builtOn, intent);
+    requireStaged(archive, intent.moves);
     noteManifest(db, intent.manifest);
     record();
   });
   carryOut(archive, intent, manifest);
+}
+
+/** @throws SupersededError where a file is gone: only another publish removes what is staged */
+function requireStaged({ disk, layout }: Archive, moves: Intent['moves']): void {
+  for (const { from } of moves)
+    if (from !== null && disk.size(join(layout.root, from)) === null) throw new SupersededError();
 }
 
 /** Makes the names of staged files durable; their bytes are already. */
@@ -57,37 +90,59 @@ export function keepManifestText({ state }: Archive, text: string): void {
   });
 }
 
-/** @param given what the text of its manifest says, where that is at hand */
+/** Moves that are carried out in one transaction: collectors wait for it no longer than so many renames take. */
+const movesPerTransaction = 64;
+
+/**
+ * Every change is made inside a transaction that finds this intent still open. Transactions of the state exclude each
+ * other, so a process that has lost its lock, or was stopped for hours, changes nothing once another one has carried the
+ * intent out and closed it. Both may carry it out at once: a staged file is moved by one of them.
+ * @param given what the text of its manifest says, where that is at hand
+ */
 function carryOut(archive: Archive, intent: Intent, given?: Manifest): void {
   const { disk, layout } = archive;
-  const at = (path: string): string => join(layout.root, path);
-  const folders = new Set<string>();
-  for (const move of intent.moves) {
-    if (move.from === null) {
-      disk.remove(at(move.to));
-      continue;
-    }
-    // A file that is staged no more was moved before the crash that brought us here.
-    if (disk.size(at(move.from)) === null) continue;
-    disk.makeFolder(dirname(at(move.to)));
-    moveInto(disk, at(move.from), at(move.to));
-    folders.add(dirname(at(move.to)));
+  const { db } = archive.state;
+  const doWhileOpen = (work: () => void): boolean =>
+    db.transaction(() => {
+      const isOpen = isOpenIntent(db, intent);
+      if (isOpen) work();
+      return isOpen;
+    });
+  const { moves } = intent;
+  for (let at = 0; at < moves.length; at += movesPerTransaction) {
+    const some = moves.slice(at, at + movesPerTransaction);
+    const isOpen = doWhileOpen(() => {
+      for (const move of some) carryOutMove(archive, move);
+    });
+    if (!isOpen) return;
   }
   // Of a file that goes even the folder may be missing.
-  for (const { to } of intent.moves) if (disk.isFolder(dirname(at(to)))) folders.add(dirname(at(to)));
-  for (const folder of folders) disk.syncFolder(folder);
+  const folders = new Set(moves.map(({ to }) => dirname(join(layout.root, to))));
+  for (const folder of folders) if (disk.isFolder(folder)) disk.syncFolder(folder);
   const manifest = given ?? parseManifest(intent.manifest, 'the state database');
   const texts = rootTexts(manifest);
-  for (const [name, text] of Object.entries(texts)) replace(archive, name, text);
-  // The parts before the manifest: until it names them, nobody looks.
-  replace(archive, 'manifest.json', intent.manifest);
-  disk.syncFolder(layout.root);
-  const { db } = archive.state;
-  db.transaction(() => {
+  const isDone = doWhileOpen(() => {
+    for (const [name, text] of Object.entries(texts)) replace(archive, name, text);
+    // The parts before the manifest: until it names them, nobody looks.
+    replace(archive, 'manifest.json', intent.manifest);
+    disk.syncFolder(layout.root);
     noteRootTexts(db, texts);
-    closeIntent(db, intent.generation);
+    closeIntent(db, intent);
   });
-  disk.remove(layout.staging);
+  if (isDone) removeStaging(archive);
+}
+
+function carryOutMove({ disk, layout }: Archive, { from, to }: Move): void {
+  const target = join(layout.root, to);
+  if (from === null) {
+    disk.remove(target);
+    return;
+  }
+  const staged = join(layout.root, from);
+  // A file that is staged no more was moved before, by a process that crashed or by another that is at it too.
+  if (disk.size(staged) === null) return;
+  disk.makeFolder(dirname(target));
+  moveInto(disk, staged, target);
 }
 
 /** Replaces a file at the root at once; durable after a sync of the root. */

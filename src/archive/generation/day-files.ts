@@ -1,5 +1,5 @@
 import { type BookCoverage, coverMoments } from '../../core/book-coverage.ts';
-import type { Covered, Origin } from '../../core/coverage.ts';
+import type { Covered, Evidence, Origin } from '../../core/coverage.ts';
 import type { MarketRow } from '../../core/market.ts';
 import type { Conflict } from '../../core/merge.ts';
 import { compareUtf8 } from '../../core/order.ts';
@@ -8,7 +8,7 @@ import type { BookAnswer } from '../../state/journal-books.ts';
 import { type Archive, readPublished } from '../archive.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt, type Manifest } from '../manifest.ts';
-import { type Column, datasets } from '../parquet/datasets.ts';
+import { type Column, coverageColumns, datasets } from '../parquet/datasets.ts';
 import { decodeRows, encodeRows, type Value } from '../parquet/parquet.ts';
 import { keysOfRows } from '../parquet/row-groups.ts';
 import { encodedFile, type FileFacts } from './encoded-file.ts';
@@ -22,7 +22,8 @@ export interface PublishedCoverage extends Covered {
 
 function readDay(archive: Archive, base: Manifest, dataset: DayDataset, day: number): Value[][] {
   const file = fileAt(base, dataset, dayPath(dataset, day, 0));
-  return file === undefined ? [] : decodeRows(datasets[dataset], readPublished(archive, file));
+  const columns = dataset === 'coverage' ? coverageColumns : datasets[dataset];
+  return file === undefined ? [] : decodeRows(columns, readPublished(archive, file));
 }
 
 /** Columns that tell a file's span of time and its symbols. */
@@ -71,7 +72,7 @@ export const readCoverage = (archive: Archive, base: Manifest, day: number): Day
 export function coverageOfRows(rows: readonly (readonly Value[])[]): DayCoverage {
   const out: DayCoverage = { ticks: new Map(), orderbooks: new Map() };
   for (const row of rows) {
-    const [dataset, symbol, from, to, ticks, fetchedAt, origin] = row as [
+    const [dataset, symbol, from, to, ticks, fetchedAt, origin, evidence] = row as [
       keyof DayCoverage,
       string,
       number,
@@ -79,9 +80,10 @@ export function coverageOfRows(rows: readonly (readonly Value[])[]): DayCoverage
       number,
       number,
       Origin,
+      Evidence,
     ];
     const list = out[dataset].get(symbol);
-    const stretch = { from, to, ticks, fetchedAt, origin };
+    const stretch = { from, to, ticks, fetchedAt, origin, evidence };
     if (list === undefined) out[dataset].set(symbol, [stretch]);
     else list.push(stretch);
   }
@@ -100,7 +102,9 @@ export const coverageRows = (coverage: DayCoverage): Value[][] =>
     [...coverage[dataset]]
       .sort(([a], [b]) => compareUtf8(a, b))
       .flatMap(([symbol, list]) =>
-        list.map((s) => [dataset, symbol, s.from, s.to, s.ticks, s.fetchedAt, s.origin] satisfies Value[]),
+        list.map(
+          (s) => [dataset, symbol, s.from, s.to, s.ticks, s.fetchedAt, s.origin, s.evidence, null] satisfies Value[],
+        ),
       ),
   );
 

@@ -1,7 +1,8 @@
 import { type CandleColumns, type CandleInterval, candleIntervals, candlesOf } from '../../core/candles.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import { askSide, type BookColumns } from '../../core/merge-books.ts';
-import type { Window } from '../../core/window.ts';
+import { requirePartOrder } from '../../core/part-order.ts';
+import { dayMs, type Window } from '../../core/window.ts';
 import { dayPath } from '../layout.ts';
 import { encodeBooks } from '../parquet/books-file.ts';
 import { encodeCandles } from '../parquet/candles-file.ts';
@@ -14,6 +15,7 @@ import { type EncodedFile, encodedFile, factsOfPart } from './encoded-file.ts';
 // that a row group holds at most. Pure, so that a thread may do it.
 
 export function encodedTicks(path: string, day: number, columns: PartColumns, groupRows: number): EncodedFile {
+  requirePartOrder(columns, { from: day, to: day + dayMs });
   const bytes = encodeTicks(columns, groupRows);
   const keyAt = keysBySymbol(columns, (row) => [columns.t[row]!]);
   return encodedFile('ticks', path, bytes, factsOfPart(day, columns), keyAt);

@@ -5,11 +5,18 @@ import type { LingerRules } from '../../core/life.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { dayOf, dayStart } from '../../core/time.ts';
+import { verifiedThrough } from '../../core/verified.ts';
+import { dayFloor, dayMs, type Window } from '../../core/window.ts';
+import { acceptedWindows } from '../../state/accepted.ts';
+import { settledGaps } from '../../state/excepted.ts';
+import { readHashTimes } from '../../state/hash-times.ts';
 import type { Move } from '../../state/intent.ts';
+import { wholeListings } from '../../state/listings.ts';
+import { allOwedWindows } from '../../state/owed.ts';
 import type { Archive } from '../archive.ts';
 import { sha256 } from '../disk/disk.ts';
 import { symbolsPath } from '../layout.ts';
-import { formatVersion, lostInManifest, type Manifest } from '../manifest.ts';
+import { acceptedInManifest, formatVersion, lostInManifest, type Manifest } from '../manifest.ts';
 import { datasets } from '../parquet/datasets.ts';
 import { encodeRows, type Value } from '../parquet/parquet.ts';
 import { keysOfRows } from '../parquet/row-groups.ts';
@@ -42,6 +49,8 @@ export interface JudgedBy {
   /** Symbols named by hand, or null where market lists decide which are polled. */
   readonly named: ReadonlySet<string> | null;
   readonly rules: LingerRules;
+  /** The market lists that are polled: a day is complete only if each was had whole within it. None: no list decides. */
+  readonly views?: readonly string[];
 }
 
 /** What will be known once a stage is committed. */
@@ -56,28 +65,56 @@ export function nextManifest(
   archive: Archive,
   stage: Stage,
   { symbols, coverage, lost }: After,
-  { clock, named, rules }: JudgedBy,
+  { clock, named, rules, views = [] }: JudgedBy,
 ): Manifest {
   const files = nextFiles(stage);
+  const nowMs = clock.nowMs();
   const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
   for (const { from } of lost) dates.add(dayOf(from));
+  const { db } = archive.state;
+  for (const day of owedDays(allOwedWindows(db).values(), nowMs)) dates.add(dayOf(day));
   const days = [...dates].sort().map(dayStart);
-  const found = completeness({ symbols, coverage, lost, named, days, nowMs: clock.nowMs(), rules });
+  const listedWhole = views.length === 0 ? undefined : wholeListings(db, views);
+  const excepted = settledGaps(db);
+  const found = completeness({ listedWhole, symbols, coverage, lost, excepted, named, days, nowMs, rules });
   return {
     format_version: formatVersion,
     generation: stage.generation,
-    created_at: clock.nowMs(),
+    created_at: nowMs,
     writer: archive.writer,
     upstream: archive.state.identity.upstream,
     parts: archive.state.identity.parts,
     previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.manifestText())),
     watermark: found.watermark,
+    reached: found.reached,
+    verified_through: verifiedAfter(archive, stage, files, nowMs),
+    commit_id: stage.commitId,
     days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
     datasets: files,
     ...lostInManifest(lost),
-    ...(found.reached !== found.watermark && { reached: found.reached }),
+    ...acceptedInManifest(acceptedWindows(db)),
     ...nextRemoved(stage),
   };
+}
+
+/** Days that somebody asked for in vain are days that something is missing of, be there nothing else; at most so many. */
+const owedDaysMax = 3660;
+
+function owedDays(bySymbol: Iterable<readonly Window[]>, nowMs: number): Set<number> {
+  const days = new Set<number>();
+  for (const { from, to } of [...bySymbol].flat())
+    for (let day = dayFloor(from); day < Math.min(to, nowMs) && days.size < owedDaysMax; day += dayMs) days.add(day);
+  return days;
+}
+
+/** Since when every byte of the next generation has been hashed, epoch ms. */
+function verifiedAfter({ state }: Archive, stage: Stage, files: Manifest['datasets'], nowMs: number): number | null {
+  const hashedAt = readHashTimes(state.db);
+  const now = new Set([...stage.files.keys(), ...stage.same.map(({ path }) => path)]);
+  const all = Object.values(files).flatMap((dataset) => dataset.files);
+  return verifiedThrough(
+    all.map((file) => ({ bytes: file.bytes, hashedAt: now.has(file.path) ? nowMs : hashedAt(file) })),
+  );
 }
 
 /** The moves of a stage in the order in which files change: whoever reads coverage finds the ticks that it speaks of. */

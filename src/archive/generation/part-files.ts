@@ -1,7 +1,8 @@
 import { type CandleColumns, type CandleInterval, candleIntervals, candlesOfAll } from '../../core/candles.ts';
 import { joinCandles } from '../../core/join-candles.ts';
 import type { PartColumns } from '../../core/merge.ts';
-import type { Window } from '../../core/window.ts';
+import { requirePartOrder } from '../../core/part-order.ts';
+import { dayMs, type Window } from '../../core/window.ts';
 import type { Key } from '../../state/row-groups.ts';
 import { dayPath } from '../layout.ts';
 import { startTicks } from '../parquet/ticks-file.ts';
@@ -12,6 +13,7 @@ import { encodedCandlePart } from './encoded-parts.ts';
 export interface PartFiles {
   /**
    * Adds the rows of further symbols, in their order. `coverage`: of these symbols.
+   * @throws Error where a row is not of the day, or keys do not rise: nothing is written then
    * @param ticks whether they may have to be written, and not only candles of them
    */
   add(columns: PartColumns, coverage: ReadonlyMap<string, readonly Window[]>, ticks: boolean): void;
@@ -30,9 +32,12 @@ export function startPartFiles(
   const lots: CandleColumns[][] = [];
   const keys = new Map<number, Key>();
   let facts: FileFacts | undefined;
+  let last: string | undefined;
   return {
     add(columns, coverage, ticks) {
       if (columns.t.length === 0) return;
+      requirePartOrder(columns, { from: bin.day, to: bin.day + dayMs }, last);
+      last = columns.symbols.at(-1);
       if (ticks) file.add(columns);
       noteKeys(keys, columns, facts?.rows ?? 0, groupRows);
       facts = joinFacts(facts, factsOfPart(bin.day, columns));

@@ -7,6 +7,8 @@ export interface Column {
   readonly type: ColumnType;
   readonly nullable: boolean;
   readonly meaning: string;
+  /** The value in files of an older format, which lack the column. */
+  readonly absent?: string;
 }
 
 const column = (name: string, type: ColumnType, meaning: string): Column => ({ name, type, nullable: false, meaning });
@@ -83,8 +85,13 @@ export const datasets = {
     column('t_from', 'timestamp', 'start of the window, included'),
     column('t_to', 'timestamp', 'end of the window, excluded'),
     column('ticks', 'int32', 'published ticks in the window; for order books, the snapshots that its answers brought'),
-    column('fetched_at', 'timestamp', 'when its latest answer was generated'),
+    column('fetched_at', 'timestamp', 'when its response was generated, of joined windows the earliest'),
     column('origin', 'string', 'poll, backfill or import'),
+    {
+      ...column('evidence', 'string', 'why it counts as covered: stated, confirmed, declared or inferred'),
+      absent: 'inferred',
+    },
+    optional('grain_ms', 'int64', "the source's time step in milliseconds, where it gives no single ticks"),
   ],
   conflicts: [
     column('symbol', 'string', 'market ticker at its venue'),
@@ -94,6 +101,9 @@ export const datasets = {
     column('seen_at', 'timestamp', 'when the other price was observed'),
   ],
 } as const satisfies Record<string, readonly Column[]>;
+
+/** The columns of coverage that are read: `grain_ms` is never set, and a column with nulls takes the slow decoder. */
+export const coverageColumns: readonly Column[] = datasets.coverage.filter(({ name }) => name !== 'grain_ms');
 
 export type DatasetName = keyof typeof datasets;
 

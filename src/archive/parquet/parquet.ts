@@ -102,11 +102,15 @@ export function decodeRows(columns: readonly Column[], bytes: Uint8Array, groups
 export function decodeRowsPlain(columns: readonly Column[], bytes: Uint8Array, groups?: Groups): Value[][] {
   const table = decode(bytes, groups);
   const vectors = columns.map((c) => table.getChild(c.name));
-  const missing = columns.filter((c, i) => vectors[i] === null && !c.nullable);
+  const missing = columns.filter((c, i) => vectors[i] === null && !c.nullable && c.absent === undefined);
   if (missing.length > 0) throw new Error(`column ${missing.map((c) => c.name).join(', ')} is missing`);
   const rows: Value[][] = [];
   for (let r = 0; r < table.numRows; r++) {
-    rows.push(vectors.map((vector, c) => plain(columns[c]!.type, vector?.get(r) ?? null)));
+    rows.push(
+      vectors.map((vector, c) =>
+        vector === null ? (columns[c]!.absent ?? null) : plain(columns[c]!.type, vector.get(r) ?? null),
+      ),
+    );
   }
   return rows;
 }

@@ -22,7 +22,10 @@ const physical: Partial<Record<ColumnType, number>> = {
  */
 export function decodeFlatRows(columns: readonly Column[], file: Uint8Array, groups?: readonly number[]): Value[][] {
   const footer = footerOf(file);
-  for (const column of columns) requireStored(column, list(footer[2]).slice(1));
+  const schema = list(footer[2]).slice(1).map(struct);
+  const isAbsent = ({ name, absent }: Column): boolean =>
+    absent !== undefined && schema.every((element) => textOf(element[4]) !== name);
+  for (const column of columns) if (!isAbsent(column)) requireStored(column, schema);
   const pages = new Map(columns.map(({ name }): [string, Page[]] => [name, []]));
   const all = list(footer[4]);
   let rows = 0;
@@ -37,12 +40,16 @@ export function decodeFlatRows(columns: readonly Column[], file: Uint8Array, gro
     }
     rows += count;
   }
-  const values = columns.map(({ name, type }) => valuesOf(file, pages.get(name)!, type, rows));
+  const values = columns.map((column) =>
+    isAbsent(column)
+      ? new Array<Value>(rows).fill(column.absent!)
+      : valuesOf(file, pages.get(column.name)!, column.type, rows),
+  );
   return Array.from({ length: rows }, (_, row) => values.map((column) => column[row]!));
 }
 
-function requireStored({ name, type, nullable }: Column, schema: ReturnType<typeof list>): void {
-  const element = schema.map(struct).find((one) => textOf(one[4]) === name);
+function requireStored({ name, type, nullable }: Column, schema: readonly Struct[]): void {
+  const element = schema.find((one) => textOf(one[4]) === name);
   if (element === undefined) throw new Error(`column ${name} is missing`);
   if (nullable || element[3] !== repetitions.required) throw new Error('a column may be null');
   if (element[1] !== physical[type]) throw new Error('a column is stored as another type');

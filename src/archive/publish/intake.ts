@@ -1,4 +1,4 @@
-import type { Covered } from '../../core/coverage.ts';
+import type { Covered, Evidence } from '../../core/coverage.ts';
 import type { Standing } from '../../core/merge.ts';
 import { partOf } from '../../core/part.ts';
 import { firstAtOrAfter } from '../../core/search.ts';
@@ -19,7 +19,13 @@ export interface Read {
   readonly ticks: Spilled;
   /** Where in the ticks a UTC day begins, the first one's midnight standing at 0: pairs of day and index. */
   readonly days: readonly (readonly [day: number, from: number])[];
-  readonly covered: readonly Window[];
+  readonly covered: readonly ReadCoverage[];
+}
+
+/** A window that a file covers, and why it counts as covered. */
+export interface ReadCoverage {
+  readonly window: Window;
+  readonly evidence: Evidence;
 }
 
 /**
@@ -112,10 +118,10 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
         const part = sliceOf(spilled, from, days[i + 1]?.[1] ?? spilled.ticks);
         entryAt(symbol, day).chunks.push({ symbol, runId, observedAt, rank, spilled: part });
       });
-      for (const window of covered) {
+      for (const { window, evidence } of covered) {
         for (const { from, to } of splitByDay(window)) {
           const entry = entryAt(symbol, dayFloor(from));
-          const answer: Covered = { from, to, fetchedAt: observedAt, origin: 'import' };
+          const answer: Covered = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
           const list = entry.covered.get(symbol);
           if (list === undefined) entry.covered.set(symbol, [answer]);
           else list.push(answer);
@@ -125,6 +131,7 @@ export function openIntake(runId: string, rank: Standing['rank'], parts: number)
     bins: () => [...byKey.values()].map(({ bin }) => bin),
     chunks: (bin) => byKey.get(keyOf(bin))?.chunks ?? [],
     coverage: (bin) => byKey.get(keyOf(bin))?.covered ?? new Map(),
+    withdrawn: () => new Map(),
     settle(state, taken) {
       for (const [symbol, at] of seen) ensureSeen(state.db, symbol, at);
       const keys = new Set(taken.map(keyOf));

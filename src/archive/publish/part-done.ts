@@ -2,6 +2,7 @@ import type { Covered } from '../../core/coverage.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import type { Conflict, Merged, Tally } from '../../core/merge.ts';
 import type { KeyStanding, Stretch } from '../../core/standings.ts';
+import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
 import type { EncodedFile } from '../generation/encoded-file.ts';
@@ -12,6 +13,8 @@ export interface PartDone {
   readonly deltas: readonly TickDelta[];
   /** What is covered from now on by what answers said. */
   readonly covered: ReadonlyMap<string, readonly Covered[]>;
+  /** Windows whose coverage is taken back, before what is covered is laid over it. */
+  readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
   /** Lost windows that are whole again, and those that were answered with fewer ticks than were once had. */
   readonly restored: readonly LostWindow[];
   readonly lacking: readonly LostWindow[];
@@ -38,6 +41,7 @@ export const startDone = () => ({
   },
   deltas: [] as TickDelta[],
   covered: new Map<string, readonly Covered[]>(),
+  withdrawn: new Map<string, readonly Window[]>(),
   restored: [] as LostWindow[],
   lacking: [] as LostWindow[],
   coverage: new Map<string, readonly PublishedCoverage[]>(),
@@ -62,6 +66,7 @@ export function addDone(done: Doing, lot: LotDone): void {
   }
   for (const delta of lot.deltas) done.deltas.push(delta);
   for (const [symbol, covered] of lot.covered) done.covered.set(symbol, covered);
+  for (const [symbol, windows] of lot.withdrawn) done.withdrawn.set(symbol, windows);
   done.late += lot.late;
   done.restored.push(...lot.restored);
   done.lacking.push(...lot.lacking);

@@ -1,5 +1,5 @@
 import type { CandleInterval } from '../../core/candles.ts';
-import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
+import { type Covered, joinForPublishing, overlay, withdrawFrom } from '../../core/coverage.ts';
 import { judgeAnswers, type LostWindow } from '../../core/lost.ts';
 import {
   type Chunk,
@@ -11,6 +11,7 @@ import {
 } from '../../core/merge.ts';
 import { compareUtf8 } from '../../core/order.ts';
 import { countIn, timesIn } from '../../core/part-times.ts';
+import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
 import { startPartFiles } from '../generation/part-files.ts';
@@ -29,6 +30,8 @@ export interface PartTask {
   readonly chunks: readonly (Chunk | SpilledChunk)[];
   /** What is published as covered of the part's symbols. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
+  /** Windows of the part's symbols whose published coverage is taken back before answers are laid over it. */
+  readonly withdrawn: ReadonlyMap<string, readonly Window[]>;
   /** What answers cover that come with the chunks. */
   readonly answers: ReadonlyMap<string, readonly Covered[]>;
   /** The windows of the day that are lost. */
@@ -52,7 +55,12 @@ const lotTicks = 300_000;
  */
 export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTicks): PartDone {
   const old = task.old === null ? noPart : decodeTicks(task.old);
-  const lots = lotsOf(old, task.chunks, [...task.answers.keys(), ...task.coverage.keys()], ticksMax);
+  const lots = lotsOf(
+    old,
+    task.chunks,
+    [...task.answers.keys(), ...task.coverage.keys(), ...task.withdrawn.keys()],
+    ticksMax,
+  );
   const files = startPartFiles(task, task.intervals, task.groupRows);
   const spills = spillReader();
   const done = startDone();
@@ -62,11 +70,12 @@ export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTi
       const { columns, ...merged } = mergePart(lot.old, chunks, known, mergeRoom);
       const judged = judgeBin(ofLot(task.answers, lot), task.lost, columns);
       const published = ofLot(task.coverage, lot);
-      const changed = coverageChanged(published, judged.covered, [...merged.added.keys()], columns);
+      const withdrawn = ofLot(task.withdrawn, lot);
+      const changed = coverageChanged(published, withdrawn, judged.covered, [...merged.added.keys()], columns);
       // Of a part that is merged at once it is known by now whether its ticks are to be written.
       files.add(columns, new Map([...published, ...changed]), lots.length > 1 || merged.changed);
       const late = lateIn(task.coveredEnds, merged.added, lot.old, columns);
-      addDone(done, { merged, deltas: deltasOf(merged.added, columns), ...judged, coverage: changed, late });
+      addDone(done, { merged, deltas: deltasOf(merged.added, columns), ...judged, withdrawn, coverage: changed, late });
     }
   } finally {
     spills.close();
@@ -110,23 +119,29 @@ function judgeBin(
   return { covered, restored, lacking };
 }
 
-/** Lays new answers over the coverage and counts the ticks anew wherever answers or ticks came. */
+/**
+ * Takes withdrawn windows out of the coverage, lays new answers over it, and counts the ticks again of each symbol that
+ * something came for. A symbol without coverage comes with an empty list if it had some.
+ */
 function coverageChanged(
   coverage: ReadonlyMap<string, readonly PublishedCoverage[]>,
+  withdrawn: ReadonlyMap<string, readonly Window[]>,
   covered: ReadonlyMap<string, readonly Covered[]>,
   ticked: readonly string[],
   columns: PartColumns,
 ): Map<string, PublishedCoverage[]> {
   const out = new Map<string, PublishedCoverage[]>();
   const timesOf = timesIn(columns);
-  for (const symbol of new Set([...covered.keys(), ...ticked])) {
-    const stretches = joinForPublishing(overlay([...(coverage.get(symbol) ?? []), ...(covered.get(symbol) ?? [])]));
-    if (stretches.length === 0) continue;
+  for (const symbol of new Set([...covered.keys(), ...withdrawn.keys(), ...ticked])) {
+    const published = coverage.get(symbol) ?? [];
+    const left = withdrawFrom(published, withdrawn.get(symbol) ?? []);
+    const stretches = joinForPublishing(overlay([...left, ...(covered.get(symbol) ?? [])]));
+    if (stretches.length === 0 && published.length === 0) continue;
     const t = timesOf(symbol);
     out.set(
       symbol,
-      stretches.map(({ from, to, fetchedAt, origin }) => {
-        return { from, to, fetchedAt, origin, ticks: countIn(t, { from, to }) };
+      stretches.map(({ from, to, fetchedAt, origin, evidence }) => {
+        return { from, to, fetchedAt, origin, evidence, ticks: countIn(t, { from, to }) };
       }),
     );
   }

@@ -1,8 +1,10 @@
 import { DamageError } from '../../core/errors.ts';
-import { mergeBooks, noBooks } from '../../core/merge-books.ts';
+import { mergeBooks, noBooks, type ObservedBook } from '../../core/merge-books.ts';
 import { dayFloor } from '../../core/window.ts';
+import { bookObserved } from '../../state/book-observed.ts';
 import type { Bin } from '../../state/journal.ts';
-import { type BookAnswer, bookBins, readBookAnswers, readBookBin } from '../../state/journal-books.ts';
+import { type BookAnswer, readBookAnswers, readBookBin } from '../../state/journal-books.ts';
+import { type JournalIndex, requireRows } from '../../state/journal-check.ts';
 import { type Archive, readPublished } from '../archive.ts';
 import { encodedBooks } from '../generation/encoded-parts.ts';
 import { type Stage, stageFile } from '../generation/stage.ts';
@@ -13,6 +15,8 @@ import { decodeBooks } from '../parquet/books-file.ts';
 /** What a publish takes in of order books. */
 export interface BooksOutcome {
   readonly bins: readonly Bin[];
+  /** When the snapshots that are in the parts now were observed. */
+  readonly observed: readonly ObservedBook[];
   /** Answers whose snapshots are all taken in, by the UTC day of the answer: their coverage is to be published. */
   readonly answers: ReadonlyMap<number, readonly BookAnswer[]>;
   /** Why parts were refused: what is published there is damaged. Their journal is kept. */
@@ -23,16 +27,18 @@ export interface BooksOutcome {
 export async function stageBooks(
   archive: Archive,
   stage: Stage,
-  end: number,
+  index: JournalIndex,
   signal: AbortSignal | undefined,
 ): Promise<BooksOutcome> {
   const { db } = archive.state;
   const bins: Bin[] = [];
+  const observed: ObservedBook[] = [];
   const refused: string[] = [];
-  for (const bin of bookBins(db, end)) {
+  for (const { day, part } of index.bins.get('journal_books')!) {
+    const bin = { day, part };
     signal?.throwIfAborted();
     try {
-      stageBin(archive, stage, bin, end);
+      for (const one of stageBin(archive, stage, bin, index)) observed.push(one);
       bins.push(bin);
     } catch (error) {
       if (!(error instanceof DamageError)) throw error;
@@ -41,15 +47,17 @@ export async function stageBooks(
     // Signals and other work get their turn between parts.
     await new Promise((resolve) => setImmediate(resolve));
   }
-  const answers = Map.groupBy(readBookAnswers(db, bins, end), (answer) => dayFloor(answer.at));
-  return { bins, answers, refused };
+  const answers = Map.groupBy(readBookAnswers(db, bins, index.end), (answer) => dayFloor(answer.at));
+  return { bins, observed, answers, refused };
 }
 
-function stageBin(archive: Archive, stage: Stage, bin: Bin, end: number): void {
+function stageBin(archive: Archive, stage: Stage, bin: Bin, index: JournalIndex): readonly ObservedBook[] {
   const path = dayPath('orderbooks', bin.day, bin.part);
   const file = fileAt(stage.base, 'orderbooks', path);
   const old = file === undefined ? noBooks : decodeBooks(readPublished(archive, file));
-  const { columns, changed } = mergeBooks(old, readBookBin(archive.state.db, bin, end));
-  if (!changed) return;
-  stageFile(archive, stage, encodedBooks(path, bin.day, columns, archive.groupRows));
+  const fresh = readBookBin(archive.state.db, bin, index.end);
+  requireRows(index, 'journal_books', bin, fresh.length);
+  const { columns, changed, observed } = mergeBooks(old, fresh, bookObserved(archive.state.db));
+  if (changed) stageFile(archive, stage, encodedBooks(path, bin.day, columns, archive.groupRows));
+  return observed;
 }

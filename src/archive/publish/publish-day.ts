@@ -4,7 +4,7 @@ import type { LostWindow } from '../../core/lost.ts';
 import type { Conflict } from '../../core/merge.ts';
 import { partOf } from '../../core/part.ts';
 import { dayMs } from '../../core/window.ts';
-import { type Bin, binTicksByRun } from '../../state/journal.ts';
+import type { Bin } from '../../state/journal.ts';
 import type { BookAnswer } from '../../state/journal-books.ts';
 import { lostTicksIn } from '../../state/lost.ts';
 import { dayStandings, standingsOf } from '../../state/standings.ts';
@@ -19,7 +19,7 @@ import {
   readConflicts,
   readCoverage,
 } from '../generation/day-files.ts';
-import { type Stage, stageFile } from '../generation/stage.ts';
+import { type Stage, stageFile, stageRemoval } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
 import type { LotDone, PartDone } from './part-done.ts';
@@ -30,7 +30,6 @@ import type { TickSource } from './sources.ts';
 /** What one part of one day took in. */
 export interface BinOutcome extends Omit<PartDone, 'coverage' | 'files'> {
   readonly bin: Bin;
-  readonly ticksByRun: readonly { readonly run_id: string; readonly n: number }[];
 }
 
 /** What is to be taken in of one UTC day. */
@@ -103,7 +102,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
     under--;
     if ('done' in settled) {
       day.taken++;
-      outcome.bins.push(take(archive, day, bin, settled.done, input.end));
+      outcome.bins.push(take(day, bin, settled.done));
     } else if (settled.error instanceof DamageError) outcome.refused.push(settled.error.message);
     else throw settled.error;
     input.onPart();
@@ -182,6 +181,7 @@ async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: D
   const coverage = new Map<string, readonly PublishedCoverage[]>(of.byPart.get(part) ?? []);
   const task: PartTask = {
     ...{ day, part, old, chunks, coverage, answers: input.source.coverage(bin) },
+    withdrawn: input.source.withdrawn(bin),
     ...{ lost: of.lost, intervals: input.intervals, groupRows: archive.groupRows },
     coveredEnds: endsOf(chunks, day, input.coveredEnds),
   };
@@ -207,19 +207,23 @@ function endsOf(
   return out;
 }
 
-function take(archive: Archive, of: Day, bin: Bin, done: LotDone, end: number): BinOutcome {
+function take(of: Day, bin: Bin, done: LotDone): BinOutcome {
   const { coverage, ...rest } = done;
   for (const conflict of rest.merged.conflicts) of.conflicts.push(conflict);
   for (const [symbol, stretches] of coverage) of.coverage.ticks.set(symbol, [...stretches]);
   // They are the day's now: of all days together there may be more than memory holds.
   const merged = { ...rest.merged, conflicts: [] };
-  return { bin, ...rest, merged, ticksByRun: binTicksByRun(archive.state.db, bin, end) };
+  return { bin, ...rest, merged };
 }
 
 /** Stages what a day has one file of. */
 function stageRest(archive: Archive, stage: Stage, { input, coverage, conflicts, taken }: Day): void {
   coverBooks(coverage, input.answers);
   if (taken + input.answers.length === 0) return;
-  encodeDay(archive, stage, 'coverage', input.day, coverageRows(coverage));
+  const rows = coverageRows(coverage);
+  const path = dayPath('coverage', input.day, 0);
+  // All that was covered of the day may have been withdrawn.
+  if (rows.length === 0 && fileAt(stage.base, 'coverage', path) !== undefined) stageRemoval(stage, path);
+  encodeDay(archive, stage, 'coverage', input.day, rows);
   encodeDay(archive, stage, 'conflicts', input.day, conflictRows(conflicts));
 }

@@ -1,41 +1,40 @@
 import type { CandleInterval } from '../../core/candles.ts';
 import type { Clock } from '../../core/clock.ts';
-import { type Covered, overlayOnto } from '../../core/coverage.ts';
+import { type Covered, overlayLayersOnto, withdrawFrom } from '../../core/coverage.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../core/errors.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../../core/market.ts';
 import { compareUtf8 } from '../../core/order.ts';
+import { dayStart } from '../../core/time.ts';
 import { dayFloor } from '../../core/window.ts';
-import { addSegments, allSegments } from '../../state/coverage.ts';
+import { noteBooks } from '../../state/book-observed.ts';
+import { addSegments, allSegments, retractSegments } from '../../state/coverage.ts';
 import type { Database } from '../../state/database.ts';
-import {
-  type Bin,
-  consume,
-  hasRejected,
-  journalEnd,
-  journaledTicks,
-  readMarkets,
-  readRejected,
-} from '../../state/journal.ts';
+import { readCommitState, SupersededError } from '../../state/intent.ts';
+import { type Bin, journaledTicks, readMarkets } from '../../state/journal.ts';
 import { type BookAnswer, consumeBooks } from '../../state/journal-books.ts';
-import { takeWriteLock } from '../../state/lock.ts';
+import { emptyIndex, indexJournal } from '../../state/journal-check.ts';
+import { isJournalDamage } from '../../state/journal-checksum.ts';
+import { consume } from '../../state/journal-consume.ts';
+import { takeWriteLock, type WriteLock } from '../../state/lock.ts';
 import { dropLost, lostWindows } from '../../state/lost.ts';
-import { noteRowGroups } from '../../state/row-groups.ts';
-import { addLate, addRecovered, addTally, isOver } from '../../state/runs.ts';
+import { addLate, addPublished, addRecovered, addTally, brokenBeside } from '../../state/runs.ts';
 import { noteStandings } from '../../state/standings.ts';
+import { evidenceSinceKey, setMeta } from '../../state/state.ts';
 import { addTickDeltas, allSymbols } from '../../state/symbols.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
 import { commit, finishIntent } from '../generation/commit.ts';
-import { encodeDay, marketRows, readMarketRows } from '../generation/day-files.ts';
+import { coverageRows, encodeDay, marketRows, readCoverage, readMarketRows } from '../generation/day-files.ts';
 import { type JudgedBy, movesOf, nextManifest, stageSymbols } from '../generation/next-generation.ts';
-import { type Stage, stagePrivate, startStage } from '../generation/stage.ts';
-import { dayPath, quarantinePath } from '../layout.ts';
+import { isSuperseded, recordFiles, type Stage, startStage } from '../generation/stage.ts';
+import { dayPath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
 import type { Intake } from './intake.ts';
 import { ownThread, type PartWorkers } from './part-workers.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import { type BinOutcome, type DayInput, stageDays } from './publish-day.ts';
+import { type QuarantinedRows, quarantineDamage, stageQuarantine } from './quarantine.ts';
 import { joinSources, journalSource } from './sources.ts';
 
 export interface PublishOptions extends JudgedBy {
@@ -44,6 +43,8 @@ export interface PublishOptions extends JudgedBy {
   readonly waitMs: number;
   /** The intervals to keep candles of, besides those that are there. */
   readonly candles: readonly CandleInterval[];
+  /** Bytes that the whole quarantine may have; unbounded where it is not given. */
+  readonly quarantineBytesMax?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
   /** Up to where each symbol had been covered before the run, where it is to be counted how many ticks come late. */
@@ -55,6 +56,8 @@ export interface PublishOptions extends JudgedBy {
    * given.
    */
   readonly workers?: ((ticks: number) => Promise<PartWorkers>) | undefined;
+  /** Make a generation though nothing is to be taken in: what days and watermark are judged by has changed. */
+  readonly judges?: boolean;
   /** Bring an older format up, taking in nothing that is journaled. Any other publish refuses an older format. */
   readonly upgrades?: boolean;
 }
@@ -70,6 +73,8 @@ export interface Published {
   readonly lacking: readonly LostWindow[];
   /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
   readonly refused: readonly string[];
+  /** What of the journal was damaged and is quarantined; null where nothing was. */
+  readonly quarantined: QuarantinedRows | null;
 }
 
 /**
@@ -77,23 +82,43 @@ export interface Published {
  * nothing. Nothing journaled and no candles missing: no new one.
  */
 export async function publish(archive: Archive, options: PublishOptions): Promise<Published> {
-  const otherwise = options.upgrades === true ? undefined : journaled;
-  const lock = await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal, otherwise).catch(
-    (error: unknown) => {
-      // Somebody else publishes for long: what was read waits in the journal, as it does for those who collect.
-      if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.keep(archive.state);
+  let quarantined: QuarantinedRows | null = null;
+  let isChecked = false;
+  for (let attempt = 1; ; attempt++) {
+    const lock = await takeLock(archive, options);
+    try {
+      finishIntent(archive);
+      return { ...(await publishLocked(archive, options)), quarantined };
+    } catch (error) {
+      if (isJournalDamage(error) && !isChecked) {
+        isChecked = true;
+        quarantined = quarantineDamage(archive);
+        continue;
+      }
+      if (!(error instanceof SupersededError)) throw error;
+      if (attempt < attemptsMax) continue;
+      options.intake?.keep(archive.state);
       throw error;
-    },
-  );
-  try {
-    finishIntent(archive);
-    return await publishLocked(archive, options);
-  } finally {
-    lock.release();
+    } finally {
+      lock.release();
+    }
   }
 }
 
-const journaled = 'What was collected is journaled; the next publish takes it in.';
+/** How often a publish begins again because another one committed beside it, which only the loss of a lock allows. */
+const attemptsMax = 3;
+
+async function takeLock(archive: Archive, options: PublishOptions): Promise<WriteLock> {
+  const otherwise =
+    options.upgrades === true ? undefined : 'What was collected is journaled; the next publish takes it in.';
+  try {
+    return await takeWriteLock(archive.layout.lock, options.waitMs, options.clock, options.signal, otherwise);
+  } catch (error) {
+    // Somebody else publishes for long: what was read waits in the journal, as it does for those who collect.
+    if (error instanceof OddslakeError && error.exitCode === exitCodes.busy) options.intake?.keep(archive.state);
+    throw error;
+  }
+}
 
 /** Finishes a publish that was broken after its commit point, if there is one. */
 export async function recover(archive: Archive, waitMs: number, clock: Clock, signal?: AbortSignal): Promise<void> {
@@ -105,20 +130,35 @@ export async function recover(archive: Archive, waitMs: number, clock: Clock, si
   }
 }
 
-async function publishLocked(archive: Archive, options: PublishOptions): Promise<Published> {
+type Outcome = Omit<Published, 'quarantined'>;
+
+async function publishLocked(archive: Archive, options: PublishOptions): Promise<Outcome> {
   const { db } = archive.state;
+  const builtOn = readCommitState(db);
   requireOwnManifest(archive);
   const base = archive.manifest();
   const upgrades = options.upgrades === true;
   if (!upgrades) requireCurrentFormat(archive);
   else if (base.format_version === formatVersion)
     return { before: base, manifest: base, files: [], lacking: [], refused: [] };
-  const end = upgrades ? 0 : journalEnd(db);
-  const stage = startStage(archive, base);
+  const stage = startStage(archive, base, builtOn);
+  try {
+    return await publishStage(archive, stage, options);
+  } catch (error) {
+    throw isSuperseded(archive, stage, error) ? new SupersededError({ cause: error }) : error;
+  }
+}
+
+async function publishStage(archive: Archive, stage: Stage, options: PublishOptions): Promise<Outcome> {
+  const { db } = archive.state;
+  const { base } = stage;
+  const upgrades = options.upgrades === true;
+  const index = upgrades ? emptyIndex : indexJournal(db);
+  const { end } = index;
   const { intake } = options;
-  const source = joinSources([journalSource(db, end), ...(intake === undefined ? [] : [intake])]);
+  const source = joinSources([journalSource(db, index), ...(intake === undefined ? [] : [intake])]);
   const bins = source.bins();
-  const books = await stageBooks(archive, stage, end, options.signal);
+  const books = await stageBooks(archive, stage, index, options.signal);
   const intervals = keptIntervals(base, options.candles);
   let done = 0;
   const ofDays = await stageDays(archive, stage, {
@@ -130,16 +170,17 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   });
   const { bins: taken, answers: answered } = ofDays;
   const refused = [...books.refused, ...ofDays.refused];
+  if (upgrades) refused.push(...stageOlderCoverage(archive, stage));
   const missing = await stageMissingCandles(archive, stage, intervals, {
     signal: options.signal,
     onProgress: (made, total) => options.onProgress?.(bins.length + made, bins.length + total),
   });
   refused.push(...missing.filter((sentence) => !refused.includes(sentence)));
   const polls = stageMarkets(archive, stage, end, refused);
-  const rejected = stageQuarantine(archive, stage, end);
+  const rejected = stageQuarantine(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
   const anyBooks = books.bins.length + answered.length > 0;
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
-  if (!anything && !upgrades) {
+  if (!anything && !upgrades && options.judges !== true) {
     if (intake !== undefined) db.transaction(() => intake.settle(archive.state, []));
     return { before: base, manifest: base, files: [], lacking: [], refused };
   }
@@ -147,14 +188,34 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   if (!upgrades) stageSymbols(archive, stage, symbols);
   const after = { symbols, coverage: coverageAfter(db, taken), lost: lostAfter(lostWindows(db), taken) };
   const manifest = nextManifest(archive, stage, after, options);
-  commit(archive, manifest, movesOf(stage), () => {
+  commit(archive, stage, manifest, movesOf(stage), () => {
     consumeBooks(db, books.bins, answered, end);
-    noteRowGroups(db, stage.records);
+    noteBooks(db, books.observed);
+    recordFiles(archive, stage, manifest.created_at);
     record(archive, options, taken, end, polls);
+    if (base.format_version < 3 && base.generation > 0) setMeta(db, evidenceSinceKey, String(options.clock.nowMs()));
   });
   const lacking = taken.flatMap((bin) => bin.lacking);
   const files = [...stage.files.values()].map((staged) => staged.file);
   return { before: base, manifest, files, lacking, refused };
+}
+
+/**
+ * Stages coverage with the columns that an older format lacks; holds one day in memory. Returns why days were left out:
+ * what is published there is damaged.
+ */
+function stageOlderCoverage(archive: Archive, stage: Stage): string[] {
+  const refused: string[] = [];
+  for (const { date } of stage.base.datasets.coverage.files) {
+    const day = dayStart(date!);
+    try {
+      encodeDay(archive, stage, 'coverage', day, coverageRows(readCoverage(archive, stage.base, day)));
+    } catch (error) {
+      if (!(error instanceof DamageError)) throw error;
+      refused.push(error.message);
+    }
+  }
+  return refused;
 }
 
 /** How many ticks are published in parts. */
@@ -187,25 +248,6 @@ function stageMarkets(archive: Archive, stage: Stage, end: number, refused: stri
   return taken;
 }
 
-/** Writes what was set aside, as received, one JSON object a line. */
-function stageQuarantine(archive: Archive, stage: Stage, end: number): boolean {
-  if (!hasRejected(archive.state.db, end)) return false;
-  stagePrivate(archive, stage, quarantinePath(stage.generation), linesOf(readRejected(archive.state.db, end)));
-  return true;
-}
-
-/** Some thousand lines at a time: there may be more than memory holds. */
-function* linesOf(rows: Iterable<object>): Generator<Uint8Array> {
-  let lines: string[] = [];
-  for (const row of rows) {
-    lines.push(`${JSON.stringify(row)}\n`);
-    if (lines.length < 4096) continue;
-    yield Buffer.from(lines.join(''));
-    lines = [];
-  }
-  yield Buffer.from(lines.join(''));
-}
-
 /** The symbols as they will be once this publish is committed; the state does the same sum in `addTickDeltas`. */
 function symbolsAfter(
   symbols: readonly SymbolFacts[],
@@ -230,8 +272,10 @@ function symbolsAfter(
 /** The published coverage as it will be. */
 function coverageAfter(db: Database, taken: readonly BinOutcome[]): Map<string, Covered[]> {
   const coverage: Map<string, Covered[]> = allSegments(db);
-  for (const [symbol, added] of coverageTaken(taken)) {
-    coverage.set(symbol, overlayOnto(coverage.get(symbol) ?? [], added));
+  for (const [symbol, windows] of joinBins(taken.map(({ withdrawn }) => withdrawn)))
+    coverage.set(symbol, withdrawFrom(coverage.get(symbol) ?? [], windows));
+  for (const [symbol, added] of joinBins(taken.map(({ covered }) => covered))) {
+    coverage.set(symbol, overlayLayersOnto(coverage.get(symbol) ?? [], added));
   }
   return coverage;
 }
@@ -254,29 +298,37 @@ function record(
   const { db } = archive.state;
   const bins = taken.map(({ bin }) => bin);
   options.intake?.settle(archive.state, bins);
-  for (const { merged, deltas, ticksByRun } of taken) {
+  const { runId: own } = options;
+  const isBroken = brokenBeside(db, own);
+  let added = 0;
+  for (const { merged, deltas } of taken) {
     addTickDeltas(db, deltas, options.clock.nowMs());
     noteStandings(db, merged);
-    for (const [runId, tally] of merged.tallies) addTally(db, runId, tally);
-    for (const { run_id, n } of ticksByRun) {
-      if (run_id !== options.runId && isOver(db, run_id)) addRecovered(db, options.runId, n);
+    for (const [runId, tally] of merged.tallies) {
+      if (isBroken(runId)) addRecovered(db, own, runId, tally);
+      else addTally(db, runId, tally);
     }
+    for (const count of merged.added.values()) added += count;
   }
+  addPublished(db, own, { added, lost: 0 });
   const late = taken.reduce((sum, bin) => sum + bin.late, 0);
   if (late > 0) addLate(db, options.runId, late);
-  for (const [symbol, covered] of coverageTaken(taken)) addSegments(db, symbol, covered, options.rules.settleMs);
+  for (const [symbol, windows] of joinBins(taken.map(({ withdrawn }) => withdrawn)))
+    retractSegments(db, symbol, windows);
+  for (const [symbol, covered] of joinBins(taken.map(({ covered }) => covered)))
+    addSegments(db, symbol, covered, options.rules.settleMs);
   for (const { restored } of taken) dropLost(db, restored);
   consume(db, bins, end, polls);
 }
 
-/** What was taken in of each symbol, over all days. */
-function coverageTaken(taken: readonly BinOutcome[]): Map<string, Covered[]> {
-  const out = new Map<string, Covered[]>();
-  for (const { covered: ofBin } of taken) {
-    for (const [symbol, covered] of ofBin) {
+/** What came of each symbol, over all days. */
+function joinBins<T>(bins: readonly ReadonlyMap<string, readonly T[]>[]): Map<string, T[]> {
+  const out = new Map<string, T[]>();
+  for (const ofBin of bins) {
+    for (const [symbol, items] of ofBin) {
       const list = out.get(symbol);
-      if (list === undefined) out.set(symbol, [...covered]);
-      else for (const one of covered) list.push(one);
+      if (list === undefined) out.set(symbol, [...items]);
+      else for (const item of items) list.push(item);
     }
   }
   return out;

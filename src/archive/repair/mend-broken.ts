@@ -3,13 +3,13 @@ import { dayStart } from '../../core/time.ts';
 import { subtract } from '../../core/window.ts';
 import { allSegments, retractSegments } from '../../state/coverage.ts';
 import { lostWindows, noteLost } from '../../state/lost.ts';
-import { dropRowGroups, noteRowGroups } from '../../state/row-groups.ts';
+import { dropRowGroups } from '../../state/row-groups.ts';
 import { dropContested } from '../../state/standings.ts';
 import { allSymbols, setTickCounts } from '../../state/symbols.ts';
 import type { Archive } from '../archive.ts';
 import { commit } from '../generation/commit.ts';
 import { type JudgedBy, movesOf, nextManifest, stageSymbols } from '../generation/next-generation.ts';
-import { type Stage, stageRemoval } from '../generation/stage.ts';
+import { recordFiles, type Stage, stageRemoval } from '../generation/stage.ts';
 import { symbolsPath } from '../layout.ts';
 import { type Manifest, totalsOf } from '../manifest.ts';
 import { countTicks, recounted } from './count-ticks.ts';
@@ -62,8 +62,8 @@ export async function mendBroken(
   }
   const after = { symbols, coverage, lost: [...lostWindows(db), ...losses.windows].sort(compareLost) };
   const manifest = nextManifest(archive, stage, after, options);
-  commit(archive, manifest, movesOf(stage), () => {
-    noteRowGroups(db, stage.records);
+  commit(archive, stage, manifest, movesOf(stage), () => {
+    recordFiles(archive, stage, nowMs);
     dropRowGroups(db, stage.gone);
     for (const [symbol, windows] of lost) retractSegments(db, symbol, windows);
     for (const { symbol, ...hole } of losses.holes) dropContested(db, symbol, hole);

@@ -34,8 +34,13 @@ export function mendManifest(archive: Archive): MendedManifest | null {
     throw cannotMend(layout, found, 'the state does not know its text, an older oddslake having written it');
   if (found !== null && isOfAnotherTree(archive, found, known)) throw cannotMend(layout, found, 'files are as it says');
   const kept = found === null ? null : setAside(archive, state.generation(), name);
-  replace(archive, name, known);
-  disk.syncFolder(layout.root);
+  const isStillLast = state.db.transaction(() => {
+    if (getMeta(state.db, manifestHashKey) !== hash) return false;
+    replace(archive, name, known);
+    disk.syncFolder(layout.root);
+    return true;
+  });
+  if (!isStillLast) return null;
   return { what: found === null ? 'missing' : 'differs', setAside: kept };
 }
 

@@ -4,7 +4,7 @@ import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/
 import { segmentsIn } from '../../state/coverage.ts';
 import type { Archive } from '../archive.ts';
 import { coverageOfRows, type DayCoverage, type PublishedCoverage } from '../generation/day-files.ts';
-import { datasets } from '../parquet/datasets.ts';
+import { coverageColumns } from '../parquet/datasets.ts';
 import { decodeRows } from '../parquet/parquet.ts';
 import type { Broken } from './mending.ts';
 
@@ -22,7 +22,7 @@ export function refill(
   { salvaged }: Broken,
 ): { coverage: DayCoverage; refilled: Refilled } {
   const { readable, kept } = salvaged();
-  const coverage = coverageOfRows(readable === null ? [] : decodeRows(datasets.coverage, readable, kept));
+  const coverage = coverageOfRows(readable === null ? [] : decodeRows(coverageColumns, readable, kept));
   const refilled: Refilled = new Map();
   const within = { from: day, to: day + dayMs };
   for (const [symbol, segments] of segmentsIn(archive.state.db, within)) {
@@ -38,7 +38,9 @@ export function refill(
   return { coverage, refilled };
 }
 
-const answerOf = ({ from, to, fetchedAt, origin }: Covered): Covered => ({ from, to, fetchedAt, origin });
+const answerOf = ({ from, to, fetchedAt, origin, evidence }: Covered): Covered => ({
+  ...{ from, to, fetchedAt, origin, evidence },
+});
 
 /**
  * Stretches with the ticks that were published in them: those that are there (`t`, sorted), and those that are missing in

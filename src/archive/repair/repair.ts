@@ -1,10 +1,11 @@
 import { dirname, join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
+import { type CommitState, readCommitState } from '../../state/intent.ts';
 import { takeWriteLock } from '../../state/lock.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
 import { commitIntent, finishIntent } from '../generation/commit.ts';
 import { type Stage, stagePrivate, startStage } from '../generation/stage.ts';
-import { allFiles, type Manifest, totalsOf } from '../manifest.ts';
+import { allFiles, type Manifest, manifestText, totalsOf } from '../manifest.ts';
 import { type Finding, type Verified, verify } from '../verify/verify.ts';
 import { type Examined, examine } from './examine.ts';
 import { type MendOptions, mendBroken } from './mend-broken.ts';
@@ -66,15 +67,16 @@ async function mendFound(archive: Archive, found: Verified, options: RepairOptio
   requireOwnManifest(archive);
   requireCurrentFormat(archive);
   requireFolders(archive, found.findings);
+  const builtOn = readCommitState(archive.state.db);
   const base = archive.manifest();
   const examined = examine(archive, base, found.findings);
   const aside = new Map<string, string>();
   for (const { path } of [...examined.whole, ...examined.broken].map(({ finding }) => finding).concat(examined.texts))
     keep(archive, base, path, aside);
-  putBack(archive, base, examined);
+  const last = putBack(archive, base, builtOn, examined);
   for (const { path } of examined.strangers) aside.set(path, moveAside(archive, base.generation, path));
   const losses: Losses = { windows: [], holes: [], gone: [], rowsLost: new Map() };
-  const stage = startStage(archive, base);
+  const stage = startStage(archive, base, last);
   const manifest = examined.broken.length === 0 ? base : await mendBroken(archive, stage, examined, losses, options);
   return {
     ...{
@@ -116,13 +118,19 @@ function keep(archive: Archive, base: Manifest, path: string, aside: Map<string,
   aside.set(path, (aFile ? setAside : moveAside)(archive, base.generation, path));
 }
 
-/** Puts back what can be had to the byte, the texts at the root with it: nothing that the manifest says changes. */
-function putBack(archive: Archive, base: Manifest, { whole, texts }: Examined): void {
-  if (whole.length + texts.length === 0) return;
-  const stage = startStage(archive, base);
+/**
+ * Puts back what can be had to the byte, the texts at the root with it: the manifest says the same but for the commit's ID.
+ * @returns the last commit then
+ */
+function putBack(archive: Archive, base: Manifest, builtOn: CommitState, { whole, texts }: Examined): CommitState {
+  if (whole.length + texts.length === 0) return builtOn;
+  const stage = startStage(archive, base, builtOn);
   for (const { finding, bytes } of whole) stagePrivate(archive, stage, finding.path, bytes());
   const { generation } = base;
-  commitIntent(archive, { generation, manifest: archive.manifestText(), moves: stage.moves }, () => {});
+  const { commitId, moves } = stage;
+  const manifest = { ...base, commit_id: commitId };
+  commitIntent(archive, builtOn, { generation, commitId, manifest: manifestText(manifest), moves }, () => {}, manifest);
+  return { generation, commitId };
 }
 
 function mendedFiles(

@@ -31,6 +31,7 @@ const units: Readonly<Record<string, string>> = {
   ...{ p: 'fraction of 1', open: 'fraction of 1', high: 'fraction of 1', low: 'fraction of 1', close: 'fraction of 1' },
   ...{ price: 'fraction of 1', kept: 'fraction of 1', dropped: 'fraction of 1', outcome: 'fraction of 1' },
   ...{ confidence: '0 to 1', covered: '0 to 1', ticks: 'ticks', level: 'levels', quantity: "the venue's" },
+  grain_ms: 'ms',
 };
 
 /** The unit of a column's values; empty where they have none. */
@@ -81,13 +82,13 @@ ${datasetNames.map(columnsOf).join('\n\n')}
 `;
 }
 
-function span({ days, watermark }: Manifest): string {
+function span({ days, watermark, reached }: Manifest): string {
   const known = Object.keys(days);
   const first = known[0];
   if (first === undefined) return '- No day yet.';
   return [
     `- Days: **${first} to ${known.at(-1)}** (UTC).`,
-    `- Every live symbol is covered without a hole up to: ${watermark === null ? 'no symbol is live' : `**${isoUtc(watermark)}**`}.`,
+    `- Every live symbol is covered without a hole up to: ${reached === null ? 'no symbol is live' : `**${isoUtc(reached)}**`}${watermark === null || watermark === reached ? '' : `; with evidence for every window up to ${isoUtc(watermark)}`}.`,
   ].join('\n');
 }
 
@@ -109,13 +110,21 @@ function missing({ days, lost = [] }: Manifest): string[] {
     const [first, last] = [addDays(day, 1), addDays(known[i + 1] ?? day, -1)];
     if (first <= last) absent.push(first === last ? first : `${first} to ${last}`);
   }
-  const open = Object.entries(days).filter(([, day]) => !day.complete);
+  const provisional = Object.keys(days).filter((date) => days[date]!.state === 'provisional');
+  const excepted = Object.entries(days).filter(([, { state }]) => state === 'complete_with_exceptions');
+  const open = Object.entries(days).filter(([, { state }]) => state === 'incomplete');
   const said = open.map(([date, { covered, expected }]) =>
     covered === expected ? `${date} (not settled yet)` : `${date} (${covered} of ${expected} symbols covered)`,
   );
   return [
     `- Days of which there is nothing: ${listed(absent)}`,
-    `- Days that are not complete: ${listed(said)}`,
+    `- Days that are incomplete: ${listed(said)}`,
+    `- Days that are provisional, as nothing was asked again of some window: ${listed(provisional)}`,
+    ...(excepted.length === 0
+      ? []
+      : [
+          `- Days that are complete with exceptions: ${listed(excepted.map(([date, day]) => `${date} (${day.exceptions})`))}`,
+        ]),
     ...(lost.length === 0
       ? []
       : [`- Windows whose ticks were published once and were lost: ${lost.length}; \`oddslake gaps\` names them.`]),

@@ -122,22 +122,25 @@ CREATE OR REPLACE MACRO is_covered(ticker, moment) AS EXISTS (
     name: 'lives',
     needs: ['symbols', 'markets', 'coverage'],
     uses: [],
-    sql: `-- Each symbol's life: from its opening (unknown: its first tick or first sight) to its last sign of activity, excluded;
+    sql: `-- Each symbol's lifetime: from its opening (unknown: the earliest of first tick, first sight and start of its coverage)
+-- to the last of last listing, close and last tick, excluded;
 -- t_to is NULL while it is active. A resolution ahead of the last sight, without an outcome, is but a plan. A symbol that
 -- no market list named and no poll followed lives until its last tick.
 CREATE OR REPLACE VIEW lives AS
-SELECT s.symbol, s.t_from,
+SELECT s.symbol, coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)) AS t_from,
        CASE WHEN s.is_active IS DISTINCT FROM false AND s.ended_at IS NULL
              AND (m.symbol IS NOT NULL OR c.symbol IS NOT NULL OR s.last_tick IS NULL) THEN NULL
-            ELSE greatest(s.t_from, coalesce(
-              greatest(s.ended_at, m.last_active, s.last_tick + INTERVAL 1 MILLISECOND), s.last_seen)) END AS t_to
-FROM (SELECT *, coalesce(opens_at, least(first_tick, first_seen)) AS t_from,
+            ELSE greatest(coalesce(s.opens_at, least(s.first_tick, s.first_seen, f.t_from)), coalesce(
+              greatest(s.ended_at, m.last_active, s.closed_at, s.last_tick + INTERVAL 1 MILLISECOND), s.last_seen)) END AS t_to
+FROM (SELECT *, CASE WHEN is_active = false AND closes_at <= last_seen THEN closes_at END AS closed_at,
              CASE WHEN resolved_at <= last_seen OR outcome IS NOT NULL THEN resolved_at END AS ended_at
       FROM symbols) AS s
 LEFT JOIN (SELECT symbol, max(last_seen) FILTER (WHERE is_active IS DISTINCT FROM false) AS last_active FROM markets
            WHERE len(views) > 0 GROUP BY symbol) AS m ON m.symbol = s.symbol
 LEFT JOIN (SELECT DISTINCT symbol FROM coverage WHERE dataset = 'ticks' AND origin = 'poll') AS c
-  ON c.symbol = s.symbol`,
+  ON c.symbol = s.symbol
+LEFT JOIN (SELECT symbol, min(t_from) AS t_from FROM coverage WHERE dataset = 'ticks' GROUP BY symbol) AS f
+  ON f.symbol = s.symbol`,
   },
   {
     name: 'gaps',

@@ -1,4 +1,5 @@
 import { type Extent, extents, faultOf } from '../../state/check.ts';
+import { findDamage } from '../../state/journal-check.ts';
 import { stateFile } from '../../state/state.ts';
 import type { Archive } from '../archive.ts';
 import { readPublished } from '../archive.ts';
@@ -20,6 +21,10 @@ export async function stateFault(
   const path = stateFile(layout.private);
   const fault = faultOf(state.db);
   if (fault !== null) return `The state database ${path} is damaged: ${fault}. ${remedy(path)}`;
+  const { rows } = state.db.snapshot(() => findDamage(state.db));
+  if (rows.length > 0) {
+    return `The journal in ${path} is damaged: ${rows.length} of its rows differ from their checksums. Run oddslake publish: it quarantines them, and the next run asks for what they held again. Check the disk.`;
+  }
   if (coverage === null) return null;
   const published: Extents = new Map();
   for (const file of coverage) {

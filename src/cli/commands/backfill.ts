@@ -1,3 +1,4 @@
+import { Option } from 'commander';
 import type { BackfillFlags, BackfillPlan } from '../../app/job.ts';
 import { isoUtc } from '../../core/time.ts';
 import { duration, many } from '../amounts.ts';
@@ -16,6 +17,7 @@ interface BackfillOptions extends CommonFlags {
   readonly dryRun?: boolean;
   readonly force?: boolean;
   readonly allKnown?: boolean;
+  readonly recheck?: 'inferred';
 }
 
 /** `backfill`: the windows of the past that coverage lacks. */
@@ -29,7 +31,12 @@ export function addBackfill(shell: Shell): void {
     .option('--symbols-file <file>', 'symbols, one a line')
     .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
     .option('--force', 'fetch covered windows too')
-    .option('--all-known', 'fetch symbols outside of their life too');
+    .option('--all-known', 'fetch symbols outside of their life too')
+    .addOption(
+      new Option('--recheck <evidence>', 'fetch windows again that count as covered by this evidence alone').choices([
+        'inferred',
+      ]),
+    );
   withExamples(command, examples);
   withCommonFlags(command).action((flags: BackfillOptions) => {
     const parse = async (): Promise<BackfillFlags> => {
@@ -38,7 +45,8 @@ export function addBackfill(shell: Shell): void {
       const showPlan =
         flags.dryRun === true ? (plan: BackfillPlan) => process.stdout.write(planText(plan, flags)) : null;
       const how = { force: flags.force === true, allKnown: flags.allKnown === true, showPlan };
-      return { window, symbols: [...flags.symbol, ...listed], ...how };
+      const recheckInferred = flags.recheck === 'inferred';
+      return { window, symbols: [...flags.symbol, ...listed], ...how, recheckInferred };
     };
     return runAndTell(shell, 'backfill', flags, shell.jobs.backfill, parse, flags.dryRun);
   });
@@ -67,4 +75,5 @@ function planText({ plans, windows, expectedRequests, expectedSeconds }: Backfil
 const examples = `
   oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08 --dry-run
   oddslake backfill --output lake --from 2026-11-01 --to 2026-11-08
-  oddslake backfill --output lake --from 2026-11-05T12:00:00Z --to 2026-11-05T18:00:00Z --symbol KXBTC-26DEC0204-T28 --force`;
+  oddslake backfill --output lake --from 2026-11-05T12:00:00Z --to 2026-11-05T18:00:00Z --symbol KXBTC-26DEC0204-T28 --force
+  oddslake backfill --output lake --from 2026-10-01 --to 2026-11-01 --recheck inferred`;

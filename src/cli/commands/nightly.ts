@@ -26,7 +26,8 @@ export function addNightly(shell: Shell): void {
 
 const notes = `
 It is made for a scheduler: it asks for what is not there yet, so that a run that was broken off is simply run again, and
-two at a time do no harm. The first poll of a symbol looks back source.first_lookback_days. Exit code 4 says that something
+two at a time do no harm. The first poll of a symbol begins with its opening, or,
+where that is not known, source.first_lookback_days before it was first seen. Exit code 4 says that something
 is missing; the next run asks for it again.`;
 
 const examples = `

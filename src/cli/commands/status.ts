@@ -13,10 +13,7 @@ export function addStatus(shell: Shell): void {
   const command = shell.program
     .command('status')
     .description('cursors, lag, journaled ticks, gaps, last run; exit 4 where the lag is greater than --max-lag')
-    .option(
-      '--max-lag <duration>',
-      'how far the watermark, but for what is lost, may lie behind now: 90s, 15m, 2h, 1d',
-    );
+    .option('--max-lag <duration>', 'how far what is covered may lie behind now: 90s, 15m, 2h, 1d');
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) => {
     // Before anything is opened.

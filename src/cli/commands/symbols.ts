@@ -1,6 +1,7 @@
-import { Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { wholeNumber } from '../asked.ts';
-import { withExamples } from '../help.ts';
+import { withExamples, withNotes } from '../help.ts';
+import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
 import type { Shell } from '../shell.ts';
 import { styleOf } from '../style.ts';
@@ -9,7 +10,7 @@ interface SymbolsFlags extends CommonFlags {
   readonly rows: number;
 }
 
-/** `symbols`: what is known of each, found by words. */
+/** `symbols`: what is known of each, found by words; `symbols retry`: suspended ones at once. */
 export function addSymbols(shell: Shell): void {
   const command = shell.program
     .command('symbols')
@@ -31,7 +32,32 @@ export function addSymbols(shell: Shell): void {
       );
     }),
   );
+  addRetry(shell, command);
 }
+
+function addRetry(shell: Shell, symbols: Command): void {
+  const retry = symbols
+    .command('retry')
+    .description('poll suspended symbols at once; an answer ends the suspension')
+    .argument('[symbol...]', 'which ones (default: all that are suspended)');
+  withNotes(retry, retryNotes);
+  withExamples(retry, retryExamples);
+  withCommonFlags(retry).action((given: readonly string[], _own: object, command: Command) =>
+    // Flags that its parent has too are the parent's to Commander.
+    runAndTell(shell, 'ticks', command.optsWithGlobals<CommonFlags>(), shell.jobs.ticks, () => ({
+      symbols: given,
+      retriesSuspended: true,
+    })),
+  );
+}
+
+const retryNotes = `
+A symbol is suspended once the service has said on source.suspend_after_days days that it does not know it, while it answered
+for others. It is asked for once a day from then on. Exit code 4 where it still does not know one.`;
+
+const retryExamples = `
+  oddslake symbols retry --output lake
+  oddslake symbols retry --output lake KXBTC-26DEC0204-T28`;
 
 const examples = `
   oddslake symbols                     every symbol known

@@ -1,4 +1,6 @@
+import type { InferredCost } from '../../app/inferred-cost.ts';
 import { DamageError } from '../../core/errors.ts';
+import { isoUtc } from '../../core/time.ts';
 import { many } from '../amounts.ts';
 import { withNotes } from '../help.ts';
 import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
@@ -12,8 +14,9 @@ export function addUpgrade(shell: Shell): void {
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ lingerRules, namedSymbols }, { publish }] = await Promise.all([
+      const [{ lingerRules, namedSymbols }, { inferredCost }, { publish }] = await Promise.all([
         import('../../app/configured.ts'),
+        import('../../app/inferred-cost.ts'),
         import('../../archive/publish/publish.ts'),
       ]);
       const display = await context.startDisplay('upgrade', 1, 'parts');
@@ -21,6 +24,7 @@ export function addUpgrade(shell: Shell): void {
         const { before, manifest, files, refused } = await publish(archive, {
           ...{ runId: 'upgrade', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
           ...{ named: namedSymbols(context), rules: lingerRules(context), upgrades: true },
+          views: context.settings.source.views,
           candles: context.settings.archive.candles,
           onProgress: (done, total) => display.update({ done, total }),
         });
@@ -35,17 +39,27 @@ export function addUpgrade(shell: Shell): void {
           to_format: to,
           generation,
           files: files.length,
+          inferred: from === to ? null : inferredCost(archive.state.db, context.settings.poll.pageLimit),
         };
         const text =
           from === to
             ? `${said.archive} has format ${to} already: nothing to do\n`
-            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${many(files.length, 'file')} written\n`;
+            : `${said.archive}: from format ${from} to ${to}, generation ${generation}, ${many(files.length, 'file')} written\n${inferredText(said.inferred)}`;
         process.stdout.write(flags.json === true ? `${JSON.stringify(said)}\n` : text);
       } finally {
         display.stop();
       }
     }),
   );
+}
+
+/** What rests on no evidence, and how to have it confirmed. */
+function inferredText(inferred: InferredCost | null): string {
+  if (inferred === null || inferred.windows === 0) return '';
+  const { windows, symbols, from, to, expected_requests: requests } = inferred;
+  return `Nothing tells why ${many(windows, 'window')} of ${many(symbols, 'symbol')} count as covered: they are inferred, and their days provisional. To have them confirmed, with about ${many(requests, 'request')}:
+  oddslake backfill --from ${isoUtc(from)} --to ${isoUtc(to)} --recheck inferred
+`;
 }
 
 const notes = `

@@ -1,13 +1,13 @@
-import type { Context } from '../../app/context.ts';
-import type { RepairFlags } from '../../app/job.ts';
+import type { RepairFlags, VerifyFlags } from '../../app/job.ts';
 import type { Archive } from '../../archive/archive.ts';
 import type { Finding, Verified } from '../../archive/verify/verify.ts';
-import { DamageError, UsageError } from '../../core/errors.ts';
+import { exitCodes, UsageError } from '../../core/errors.ts';
 import { many, size } from '../amounts.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { notStarted, runAndTell } from '../run-job.ts';
+import { runAndTell } from '../run-job.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
 import type { Shell } from '../shell.ts';
+import { tell } from '../tell.ts';
 
 interface VerifyOptions extends CommonFlags {
   readonly repair?: boolean;
@@ -41,67 +41,31 @@ async function repairAndTell(shell: Shell, flags: VerifyOptions): Promise<void> 
 async function verifyAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
   if (flags.fromUrl !== undefined) throw new UsageError('--from-url needs --repair: without it nothing is fetched.');
   await withContext(flags, shell.version, false, async (context) => {
-    const startedAt = context.clock.nowMs();
-    const [{ afterRun }, { openConfiguredArchive }] = await Promise.all([
-      import('../../app/afterwards/after-run.ts'),
-      import('../../app/configured.ts'),
-    ]);
-    let thrown: unknown;
-    let failed = true;
-    try {
-      const archive = openConfiguredArchive(context, false);
-      try {
-        thrown = damageOf(await lookAndTell(archive, flags, context));
-      } finally {
-        archive.close();
-      }
-      failed = false;
-    } catch (error) {
-      thrown = error;
-    }
-    const summary = notStarted('verify', shell.version, startedAt, thrown, context.clock.nowMs());
-    await afterRun(context, summary);
-    if (failed) throw thrown;
-    shell.exit(summary.exit_code);
+    const job = await shell.jobs.verify();
+    let isShown = false;
+    const show: VerifyFlags['show'] = (found, archive, runId) => {
+      printFound(found, archive, runId, flags.json === true);
+      isShown = true;
+    };
+    const summary = await job.run(context, { show });
+    if (!isShown || (summary.error !== null && summary.exit_code !== exitCodes.damaged))
+      tell(shell, flags, summary, '');
+    else shell.exit(summary.exit_code);
   });
 }
 
-/** Looks at every file, and prints what was found. */
-async function lookAndTell(archive: Archive, flags: VerifyOptions, context: Context): Promise<Verified> {
-  const { verify } = await import('../../archive/verify/verify.ts');
-  const display = await context.startDisplay('verify', 1, 'files');
-  try {
-    const onProgress = (done: number, total: number): void => display.update({ done, total });
-    const found = await verify(archive, null, onProgress, context.signal);
-    display.stop();
-    if (flags.json === true) process.stdout.write(`${JSON.stringify(found)}\n`);
-    else {
-      for (const { path, what } of found.findings)
-        process.stdout.write(`${path}: ${what}${ofManifest(path, what, archive)}\n`);
-      const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
-      process.stdout.write(
-        `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
-      );
-      if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
-    }
-    if (found.state !== null) process.stderr.write(`oddslake: ${found.state}\n`);
-    return found;
-  } finally {
-    display.stop();
+function printFound(found: Verified, archive: Archive, runId: string, asJson: boolean): void {
+  if (asJson) process.stdout.write(`${JSON.stringify({ run_id: runId, ...found })}\n`);
+  else {
+    for (const { path, what } of found.findings)
+      process.stdout.write(`${path}: ${what}${ofManifest(path, what, archive)}\n`);
+    const verdict = found.findings.length === 0 ? 'all as published' : `${found.findings.length} not as published`;
+    process.stdout.write(
+      `${many(found.files, 'file')}, ${size(found.bytes)}, generation ${found.generation}: ${verdict}\n`,
+    );
+    if (found.findings.length > 0) process.stderr.write('To mend it: oddslake verify --repair\n');
   }
-}
-
-/** What others are told of what was found; undefined where all is as it was published. */
-function damageOf({ findings, files, state }: Verified): DamageError | undefined {
-  const [first] = findings;
-  const said = [
-    ...(first === undefined
-      ? []
-      : [`${findings.length} of ${many(files, 'file')} not as published, ${first.path} (${first.what}) first.`]),
-    ...(state === null ? [] : [state]),
-    ...(first === undefined ? [] : ['To mend it: oddslake verify --repair']),
-  ];
-  return said.length === 0 ? undefined : new DamageError(said.join(' '));
+  if (found.state !== null) process.stderr.write(`oddslake: ${found.state}\n`);
 }
 
 /** What a manifest says that the last publish did not write; the files were looked at by it all the same. */

@@ -1,4 +1,4 @@
-import { lifeOf } from '../../core/life.ts';
+import { lifetimeOf } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { intersection, isEmpty, subtract, union, type Window } from '../../core/window.ts';
 import { coverageIn } from '../../state/coverage.ts';
@@ -27,19 +27,21 @@ interface CoverageRules {
   /** Symbols that are polled whatever the lists say; none: those of the lists. */
   readonly named: ReadonlySet<string>;
   readonly nowMs: number;
+  /** See LifetimeRules. */
+  readonly lookbackMs: number;
   /** The first moment of which anything is known. */
   readonly knownFrom: number;
 }
 
 /**
  * How much of the lives of symbols is covered in a span. Nothing is expected of what is still to come, nor of one that
- * was given up on after its last answer.
+ * is suspended after its last answer.
  */
 export function coverageFacts(
   db: Database,
   symbols: readonly SymbolFacts[],
   span: Window,
-  { stepMs, groupsMax, named, nowMs, knownFrom }: CoverageRules,
+  { stepMs, groupsMax, named, nowMs, knownFrom, lookbackMs }: CoverageRules,
 ): CoverageFacts {
   const [coverage, lost] = [coverageIn(db, span), lostTicksIn(db, span)];
   const lived = symbols.flatMap((facts): Lived[] => {
@@ -47,8 +49,8 @@ export function coverageFacts(
     const covered = lost.has(facts.symbol) ? subtract(answers, lost.get(facts.symbol)!) : union(answers);
     const isAsked = named.size === 0 ? facts.listed : named.has(facts.symbol);
     if (covered.length === 0 && facts.ticks === 0 && !isAsked) return [];
-    const to = facts.retiredAt === null ? nowMs : (covered.at(-1)?.to ?? Number.NEGATIVE_INFINITY);
-    const life = intersection(lifeOf(facts), {
+    const to = facts.suspendedAt === null ? nowMs : (covered.at(-1)?.to ?? Number.NEGATIVE_INFINITY);
+    const life = intersection(lifetimeOf(facts, covered, { lookbackMs }), {
       ...{ from: Math.max(span.from, knownFrom), to: Math.min(span.to, to) },
     });
     return isEmpty(life) ? [] : [{ facts, life, covered }];

@@ -1,4 +1,5 @@
 import type { Manifest } from '../../archive/manifest.ts';
+import type { DayState } from '../../core/completeness.ts';
 
 /** What a UTC day holds, all its datasets together. */
 export interface DayTotals {
@@ -7,7 +8,7 @@ export interface DayTotals {
   readonly ticks: number;
   readonly bytes: number;
   readonly conflicts: number;
-  readonly complete: boolean;
+  readonly state: DayState['state'];
   /** Symbols alive that day, and those of them covered throughout. */
   readonly expected: number;
   readonly covered: number;
@@ -19,8 +20,8 @@ export function dayTotals({ days, datasets }: Pick<Manifest, 'days' | 'datasets'
   const of = (date: string) => {
     const known = totals.get(date);
     if (known !== undefined) return known;
-    const { complete = false, expected = 0, covered = 0 } = days[date] ?? {};
-    const total = { date, ticks: 0, bytes: 0, conflicts: 0, complete, expected, covered };
+    const { state = 'incomplete', expected = 0, covered = 0 } = days[date] ?? {};
+    const total = { date, ticks: 0, bytes: 0, conflicts: 0, state, expected, covered };
     totals.set(date, total);
     return total;
   };

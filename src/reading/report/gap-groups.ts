@@ -9,7 +9,7 @@ export interface GapGroup {
   readonly symbols: readonly string[];
   /** Milliseconds of all of them together. */
   readonly missingMs: number;
-  readonly isLost: boolean;
+  readonly reason: Gap['reason'];
 }
 
 export interface GapFacts {
@@ -35,11 +35,10 @@ const togetherMs = 15 * 60_000;
 export function gapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: number): GapFacts {
   const groups = new Map<string, { -readonly [name in keyof GapGroup]: GapGroup[name] } & { symbols: string[] }>();
   for (const { symbol, from, to, reason } of gaps) {
-    const isLost = reason === 'lost';
-    const key = [Math.floor(from / togetherMs), Math.floor(to / togetherMs), isLost].join();
+    const key = [Math.floor(from / togetherMs), Math.floor(to / togetherMs), reason].join();
     const group = groups.get(key);
     if (group === undefined) {
-      groups.set(key, { from, to, count: 1, symbols: [symbol], missingMs: to - from, isLost });
+      groups.set(key, { from, to, count: 1, symbols: [symbol], missingMs: to - from, reason });
       continue;
     }
     group.from = Math.min(group.from, from);

@@ -124,9 +124,14 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
         runs: latestRuns(db, runsMax, nowMs + aheadMsMax).map(past),
         lastNight: night === undefined ? null : past(night),
         coverage: coverageFacts(db, allSymbols(db), span, {
+          ...{ lookbackMs: rules.lookbackMs },
           ...{ stepMs: hourMs, groupsMax, named, nowMs, knownFrom: known?.from ?? end },
         }),
-        gaps: gapFacts(listGaps(archive, { from: null, to: null, symbols: [] }, nowMs).gaps, gapGroupsMax, span.from),
+        gaps: gapFacts(
+          listGaps(archive, { from: null, to: null, symbols: [] }, rules, nowMs).gaps,
+          gapGroupsMax,
+          span.from,
+        ),
       };
     });
     if (found !== null) return found;
@@ -170,7 +175,7 @@ function silentOf(archive: Archive, habit: Habit, rules: ReportRules, nowMs: num
   const { db } = archive.state;
   const facts: SymbolFacts | undefined = oneSymbol(db, habit.symbol);
   if (facts === undefined || facts.lastTick === null) return null;
-  const cursor = cursorOf(facts, sureCoverageOf(db, habit.symbol));
+  const cursor = cursorOf(facts, sureCoverageOf(db, habit.symbol), rules);
   const isPolled = rules.named.length > 0 ? rules.named.includes(habit.symbol) : isLive(facts, cursor, nowMs, rules);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
   const usualMs = Math.max(habitRules.quietHoursMin, habitRules.timesPause * habit.longestPause) * hourMs;

@@ -81,7 +81,8 @@ export function readSummary(text: string): PastSummary | null {
     quarantined: countOf(ticks?.quarantined),
     planned: countOf(symbols?.planned),
     failed: countOf(symbols?.failed),
-    watermark: numberOf(of.watermark),
+    // Of a run of before covered_to the watermark.
+    watermark: numberOf(of.covered_to ?? of.watermark),
     ...{ warnings, warningsCount: Math.max(warnings.length, countOf(of.warnings_count)) },
     failures: failures.map(({ symbol, reason }) => ({ symbol: textOf(symbol), reason: textOf(reason) ?? '' })),
     failuresCount: Math.max(failures.length, countOf(of.failures_count)),

@@ -1,7 +1,10 @@
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import type { Archive } from '../../archive/archive.ts';
 import type { Disk } from '../../archive/disk/disk.ts';
-import { waitingReasons } from '../../state/journal.ts';
+import { quarantineFiles } from '../../archive/quarantine.ts';
+import { waitingReasons } from '../../state/journal-rejected.ts';
 
 /** Input that was set aside, by why. */
 export interface QuarantineFacts {
@@ -23,6 +26,8 @@ export interface QuarantineReason {
 
 /** Bytes that are read, the newest files first. */
 const bytesMax = 32 * 2 ** 20;
+/** About how many bytes one byte of a compressed file holds. */
+const packedFactor = 8;
 const reasonsMax = 15;
 /** Reasons that are told apart while counting. */
 const distinctMax = 1000;
@@ -35,13 +40,12 @@ export async function quarantineFacts(archive: Archive, sinceMs: number): Promis
   const counts = new Map<string, Counted>();
   for (const { reason, count, symbol } of waitingReasons(state.db, sinceMs))
     counts.set(reason, { reason, count, symbol, lastAt: null });
-  const folder = join(layout.private, 'quarantine');
   let left = bytesMax;
   let isCut = false;
-  for (const name of disk.list(folder).toReversed()) {
-    const path = join(folder, name);
-    if (!/^generation-\d+\.ndjson$/.test(name) || !disk.isFile(path)) continue;
-    left -= disk.size(path) ?? 0;
+  for (const name of quarantineFiles(archive).toReversed()) {
+    const path = join(layout.root, name);
+    if (!disk.isFile(path)) continue;
+    left -= (disk.size(path) ?? 0) * (name.endsWith('.gz') ? packedFactor : 1);
     isCut = left < 0;
     if (isCut) break;
     // The files are in the order of their time.
@@ -76,7 +80,8 @@ async function countFile(disk: Disk, path: string, sinceMs: number, counts: Map<
 async function* linesOf(disk: Disk, path: string): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = '';
-  for await (const piece of disk.pieces(path)) {
+  const pieces = path.endsWith('.gz') ? Readable.from(disk.pieces(path)).compose(createGunzip()) : disk.pieces(path);
+  for await (const piece of pieces as AsyncIterable<Uint8Array>) {
     const lines = (rest + decoder.decode(piece, { stream: true })).split('\n');
     rest = lines.pop()!;
     yield* lines;

@@ -42,7 +42,7 @@ oddslake ${version}</p></footer>
 `.text;
 
 function figures(totals: Totals, nowMs: number): Html {
-  const { span, symbols, ticks, bytes, days, daysComplete, generation, publishedAt, watermark, datasets } = totals;
+  const { span, symbols, ticks, bytes, days, daysComplete, generation, publishedAt, reached, datasets } = totals;
   const files = datasets.reduce((sum, dataset) => sum + dataset.files, 0);
   const figure = (label: string, value: string, note: string | Html): Html =>
     html`<div><dt>${label}</dt><dd>${value}</dd><dd class="note">${note}</dd></div>
@@ -63,8 +63,8 @@ ${[
   ),
   figure(
     'Lag',
-    watermark === null ? '–' : lasting(nowMs - watermark),
-    watermark === null ? 'no live symbol' : html`without a hole to ${whole(timeText(floor(watermark)))}`,
+    reached === null ? '–' : lasting(nowMs - reached),
+    reached === null ? 'no live symbol' : html`without a hole to ${whole(timeText(floor(reached)))}`,
   ),
 ]}</dl>`;
 }

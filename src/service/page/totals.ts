@@ -13,6 +13,8 @@ export interface Totals {
   readonly generation: number;
   readonly publishedAt: number;
   readonly watermark: number | null;
+  /** The same with inferred windows. */
+  readonly reached: number | null;
   /** Those that have files. */
   readonly datasets: readonly {
     readonly name: string;
@@ -38,10 +40,11 @@ export function totalsFor(manifest: Manifest): Totals {
     ticks: totalsOf(ticks).rows,
     bytes: totalsOf(allFiles(manifest)).bytes,
     days: days.length,
-    daysComplete: days.filter(({ complete }) => complete).length,
+    daysComplete: days.filter(({ state }) => state === 'complete').length,
     generation: manifest.generation,
     publishedAt: manifest.created_at,
     watermark: manifest.watermark,
+    reached: manifest.reached,
     datasets: datasetNames
       .map((name) => ({ name, files: manifest.datasets[name].files }))
       .filter(({ files }) => files.length > 0)

@@ -7,6 +7,7 @@ import type {
   HistoricalOrderbooksQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
+import { dayMs } from '../../core/window.ts';
 import type { Parameter } from '../../query/values.ts';
 import { listGaps } from '../../reading/gaps.ts';
 import { type BookSnapshot, snapshotsOf } from '../../reading/history/book-page.ts';
@@ -161,7 +162,9 @@ function gapsOf(desk: Desk, query: HistoricalCoverageQuery, most: number): objec
   const { from, to } = windowOf(query);
   const nowMs = desk.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
-  const { gaps, count } = listGaps(desk.context.archive, { from, to, symbols: [facts] }, nowMs);
+  const { source, symbols } = desk.context.settings;
+  const rules = { lookbackMs: source.firstLookbackDays * dayMs, named: symbols };
+  const { gaps, count } = listGaps(desk.context.archive, { from, to, symbols: [facts] }, rules, nowMs);
   return { gaps: gaps.slice(0, most), gaps_count: count };
 }
 

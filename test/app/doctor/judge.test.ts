@@ -184,6 +184,7 @@ describe('the archive', () => {
   };
   const state: StateFacts = {
     ...{ schema: 4, generation: 3, upstream: 'box', manifestSha256: 'a', openIntent: false, journaledTicks: 0 },
+    damaged: [],
     lastRun: { job: 'nightly', startedAt: nowMs - hourMs, finishedAt: nowMs - hourMs + 5, exitCode: 0, isOver: true },
   };
   const facts: ArchiveFacts = {
@@ -224,6 +225,7 @@ describe('the archive', () => {
     ],
     ['one broken off', ofState({ lastRun: { ...state.lastRun!, finishedAt: null } }), { 'last run': 'warning' }],
     ['one that failed', ofState({ lastRun: { ...state.lastRun!, exitCode: 3 } }), { 'last run': 'warning' }],
+    ['files that an earlier run found damaged', ofState({ damaged: ['a'] }), { published: 'problem 6' }],
     ['files not as published', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'problem 6' }],
     ['a long silence', judged({ manifest: { ...manifest, reached: 0 } }), { covered: 'warning' }],
     ['what is lost', judged({ manifest: { ...manifest, lostWindows: 1 } }), { 'set aside': 'warning' }],

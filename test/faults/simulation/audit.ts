@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Manifest } from '../../../src/archive/manifest.ts';
 import { type DatasetName, datasets } from '../../../src/archive/parquet/datasets.ts';
 import { decodeRows, type Value } from '../../../src/archive/parquet/parquet.ts';
-import type { Covered, Origin } from '../../../src/core/coverage.ts';
+import type { Covered, Evidence, Origin } from '../../../src/core/coverage.ts';
 import { dayFloor } from '../../../src/core/window.ts';
 import { type Database, openDatabase } from '../../../src/state/database.ts';
 import { startCandlesAudit } from './candles-audit.ts';
@@ -30,7 +30,13 @@ export interface Audit {
 
 type Rows = readonly Value[][];
 
-export function startAudit(root: string, oracle: Oracle, heard: Heard, reader: Reader, settleMs: number): Audit {
+export function startAudit(
+  root: string,
+  oracle: Oracle,
+  heard: Heard,
+  reader: Reader,
+  rules: { readonly settleMs: number; readonly lookbackMs: number },
+): Audit {
   // Most files are those of the audit before.
   const decoded = new Map<string, Rows>();
   const wrongCandles = startCandlesAudit(root, reader);
@@ -67,13 +73,13 @@ export function startAudit(root: string, oracle: Oracle, heard: Heard, reader: R
   function coverageIn(manifest: Manifest): Map<string, (Covered & { ticks: number })[]> {
     const out = new Map<string, (Covered & { ticks: number })[]>();
     for (const row of rowsOf('coverage', manifest)) {
-      const [dataset, symbol, from, to, ticks, fetchedAt, origin] = row as [
-        ...[string, string, number, number, number, number, Origin],
+      const [dataset, symbol, from, to, ticks, fetchedAt, origin, evidence] = row as [
+        ...[string, string, number, number, number, number, Origin, Evidence],
       ];
       if (dataset !== 'ticks') continue;
       const list = out.get(symbol) ?? [];
       out.set(symbol, list);
-      list.push({ from, to, ticks, fetchedAt, origin });
+      list.push({ from, to, ticks, fetchedAt, origin, evidence });
     }
     return out;
   }
@@ -186,7 +192,9 @@ export function startAudit(root: string, oracle: Oracle, heard: Heard, reader: R
       const sum = n.accepted! + n.duplicates! + n.conflicts! + n.quarantined! + (waiting.get(run.run_id) ?? 0);
       if (n.fetched !== sum) yield `counts: run ${run.run_id} fetched ${n.fetched} ticks, and ${sum} are accounted for`;
     }
-    const accepted = list.reduce((sum, run) => sum + (run as unknown as Record<string, number>).accepted!, 0);
+    const sumOf = (name: string): number =>
+      list.reduce((sum, run) => sum + (run as unknown as Record<string, number>)[name]!, 0);
+    const accepted = sumOf('accepted') + sumOf('recovered');
     const rows = [...reader.ticks().values()].reduce((sum, prices) => sum + prices.size, 0);
     if (rows - baseRows !== accepted)
       yield `counts: ${accepted} ticks were accepted over all runs, ${rows - baseRows} are published`;
@@ -236,7 +244,7 @@ export function startAudit(root: string, oracle: Oracle, heard: Heard, reader: R
           ...wrongCandles(manifest, covered),
           ...runs(db),
           ...losses(manifest, db),
-          ...wrongCompleteness(manifest, covered, rowsOf('symbols', manifest), oracle, db, settleMs),
+          ...wrongCompleteness(manifest, covered, rowsOf('symbols', manifest), oracle, db, rules),
           ...rowsAudit.wrongs((name) => rowsOf(name, manifest), reader.ticks(), db),
         ];
       }) ?? [],

@@ -1,18 +1,24 @@
 import type { Manifest } from '../../../src/archive/manifest.ts';
 import type { Value } from '../../../src/archive/parquet/parquet.ts';
-import type { Covered } from '../../../src/core/coverage.ts';
-import { dayFloor, dayMs } from '../../../src/core/window.ts';
+import { type Covered, isProven } from '../../../src/core/coverage.ts';
+import { dayFloor, dayMs, union } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import type { Oracle } from './oracle.ts';
 import { beyond, endOf } from './spans.ts';
 
 interface Known {
   readonly symbol: string;
-  readonly polled_from: number | null;
+  readonly served_from: number | null;
   readonly first_seen: number;
   readonly opens_at: number | null;
   readonly first_tick: number | null;
   readonly live: number;
+}
+
+interface Expired {
+  readonly symbol: string;
+  readonly t_from: number;
+  readonly t_to: number;
 }
 
 /** What is wrong with watermark and days of a manifest. `rows`: those of its symbols. */
@@ -22,43 +28,69 @@ export function* wrongCompleteness(
   rows: readonly (readonly Value[])[],
   oracle: Oracle,
   db: Database,
-  settleMs: number,
+  { settleMs, lookbackMs }: { settleMs: number; lookbackMs: number },
 ): Generator<string> {
-  const { watermark, days } = manifest;
+  const { watermark, reached, days } = manifest;
   // Lists that were heard before it was published may have been entered after it: what it knew of is in its symbols.
   const listed = new Set(rows.filter((row) => row[1] !== null && row[5] !== false).map((row) => row[0]));
   const known = db.all<Known & Record<string, number>>(
-    `select symbol, polled_from, first_seen, opens_at, first_tick, listed = 1 and inactive_since is null
-       and resolved_at is null and retired_at is null and last_seen < ? as live from symbols`,
+    `select symbol, served_from, first_seen, opens_at, first_tick, listed = 1 and inactive_since is null
+       and resolved_at is null and suspended_at is null and last_seen < ? as live from symbols`,
     manifest.created_at,
   );
   const live = known.filter((symbol) => symbol.live === 1 && listed.has(symbol.symbol));
-  for (const { symbol, polled_from, opens_at, first_seen } of live) {
-    const end = endOf(covered.get(symbol) ?? [], polled_from ?? opens_at ?? first_seen);
-    if (watermark === null || watermark > end) yield `watermark: ${watermark}, and ${symbol} is covered up to ${end}`;
+  const lost = (manifest.lost ?? []).filter(({ dataset }) => dataset === 'ticks');
+  const expired = db
+    .all<Expired & Record<string, never>>("select symbol, t_from, t_to from owed where kind = 'expired'")
+    .map(({ symbol, t_from, t_to }) => ({ symbol, from: t_from, to: t_to }));
+  const excepted = [...lost, ...expired, ...(manifest.accepted ?? [])];
+  /** Where its lifetime begins, and where it may have begun by what was known of it when this was published. */
+  const startsOf = ({ symbol, served_from, first_seen, opens_at, first_tick }: Known): [number, ...number[]] => {
+    const had = [...(covered.get(symbol) ?? []), ...lost.filter((w) => w.symbol === symbol)].map(({ from }) => from);
+    const seen = Math.min(first_tick ?? Number.POSITIVE_INFINITY, ...had);
+    const starts = [opens_at, first_seen - lookbackMs, seen].filter((from) => from !== null);
+    const opened = opens_at ?? Math.min(...starts);
+    const start = served_from === null ? opened : Math.max(opened, Math.min(seen, served_from));
+    return [start, ...starts, first_seen, ...(served_from === null ? [] : [served_from])];
+  };
+  for (const [name, moment, isCounted] of [
+    ['watermark', watermark, isProven],
+    ['reached', reached, () => true],
+  ] as const) {
+    // What is lost, expired or accepted holds back neither.
+    const windowsOf = (symbol: string) =>
+      union([...(covered.get(symbol) ?? []).filter(isCounted), ...excepted.filter((w) => w.symbol === symbol)]);
+    for (const known of live) {
+      const { symbol } = known;
+      const end = endOf(windowsOf(symbol), startsOf(known)[0]);
+      // Nothing is covered before something is.
+      if (moment === null && !live.some((one) => (covered.get(one.symbol) ?? []).some(isCounted))) continue;
+      if (moment === null || moment > end) yield `${name}: ${moment}, and ${symbol} is covered up to ${end}`;
+    }
+    // Whoever it is that holds it back, it is where he is covered up to.
+    const ends = known.flatMap((one) => startsOf(one).map((from) => endOf(windowsOf(one.symbol), from)));
+    if (moment !== null && moment !== manifest.created_at && !ends.includes(moment))
+      yield `${name}: ${moment}, and nobody is covered up to there`;
   }
-  // Whoever it is that holds it back, it is where he is covered up to.
-  const ends = known.flatMap(({ symbol, polled_from, opens_at, first_seen, first_tick }) =>
-    [polled_from, opens_at, first_seen, first_tick].map((from) =>
-      from === null ? null : endOf(covered.get(symbol) ?? [], from),
-    ),
-  );
-  if (watermark !== null && watermark !== manifest.created_at && !ends.includes(watermark))
-    yield `watermark: ${watermark}, and nobody is covered up to there`;
-  for (const [date, { complete, expected, covered: had, missing }] of Object.entries(days)) {
+  for (const [date, { state, expected, covered: had, missing, exceptions }] of Object.entries(days)) {
     if (missing.length !== Math.min(20, expected - had))
-      yield `complete: ${date} expects ${expected} and has ${had} symbols, and misses ${missing}`;
-    if (!complete) continue;
-    if (had !== expected) yield `complete: ${date}, and it has ${had} of ${expected} symbols`;
+      yield `${state}: ${date} expects ${expected} and has ${had} symbols, and misses ${missing}`;
+    if (state === 'incomplete' || state === 'empty') continue;
+    // Inferred windows make it provisional, whatever is excepted besides.
+    if ((state === 'complete_with_exceptions') !== exceptions > 0 && state !== 'provisional')
+      yield `${state}: ${date} has ${exceptions} exceptions`;
+    if (had !== expected && exceptions === 0) yield `${state}: ${date}, and it has ${had} of ${expected} symbols`;
     const from = Date.parse(date);
     for (const window of manifest.lost ?? [])
-      if (dayFloor(window.from) === from) yield `complete: ${date}, and ${JSON.stringify(window)} is lost`;
+      if (dayFloor(window.from) === from && exceptions === 0)
+        yield `${state}: ${date}, and ${JSON.stringify(window)} is lost`;
     for (const { symbol, opens_at } of live) {
       if (opens_at === null) continue;
-      const claims = oracle.covers.get(symbol) ?? [];
+      const claims = (oracle.covers.get(symbol) ?? []).filter((w) => state === 'provisional' || isProven(w));
       const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
-      const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], final);
-      if (holes.length > 0) yield `complete: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
+      const excepted = lost.filter((w) => w.symbol === symbol);
+      const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], [...final, ...excepted]);
+      if (holes.length > 0) yield `${state}: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
     }
   }
 }

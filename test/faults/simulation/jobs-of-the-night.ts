@@ -7,6 +7,7 @@ import { job as publish } from '../../../jobs/publish.ts';
 import { job as repair } from '../../../jobs/repair.ts';
 import { job as ticks } from '../../../jobs/ticks.ts';
 import { dayFloor } from '../../../src/core/window.ts';
+import { plainRows } from '../../../src/ingest/import-rows.ts';
 // Loaded when first needed: that takes real time.
 import '../../../src/upstream/client.ts';
 import type { Lake, Started } from './lake.ts';
@@ -113,6 +114,15 @@ export function startImport(lake: Lake): Started {
     return service.page(draw.one(world.markets), from, to, atMs);
   };
   const paths = Array.from({ length: 1 + draw.below(3) }, () => lake.recording(page()));
-  const flags = { paths, dataset: null, format: null, zone: null, covers: null };
+  const flags = {
+    paths,
+    dataset: null,
+    format: null,
+    rows: plainRows,
+    renames: [],
+    rejectedShareMax: 1,
+    showCheck: null,
+    covers: null,
+  };
   return later(lake, 'import', importing.run, { ...flags, preferred: draw.chance(0.4) });
 }

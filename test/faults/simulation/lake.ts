@@ -100,7 +100,10 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   return {
     ...{ root, draw, settings, world, service, network, timeline, machine, oracle, heard, chain, reader, trace },
     skewMs: manners.skewMs,
-    audit: startAudit(root, oracle, heard, reader, settings.archive.settleMinutes * 60_000),
+    audit: startAudit(root, oracle, heard, reader, {
+      settleMs: settings.archive.settleMinutes * 60_000,
+      lookbackMs: settings.source.firstLookbackDays * dayMs,
+    }),
     traceHash: () => hash.copy().digest('hex'),
     recording(text) {
       const path = join(top, `${timeline.nowMs()}-${recordings++}.json`);
@@ -113,12 +116,14 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       const pages = savedIn(flags);
       if (pages !== undefined) saved.set(ofProcess, pages);
       const process = machine.startProcess(ofProcess);
+      const bytes = drawFrom(seed + 100 * processes + 50);
       const context: Context = {
         ...{ settings, log: silent, version: 'simulated', waitMs: 600_000, strict: false, threads: 1, mayCreate: true },
         ...{ disk: process.disk, openDatabase: process.openDatabase, signal: process.signal },
         openWire: network.openWire(process.isDead),
         clock: timeline.clock(process.isDead),
         random: drawFrom(seed + 100 * processes),
+        randomBytes: (count) => Uint8Array.from({ length: count }, () => bytes.below(256)),
         startDisplay: async () => ({ update: () => {}, stop: () => {} }),
       };
       const summary = run(context, flags).catch((error: unknown) => {

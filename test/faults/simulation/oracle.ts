@@ -1,5 +1,5 @@
 import type { Covered } from '../../../src/core/coverage.ts';
-import { dayFloor, splitByDay } from '../../../src/core/window.ts';
+import { dayFloor, intersect, splitByDay, subtract } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import { doublesOf } from '../../../src/state/journal.ts';
 import { getMeta } from '../../../src/state/state.ts';
@@ -52,6 +52,7 @@ interface CoverRow {
   t_to: number;
   fetched_at: number;
   origin: Covered['origin'];
+  evidence: Covered['evidence'];
 }
 
 /** @param generatedMsMax how long after the moment that is entered an answer may have been generated: where it does not say */
@@ -79,10 +80,11 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
       for (const { t, p } of ticks)
         if (!journaled.has(`${symbol} ${dayFloor(t)}`)) note(symbol, t, { rank, observedAt, p, record: 0 });
     }
-    for (const { symbol, observedAt, covered } of pages) {
+    for (const { symbol, observedAt, ticks, covered } of pages) {
+      const evidence = ticks.length > 0 ? 'stated' : 'inferred';
       for (const { from, to } of covered.flatMap((window) => splitByDay(window)))
         if (!journaled.has(`${symbol} ${dayFloor(from)}`))
-          claim({ symbol, t_from: from, t_to: to, fetched_at: observedAt, origin: 'import' });
+          claim({ symbol, t_from: from, t_to: to, fetched_at: observedAt, origin: 'import', evidence });
     }
   }
 
@@ -115,23 +117,37 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
         days.add(`${row.symbol} ${dayFloor(t[i]!)}`);
       }
     }
-    const claims = db.all<CoverRow & Record<string, never>>(
-      'select symbol, t_from, t_to, fetched_at, origin from journal_cover where record_id > ?',
+    const claims = db.all<CoverRow & { record_id: number } & Record<string, never>>(
+      'select record_id, symbol, t_from, t_to, fetched_at, origin, evidence from journal_cover where record_id > ? order by id',
+      last,
+    );
+    const withdrawn = db.all<{ record_id: number; symbol: string; t_from: number; t_to: number }>(
+      'select record_id, symbol, t_from, t_to from journal_withdrawn where record_id > ? order by id',
       last,
     );
     for (const row of claims) {
+      // What a record takes back is what was claimed before it.
+      while (withdrawn.length > 0 && withdrawn[0]!.record_id <= row.record_id) takeBack(withdrawn.shift()!);
       claim(row);
       days.add(`${row.symbol} ${dayFloor(row.t_from)}`);
     }
+    for (const row of withdrawn) takeBack(row);
     last = id;
     return days;
   }
 
+  function takeBack({ symbol, t_from: from, t_to: to }: { symbol: string; t_from: number; t_to: number }): void {
+    const left = (covers.get(symbol) ?? []).flatMap((covered) =>
+      subtract([covered], [{ from, to }]).map((window) => ({ ...covered, ...window })),
+    );
+    covers.set(symbol, left);
+  }
+
   /** A claim is true where all that was told of its window at its moment has been accepted. */
-  function claim({ symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin }: CoverRow): void {
+  function claim({ symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence }: CoverRow): void {
     const list = covers.get(symbol) ?? [];
     covers.set(symbol, list);
-    list.push({ from, to, fetchedAt, origin });
+    list.push({ from, to, fetchedAt, origin, evidence });
     const market = world.bySymbol.get(symbol);
     if (market === undefined) return;
     const had = seen.get(symbol);
@@ -183,7 +199,15 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
         kept.set(symbol, of);
       }
       seen = kept;
-      covers = new Map(covered);
+      // Rows that were joined have the earliest time: when their windows were answered is known from before.
+      covers = new Map(
+        [...covered].map(([symbol, rows]) => {
+          const before = (covers.get(symbol) ?? []).flatMap((claim) =>
+            intersect([claim], rows).map((window) => ({ ...claim, ...window })),
+          );
+          return [symbol, [...rows, ...before]];
+        }),
+      );
     },
   };
 }

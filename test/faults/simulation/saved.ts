@@ -32,5 +32,9 @@ function pageAt(path: string): SavedPage {
     gaps?: Window[];
   };
   const { symbol, ticks, from, to, generated_at: observedAt } = page;
-  return { symbol, observedAt, ticks, covered: subtract([{ from, to: Math.min(to, observedAt) }], page.gaps ?? []) };
+  // Ends around ticks may be an echo of the request: they say nothing.
+  const times = page.ticks.map(({ t }) => t);
+  const isCutStated = from === Math.min(...times) && to - 1 === Math.max(...times);
+  const stated = times.length === 0 || isCutStated ? [{ from, to: Math.min(to, observedAt) }] : [];
+  return { symbol, observedAt, ticks, covered: subtract(stated, page.gaps ?? []) };
 }

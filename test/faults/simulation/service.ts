@@ -107,7 +107,10 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
         toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })),
       );
       const gaps = toldHoles(market, { from, to }, atMs);
-      const around = { count: rows.length, from, to, generated_at: atMs, ...(gaps.length > 0 ? { gaps } : {}) };
+      // A recording of a service that states where it cut, or of one that echoes the request.
+      const saysCut = rows.length > 0 && draw.chance(0.5);
+      const ends = saysCut ? { from: rows[0]!.t, to: rows.at(-1)!.t + 1 } : { from, to };
+      const around = { count: rows.length, ...ends, generated_at: atMs, ...(gaps.length > 0 ? { gaps } : {}) };
       return JSON.stringify({ symbol: market.symbol, ticks: rows, ...around });
     },
   };

@@ -10,7 +10,15 @@ import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publi
 import { gap, lakeWith, quiet, rain } from '../../page/lake.ts';
 
 const rules: ReportRules = {
-  ...{ lingerMs: 7 * dayMs, settleMs: hourMs, named: [], days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 },
+  ...{
+    lookbackMs: 0,
+    lingerMs: 7 * dayMs,
+    settleMs: hourMs,
+    named: [],
+    days: 60,
+    lagMsMax: 2 * dayMs,
+    requestsPerSecond: 5,
+  },
 };
 /** The end of the two days that the lake has. */
 const end = day0 + 2 * dayMs;
@@ -22,7 +30,7 @@ test('an archive is told as its files and its state have it', async () => {
   const { status, days, coverage, gaps, habits } = await gathered(archive);
   expect(status).toMatchObject({ generation: 1, published: { ticks: 2 * 2 * 204 }, symbols: { known: 2, live: 2 } });
   expect(days).toMatchObject([
-    { date: '2026-06-01', ticks: 2 * 204, complete: false, expected: 2, covered: 0 },
+    { date: '2026-06-01', ticks: 2 * 204, state: 'incomplete', expected: 2, covered: 0 },
     { date: '2026-06-02', ticks: 2 * 204 },
     // The poll of the market lists.
     { date: '2026-06-04', ticks: 0, expected: 0 },
@@ -89,10 +97,10 @@ test.each([{ candles: ['1h'] as const }, { candles: [] }])(
   },
 );
 
-test('a market that is over, and one that was given up on, are not missed', async () => {
+test('a market that is over, and a suspended one, are not missed', async () => {
   const until = day0 + 4 * dayMs;
   const archive = await ticking(until, until + 11 * hourMs, { candles: ['1h'] });
-  archive.state.db.run("update symbols set retired_at = ? where symbol = 'HUSH'", until);
+  archive.state.db.run("update symbols set suspended_at = ? where symbol = 'HUSH'", until);
   expect((await gathered(archive, until + 11 * hourMs)).habits.silent).toEqual([]);
 });
 

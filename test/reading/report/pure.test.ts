@@ -89,6 +89,7 @@ test('gaps of one time stand together, the greatest first, and those of late are
     symbol,
     from,
     to,
+    reason: 'never asked',
     ...rest,
   });
   const outage = ['A', 'B', 'C', 'D'].map((name, i) => gap(name, 60_000 * i, 10 * hourMs + 60_000 * i));
@@ -100,9 +101,9 @@ test('gaps of one time stand together, the greatest first, and those of late are
     greatest: [
       {
         ...{ from: 0, to: 10 * hourMs + 180_000, count: 4, symbols: ['A', 'B', 'C'], missingMs: 40 * hourMs },
-        isLost: false,
+        reason: 'never asked',
       },
-      { from: 15 * hourMs, to: 18 * hourMs, count: 1, symbols: ['E'], missingMs: 3 * hourMs, isLost: false },
+      { from: 15 * hourMs, to: 18 * hourMs, count: 1, symbols: ['E'], missingMs: 3 * hourMs, reason: 'never asked' },
     ],
     oldest: facts.greatest[0],
     span: { from: 0, to: 21 * hourMs },
@@ -122,13 +123,13 @@ test('a day is the sum of its files, and one that has none but is known is there
     symbols: { files: [file(null, 9, 900)] },
   };
   const days = {
-    '2026-06-01': { complete: true, expected: 3, covered: 3, missing: [] },
-    '2026-06-03': { complete: false, expected: 2, covered: 1, missing: ['A'] },
+    '2026-06-01': { state: 'complete' as const, expected: 3, covered: 3, missing: [], exceptions: 0 },
+    '2026-06-03': { state: 'incomplete' as const, expected: 2, covered: 1, missing: ['A'], exceptions: 0 },
   };
   expect(dayTotals({ days, datasets: datasets as never })).toEqual([
-    { date: '2026-06-01', ticks: 5, bytes: 50, conflicts: 0, complete: true, expected: 3, covered: 3 },
-    { date: '2026-06-02', ticks: 17, bytes: 190, conflicts: 2, complete: false, expected: 0, covered: 0 },
-    { date: '2026-06-03', ticks: 0, bytes: 0, conflicts: 0, complete: false, expected: 2, covered: 1 },
+    { date: '2026-06-01', ticks: 5, bytes: 50, conflicts: 0, state: 'complete', expected: 3, covered: 3 },
+    { date: '2026-06-02', ticks: 17, bytes: 190, conflicts: 2, state: 'incomplete', expected: 0, covered: 0 },
+    { date: '2026-06-03', ticks: 0, bytes: 0, conflicts: 0, state: 'incomplete', expected: 2, covered: 1 },
   ]);
 });
 

@@ -1,9 +1,11 @@
 /** A UTC day as the manifest tells of it. */
 export interface DayState {
-  readonly complete: boolean;
+  /** complete, provisional, complete_with_exceptions, incomplete or empty. */
+  readonly state: string;
   readonly expected: number;
   readonly covered: number;
   readonly missing: readonly string[];
+  readonly exceptions: number;
 }
 
 export interface CalendarDay {

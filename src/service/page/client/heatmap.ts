@@ -113,9 +113,9 @@ function cell({ date, state }: CalendarDay): HTMLElement {
 }
 
 /** What the archive has of a day, in a few words. */
-export function shareText({ expected, covered, complete }: DayState): string {
+export function shareText({ expected, covered, state }: DayState): string {
   if (expected === 0) return 'no symbol was expected';
-  return `${grouped(covered)} of ${counted(expected, 'symbol')} covered, ${complete ? 'complete' : 'not complete'}`;
+  return `${grouped(covered)} of ${counted(expected, 'symbol')} covered, ${state.replaceAll('_', ' ')}`;
 }
 
 const legend = (): HTMLElement =>

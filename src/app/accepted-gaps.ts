@@ -1,0 +1,59 @@
+import type { Archive } from '../archive/archive.ts';
+import { publish } from '../archive/publish/publish.ts';
+import { UsageError } from '../core/errors.ts';
+import { isoUtc } from '../core/time.ts';
+import type { Window } from '../core/window.ts';
+import { findGaps } from '../reading/gaps.ts';
+import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/accepted.ts';
+import { oneSymbol } from '../state/symbols.ts';
+import { lingerRules, namedSymbols } from './configured.ts';
+import type { Context } from './context.ts';
+
+/**
+ * Accepts the gaps of a symbol in a window, and publishes that. A run that failed because of one has told of it: it is a
+ * warning from now on. Any other is told as a failure once.
+ * @throws UsageError for a symbol that is not known, or a window without a gap
+ */
+export async function acceptGaps(
+  context: Context,
+  archive: Archive,
+  asked: Window & { readonly symbol: string; readonly reason: string },
+): Promise<AcceptedWindow> {
+  const { symbol, from, to, reason } = asked;
+  const { db } = archive.state;
+  const facts = oneSymbol(db, symbol);
+  if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.`);
+  const nowMs = context.clock.nowMs();
+  const gaps = findGaps(db, [facts], { from, to: Math.min(to, nowMs) }, lingerRules(context), true);
+  if (gaps.length === 0)
+    throw new UsageError(`There is no gap of ${symbol} from ${isoUtc(from)} to ${isoUtc(to)}: nothing to accept.`);
+  const isTold = gaps.every((gap) => gap.reason !== 'never asked');
+  const accepted = { symbol, from, to, reason, acceptedAt: nowMs, toldAt: isTold ? nowMs : null };
+  acceptWindow(db, accepted);
+  await publishJudgement(context, archive);
+  return accepted;
+}
+
+/**
+ * Takes back what was accepted of a symbol in a window, and publishes that. Returns what it was.
+ * @throws UsageError where nothing was
+ */
+export async function revokeGaps(
+  context: Context,
+  archive: Archive,
+  { symbol, ...window }: Window & { readonly symbol: string },
+): Promise<AcceptedWindow[]> {
+  const revoked = revokeAccepted(archive.state.db, symbol, window);
+  if (revoked.length === 0) throw new UsageError(`No gap of ${symbol} was accepted there: oddslake gaps lists them.`);
+  await publishJudgement(context, archive);
+  return revoked;
+}
+
+/** Publishes days and watermark as they are judged now, with whatever is journaled. */
+async function publishJudgement(context: Context, archive: Archive): Promise<void> {
+  await publish(archive, {
+    ...{ runId: 'gaps', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
+    ...{ named: namedSymbols(context), rules: lingerRules(context), judges: true },
+    candles: context.settings.archive.candles,
+  });
+}

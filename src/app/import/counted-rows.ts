@@ -1,0 +1,79 @@
+import { timeEnd, timeMin } from '../../core/time.ts';
+import type { TimeUnit } from '../../ingest/import-time.ts';
+
+/** Rows of one file, and why some of them were rejected. */
+export interface FileCounts {
+  readonly rows: number;
+  readonly rejected: number;
+  /** The most frequent reason first. */
+  readonly reasons: readonly RejectedReason[];
+}
+
+export interface RejectedReason {
+  readonly reason: string;
+  readonly count: number;
+  /** The first row that was rejected for it, as received. */
+  readonly first: string;
+}
+
+/** Counts the rows of one file after the other. */
+export interface CountedRows {
+  take(rows?: number): void;
+  reject(reason: string, raw: string): void;
+  /** The counts of the file that ends here; the next one begins. */
+  endFile(): FileCounts;
+}
+
+/** Reasons that are told apart; the rest is counted as one. */
+const reasonsMax = 20;
+const otherReasons = 'other reasons';
+
+export function startCounting(): CountedRows {
+  let rows = 0;
+  let reasons = new Map<string, { count: number; readonly first: string }>();
+  return {
+    take(count = 1) {
+      rows += count;
+    },
+    reject(reason, raw) {
+      rows++;
+      const key = reasons.has(reason) || reasons.size < reasonsMax ? reason : otherReasons;
+      const known = reasons.get(key);
+      if (known === undefined) reasons.set(key, { count: 1, first: raw });
+      else known.count++;
+    },
+    endFile() {
+      const found = [...reasons].map(([reason, { count, first }]) => ({ reason, count, first }));
+      const counts = { rows, rejected: 0, reasons: found.sort((a, b) => b.count - a.count) };
+      for (const { count } of found) counts.rejected += count;
+      rows = 0;
+      reasons = new Map();
+      return counts;
+    },
+  };
+}
+
+/** Whether more than `shareMax` (0 to 1) of the rows of a file were rejected. */
+export const isOverShare = ({ rows, rejected }: FileCounts, shareMax: number): boolean => rejected > shareMax * rows;
+
+/** The flag by which the rows rejected for a reason would be taken, as one writes it; null where none would. */
+export function helpfulFlag({ reason, first }: RejectedReason): string | null {
+  if (reason.includes('--truncate-time')) return '--truncate-time';
+  if (reason.includes('--tz')) return '--tz UTC';
+  if (!reason.startsWith('t ')) return null;
+  const unit = unitOf(first);
+  return unit === null ? null : `--time-unit ${unit}`;
+}
+
+const unitsByMs: readonly (readonly [unit: TimeUnit, msPerUnit: number])[] = [
+  ['s', 1000],
+  ['us', 1e-3],
+  ['ns', 1e-6],
+];
+
+/** The unit in which the `t` of a row lies between the years 2000 and 2100; null where that is none or it is no number. */
+function unitOf(raw: string): TimeUnit | null {
+  // By the text: a row whose digits are too many for a double has them there.
+  const t = Number(/"t":\s*"?(-?\d+(?:\.\d+)?)"?\s*[,}]/.exec(raw)?.[1] ?? Number.NaN);
+  return unitsByMs.find(([, ms]) => t * ms >= timeMin && t * ms < timeEnd)?.[0] ?? null;
+}

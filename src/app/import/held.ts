@@ -1,0 +1,69 @@
+import { closeSync, openSync, readSync, writeSync } from 'node:fs';
+import type { Read } from '../../archive/publish/intake.ts';
+import type { MarketFacts } from '../../core/market.ts';
+import type { SetAside } from '../../state/imported-symbols.ts';
+
+/** What an import has read, on its way to the archive. */
+export type HeldItem =
+  | { readonly kind: 'read'; readonly read: Read }
+  | { readonly kind: 'set aside'; readonly items: readonly SetAside[]; readonly dropped: number }
+  | { readonly kind: 'markets'; readonly markets: ImportedMarkets };
+
+export interface ImportedMarkets {
+  readonly facts: readonly MarketFacts[];
+  readonly firstSeen: number;
+  readonly lastSeen: number;
+}
+
+/**
+ * A list in a scratch file: what an import has read waits there until it is known that all of it can be published, which
+ * takes no memory. Items are plain JSON.
+ */
+export interface HeldItems<T> {
+  put(item: T): void;
+  /** The items in the order in which they were put. */
+  items(): Generator<T, void, undefined>;
+  close(): void;
+}
+
+const pieceBytes = 1 << 20;
+
+/** Begins a scratch file, which has to be a new one. */
+export function holdItems<T>(path: string): HeldItems<T> {
+  const file = openSync(path, 'wx+');
+  let waiting: string[] = [];
+  let waitingChars = 0;
+  const write = (): void => {
+    const bytes = Buffer.from(waiting.join(''));
+    for (let done = 0; done < bytes.length; ) done += writeSync(file, bytes, done);
+    waiting = [];
+    waitingChars = 0;
+  };
+  return {
+    put(item) {
+      const line = `${JSON.stringify(item)}\n`;
+      waiting.push(line);
+      waitingChars += line.length;
+      if (waitingChars >= pieceBytes) write();
+    },
+    *items() {
+      write();
+      const piece = Buffer.alloc(pieceBytes);
+      let rest: Buffer = Buffer.alloc(0);
+      let at = 0;
+      for (let read = readSync(file, piece, 0, pieceBytes, at); read > 0; ) {
+        at += read;
+        let bytes = Buffer.concat([rest, piece.subarray(0, read)]);
+        for (let end = bytes.indexOf(newline); end >= 0; end = bytes.indexOf(newline)) {
+          yield JSON.parse(bytes.toString('utf8', 0, end)) as T;
+          bytes = bytes.subarray(end + 1);
+        }
+        rest = bytes;
+        read = readSync(file, piece, 0, pieceBytes, at);
+      }
+    },
+    close: () => closeSync(file),
+  };
+}
+
+const newline = 0x0a;

@@ -1,0 +1,69 @@
+import type { Read, ReadCoverage } from '../../archive/publish/intake.ts';
+import type { MarketFacts } from '../../core/market.ts';
+import type { Rejected } from '../../core/tick.ts';
+import type { Window } from '../../core/window.ts';
+import type { RowSink } from '../../ingest/import-rows.ts';
+import type { MarketsPoll } from '../../ingest/markets.ts';
+import type { TickRecord } from '../../state/journal.ts';
+import type { BookRecord } from '../../state/journal-books.ts';
+import type { Threads } from '../threads.ts';
+import type { CountedRows } from './counted-rows.ts';
+
+/** What was read of a page, or gathered of rows. */
+export type ImportedTicks = Pick<TickRecord, 'symbol' | 'observedAt' | 'ticks' | 'rejected'> & {
+  readonly covered: readonly ReadCoverage[];
+};
+
+/**
+ * Takes what files hold, bounded in memory. Ticks of saved pages and of rows are put aside in a scratch file until they
+ * are published: their files can be read again. Answers as they came, markets and what is set aside are journaled, and
+ * published when the journal weighs more than `publish.journal_ticks_max`.
+ */
+export interface ImportWriter {
+  /** Ticks taken so far, usable or not. */
+  readonly ticks: number;
+  readonly symbols: ReadonlySet<string>;
+  /** Those of rows. */
+  readonly rowSymbols: ReadonlySet<string>;
+  /** Takes rows of one file; nothing is written before `settle` or `finishRows`. */
+  readonly rows: RowSink;
+  /** Counts the rows of the file that is read. */
+  readonly counted: CountedRows;
+  /**
+   * From now on what is taken is held back in a scratch file, and nothing of the archive is touched. Not for answers, books
+   * and polls.
+   */
+  hold(): void;
+  /** Takes what was held back, and holds no more. */
+  release(): Promise<void>;
+  /** Writes what was taken where it is enough. `observedAt`: epoch ms, of the file that the rows are of. */
+  settle(observedAt: number): Promise<void>;
+  /** Writes all rows that were taken. */
+  finishRows(observedAt: number): Promise<void>;
+  page(page: ImportedTicks): Promise<void>;
+  /** A page that somebody else has put aside. */
+  read(read: Read, rejected: readonly Rejected[]): Promise<void>;
+  /** An answer of the service as the collector journals it; so with `book` and `poll`. */
+  answer(record: Omit<TickRecord, 'runId'>): Promise<void>;
+  book(record: Omit<BookRecord, 'runId'>): Promise<void>;
+  poll(poll: MarketsPoll): Promise<void>;
+  markets(facts: readonly MarketFacts[], firstSeen: number, lastSeen: number): Promise<void>;
+  /** Enters a window as covered for symbols, since a person declared it so. */
+  cover(symbols: Iterable<string>, window: Window, fetchedAt: number): Promise<void>;
+  /** Makes durable what is journaled. */
+  finish(): Promise<void>;
+  /** Publishes all that was taken. */
+  publish(): Promise<void>;
+  close(): void;
+}
+
+export interface WriterOptions {
+  /** Whether imported prices win over polled ones. */
+  readonly preferred: boolean;
+  readonly futureMs: number;
+  /** A folder for what is put aside. */
+  readonly scratch: string;
+  /** Ticks the journal may hold; infinite where what is taken has to be published together. */
+  readonly journalTicksMax: number;
+  readonly threads?: Threads | undefined;
+}

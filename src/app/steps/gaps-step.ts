@@ -1,0 +1,78 @@
+import { isActive } from '../../core/life.ts';
+import type { SymbolFacts } from '../../core/market.ts';
+import { intersect, type Window } from '../../core/window.ts';
+import { findGaps, type Gap } from '../../reading/gaps.ts';
+import { acceptedWindows, noteAcceptedTold } from '../../state/accepted.ts';
+import { coverageOf } from '../../state/coverage.ts';
+import { allSymbols } from '../../state/symbols.ts';
+import { lingerRules, namedSymbols } from '../configured.ts';
+import type { Run } from '../run.ts';
+import { count } from './poll-steps.ts';
+import { factsOf } from './polled-symbols.ts';
+
+/** What a run was asked to have whole. */
+export interface GapsRange {
+  /** None: for a poll every symbol that polls are for, for a backfill every one known. */
+  readonly symbols: readonly string[];
+  readonly window: Window;
+  /** Whether its start was named: an unknown opening bounds nothing then. */
+  readonly fromNamed: boolean;
+}
+
+/** A service whose clock is behind answers up to its own moment: less than this at the end is no gap, in ms. */
+const tailMsMax = 3_600_000;
+
+/**
+ * Looks, at the end of a run, for gaps in the range that it was asked for: one from before is a failure of this run as
+ * much as one that it left. Accepted and expired ones are so once, and a warning in all later runs. Suspended symbols and
+ * lost windows have steps of their own.
+ */
+export function gapsStep(run: Run, { symbols, window, fromNamed }: GapsRange): void {
+  const { context, archive } = run;
+  const { db } = archive.state;
+  const nowMs = context.clock.nowMs();
+  const named = namedSymbols(context);
+  const all = (): SymbolFacts[] =>
+    fromNamed ? allSymbols(db) : allSymbols(db).filter((facts) => isActive(facts, named));
+  const facts = symbols.length === 0 ? all() : factsOf(db, symbols, nowMs);
+  const told = Map.groupBy([...run.failures, ...run.night.lacking], ({ symbol }) => symbol ?? '');
+  const isTold = ({ symbol, from, to }: Gap): boolean =>
+    (told.get(symbol) ?? []).some((w) => w.from !== null && w.to !== null && w.from < to && from < w.to);
+  const gaps = findGaps(db, facts, window, lingerRules(context), fromNamed);
+  const settled: Gap[] = [];
+  for (const gap of gaps) {
+    const { symbol, from, to, reason, detail } = gap;
+    if (reason === 'lost' || reason === 'suspended' || isTold(gap)) continue;
+    if (reason === 'accepted' || reason === 'expired') settled.push(gap);
+    else if (!isTail(run, gap, window.to))
+      run.failures.push({ symbol, from, to, reason: `still a gap: ${detail ?? reason}` });
+  }
+  tellSettled(run, settled, nowMs);
+}
+
+function isTail({ archive }: Run, { symbol, from, to }: Gap, end: number): boolean {
+  return to >= end && to - from < tailMsMax && coverageOf(archive.state.db, symbol).at(-1)?.to === from;
+}
+
+function tellSettled(run: Run, gaps: readonly Gap[], nowMs: number): void {
+  if (gaps.length === 0) return;
+  const { db } = run.archive.state;
+  const bySymbol = Map.groupBy(gaps, ({ symbol }) => symbol);
+  const news = acceptedWindows(db).filter(
+    (window) => window.toldAt === null && intersect(bySymbol.get(window.symbol) ?? [], [window]).length > 0,
+  );
+  for (const { symbol, from, to, reason } of news)
+    run.failures.push({ symbol, from, to, reason: `accepted as a gap: ${reason}` });
+  noteAcceptedTold(db, news, nowMs);
+  const isNews = (gap: Gap): boolean =>
+    gap.reason === 'accepted' && news.some((w) => w.symbol === gap.symbol && w.from < gap.to && gap.from < w.to);
+  for (const kind of ['accepted', 'expired'] as const) {
+    const known = gaps.filter((gap) => gap.reason === kind && !isNews(gap));
+    if (known.length === 0) continue;
+    const names = [...new Set(known.map(({ symbol }) => symbol))];
+    const what = kind === 'accepted' ? 'stay gaps, as was accepted' : 'expired: the service goes back no further';
+    run.warnings.push(
+      `${known.length} ${known.length === 1 ? 'window' : 'windows'} of ${count(names, 'symbol')} ${what}; oddslake gaps lists them.`,
+    );
+  }
+}

@@ -1,0 +1,47 @@
+import { intersect, subtract, type Window } from './window.ts';
+
+/**
+ * Why a window of a symbol's lifetime is not covered:
+ * - `lost`: its ticks were published once, and were lost
+ * - `accepted`: somebody said that it stays a gap
+ * - `expired`: the service goes back no further by now
+ * - `suspended`: the service says that it does not know the symbol
+ * - `failed`: it was asked for, in vain
+ * - `never asked`: no request was for it, as far as is known
+ */
+export type GapReason = 'lost' | 'accepted' | 'expired' | 'suspended' | 'failed' | 'never asked';
+
+/** A window that has a reason to be a gap. */
+export interface GapMark extends Window {
+  readonly reason: GapReason;
+  /** In words: what the service answered, or why it was accepted. */
+  readonly detail?: string;
+  /** Since when that is known, epoch ms. */
+  readonly since?: number;
+  /** How many ticks a lost window had. */
+  readonly ticks?: number;
+}
+
+const precedence: readonly GapReason[] = ['lost', 'accepted', 'expired', 'suspended', 'failed', 'never asked'];
+
+/**
+ * Cuts the gaps of one symbol, in order and disjoint, where their reasons change. Where several marks hold a window, the
+ * one that says the most counts: what is lost, accepted or expired is nothing that the next run brings.
+ */
+export function cutByReason(gaps: readonly Window[], marks: readonly GapMark[]): GapMark[] {
+  const out: GapMark[] = [];
+  let rest = [...gaps];
+  for (const mark of marks.toSorted((a, b) => precedence.indexOf(a.reason) - precedence.indexOf(b.reason))) {
+    if (rest.length === 0) break;
+    const taken = intersect(rest, [mark]);
+    if (taken.length === 0) continue;
+    for (const { from, to } of taken) out.push({ ...mark, from, to });
+    rest = subtract(rest, [mark]);
+  }
+  for (const { from, to } of rest) out.push({ from, to, reason: 'never asked' });
+  return out.sort((a, b) => a.from - b.from);
+}
+
+/** Whether a gap for that reason is told as a failure by one run only, and holds up neither watermark nor lag. */
+export const isExcepted = (reason: GapReason): boolean =>
+  reason === 'lost' || reason === 'accepted' || reason === 'expired';

@@ -1,0 +1,117 @@
+import type { Covered, Evidence } from '../core/coverage.ts';
+import { isEmpty, subtract, type Window } from '../core/window.ts';
+import type { Observation } from './observation.ts';
+import type { ServerBehavior, Side } from './server-behavior.ts';
+
+/** What fetching a window does next. A request is answered by its observation, or null where the service refused it. */
+export type Step =
+  | { readonly kind: 'request'; readonly window: Window; readonly side: 'whole' | Side; readonly isExact: boolean }
+  /** The last response is of the same moment as the one before: the clock has to move on before the next. */
+  | { readonly kind: 'pause' }
+  | { readonly kind: 'claim'; readonly window: Window; readonly evidence: Evidence; readonly observedAt: number }
+  /** An empty response: what it proves shows only once all symbols of the run were asked. */
+  | { readonly kind: 'empty'; readonly window: Window; readonly observedAt: number; readonly lacksKnownTick: boolean }
+  | { readonly kind: 'withdraw'; readonly window: Window }
+  /** `isTooOld`: the service states, or shows by a refusal, that it goes back no further than the end of the window. */
+  | { readonly kind: 'gap'; readonly window: Window; readonly reason: string; readonly isTooOld?: boolean }
+  /** Taken for whole by the size of its page alone: to be fetched again where sizes turn out to mean nothing. */
+  | { readonly kind: 'presumed'; readonly window: Window };
+
+export type Fetch<T = void> = Generator<Step, T, Observation | null | undefined>;
+
+export interface FetchOptions {
+  /** `next`: what comes after the last tick stays inferred, and the next poll confirms it at no extra request. */
+  readonly confirm: 'now' | 'next';
+  /** The last tick that is known of the symbol, epoch ms: a request begins there. Null: none that is near. */
+  readonly knownTick: number | null;
+  /** Inferred windows that adjoin each other and reach up to this one; confirmed where the known tick comes again. */
+  readonly inferred: readonly Covered[];
+}
+
+export const plainFetch: FetchOptions = { confirm: 'now', knownTick: null, inferred: [] };
+
+export const contradictsReason = 'the responses of the service contradict each other';
+export const crowdedReason = 'more ticks in one millisecond than a page holds';
+export const ignoresReason = 'the service does not heed the window asked for';
+export const unansweredReason = 'the service does not answer for this window';
+
+/** Where more of the elements of a response are unusable, its window is a gap. */
+export const rejectedShareMax = 0.01;
+/** How many requests may come to nothing in a row. */
+export const idleRequestsMax = 30;
+
+/** Distinct ticks of one millisecond that may fill a page. */
+export const crowdMin = 4;
+
+export interface Pending extends Window {
+  /** The request begins and ends at the very edges of the window, where they are known to be included. */
+  readonly isExact?: boolean;
+  /** It lies before the start that a response stated. */
+  readonly isEarlier?: boolean;
+  /** Part of a window: the known tick is not about its start. */
+  readonly isPart?: boolean;
+}
+
+/** What is left to do of a window as planned, and what it may still cost. */
+export interface Work {
+  readonly behavior: ServerBehavior;
+  readonly options: FetchOptions;
+  readonly pending: Pending[];
+  splitsLeft: number;
+  idleRequests: number;
+  creeping: number;
+  crowds: number;
+  /** Whether something of the window being fetched was claimed so far. */
+  claimed: boolean;
+  /** Elements of the largest page so far. */
+  largestPage: number;
+  /** Windows that the service says it lacks, and windows of pages with too much that is unusable. */
+  readonly lacking: Window[];
+}
+
+export const isRequested = ({ requested }: Observation, { from, to }: Window): boolean =>
+  requested.from === from && requested.to === to;
+
+/** Requests a window; null where the service refused it. */
+export function* request(work: Work, window: Window, side: 'whole' | Side, isExact = false): Fetch<Observation | null> {
+  work.idleRequests++;
+  const o = (yield { kind: 'request', window, side, isExact }) ?? null;
+  if (o === null) return null;
+  const { behavior, lacking } = work;
+  for (const window of o.gaps) lacking.push(window);
+  work.largestPage = Math.max(work.largestPage, o.received);
+  behavior.largestPage = Math.max(behavior.largestPage, o.received);
+  if (o.first !== null) behavior.oldestTick = Math.min(behavior.oldestTick, o.first);
+  return o;
+}
+
+export const isBad = ({ received, rejected }: Observation): boolean => rejected > rejectedShareMax * received;
+
+export const badReason = ({ received, rejected }: Observation): string =>
+  `${rejected} of the ${received} elements of a response are unusable`;
+
+/** Leaves what a page speaks for as a gap, as too much of it is unusable: nobody knows of which moments that is. */
+export function* setAside(work: Work, o: Observation, asked: Window): Fetch {
+  const { times } = o;
+  const { from, to } = times.length === 0 ? asked : { from: times[0]!, to: times.at(-1)! + 1 };
+  work.lacking.push({ from, to });
+  yield gap({ from, to: Math.min(to, o.observedAt) }, badReason(o));
+}
+
+/** Claims a window but for what is known to be lacking. */
+export function* claim(work: Work, window: Window, evidence: Evidence, observedAt: number): Fetch {
+  for (const { from, to } of subtract([window], work.lacking)) {
+    const piece = { from, to: Math.min(to, observedAt) };
+    if (isEmpty(piece)) continue;
+    work.claimed = true;
+    yield { kind: 'claim', window: piece, evidence, observedAt };
+  }
+}
+
+export const gap = (window: Window, reason: string): Extract<Step, { kind: 'gap' }> => ({
+  ...{ kind: 'gap', reason },
+  window: { from: window.from, to: window.to },
+});
+
+/** A gap where the service goes back less far. */
+export const tooOld = (window: Window): Step => ({ ...gap(window, unansweredReason), isTooOld: true });

@@ -1,0 +1,283 @@
+import { intersection, isEmpty, subtract, type Window } from '../core/window.ts';
+import { medianTick } from './compare-pages.ts';
+import { fetchSide, noteWidest, type SideEnd } from './fetch-side.ts';
+import {
+  badReason,
+  claim,
+  contradictsReason,
+  crowdedReason,
+  crowdMin,
+  type Fetch,
+  type FetchOptions,
+  gap,
+  idleRequestsMax,
+  ignoresReason,
+  isBad,
+  isRequested,
+  type Pending,
+  request,
+  setAside,
+  tooOld,
+  unansweredReason,
+  type Work,
+} from './fetch-steps.ts';
+import { noneUsable } from './lacking.ts';
+import type { Observation } from './observation.ts';
+import {
+  looksTruncated,
+  needsGapCheck,
+  noteWhole,
+  requestedWindow,
+  type ServerBehavior,
+  type Side,
+  smallPageShare,
+} from './server-behavior.ts';
+
+/** How often a window may be split where responses disagree. */
+const splitsMax = 512;
+/** How many responses in a row may speak for less than a minute, with hardly a tick, and leave more to ask for. */
+const creepingMax = 20;
+const creepingMs = 60_000;
+/** How many milliseconds of a window as planned may be crowded before the rest of it is given up. */
+const crowdsMax = 200;
+/** Ticks this shortly before the moment of a response that ignores its window show that it goes on until then, in ms. */
+const freshMs = 60_000;
+
+/**
+ * Fetches a window by as many requests as it takes, and claims what was seen of it. Up to the moment of the responses
+ * all of it ends claimed or as a gap. At most 512 splits, and 30 requests in a row that neither bring a further tick
+ * nor let anything be claimed.
+ */
+export function* fetchWindow(behavior: ServerBehavior, window: Window, options: FetchOptions): Fetch {
+  const { from, to } = window;
+  const work: Work = {
+    ...{ behavior, options, pending: [{ from, to }] },
+    ...{ splitsLeft: splitsMax, idleRequests: 0, creeping: 0, crowds: 0, claimed: false, lacking: [], largestPage: 0 },
+  };
+  while (work.pending.length > 0) {
+    const next = work.pending.shift()!;
+    if (isEmpty(next)) continue;
+    work.claimed = false;
+    if (isGivenUp(work)) yield gap(next, unansweredReason);
+    else yield* fetchPending(work, next);
+  }
+}
+
+/** Whether the last requests brought so little that it is not worth going on. */
+const isGivenUp = ({ idleRequests, creeping, crowds }: Work): boolean =>
+  idleRequests > idleRequestsMax || creeping > creepingMax || crowds > crowdsMax;
+
+function* fetchPending(work: Work, w: Pending): Fetch {
+  const { behavior, options } = work;
+  const knownTick = w.isPart ? null : options.knownTick;
+  const asked = { from: Math.min(w.from, knownTick ?? w.from), to: w.to };
+  let o = yield* request(work, asked, 'whole', w.isExact);
+  // Ticks at the very edges may have taken the room.
+  if (o !== null && o.times.length === 0 && o.last !== null && !isRequested(o, requestedWindow(behavior, asked, true)))
+    o = yield* request(work, asked, 'whole', true);
+  if (o === null || (w.isEarlier && isEmpty(o.reach))) {
+    if (w.isEarlier) behavior.refusesEarlier = true;
+    yield w.isEarlier ? tooOld(w) : gap(w, unansweredReason);
+    return;
+  }
+  if (o.received > 0 && o.last === null) {
+    yield gap(w, noneUsable(o.received, o.rejectedReason));
+    return;
+  }
+  if (o.before > 1 || o.after > 1) return yield* takeIgnoring(work, w, o, knownTick);
+  if (isEmpty(o.reach)) {
+    yield gap({ from: w.from, to: Math.min(w.to, o.observedAt) }, unansweredReason);
+    return;
+  }
+  if (isBad(o)) yield* setAside(work, o, asked);
+  if (o.times.length > 0) {
+    const isAnchored = knownTick !== null && includes(o.times, knownTick);
+    return yield* takePage(work, isAnchored ? w : { ...w, from: asked.from }, o, isAnchored ? knownTick : null);
+  }
+  const spoken = intersection(o.reach, w);
+  if (o.count > 2 && o.received >= smallPageShare * behavior.largestPage) yield gap(spoken, crowdedReason);
+  else if (!isBad(o))
+    for (const window of subtract([spoken], work.lacking))
+      yield { kind: 'empty', window, observedAt: o.observedAt, lacksKnownTick: knownTick !== null };
+  work.idleRequests = isEmpty(spoken) ? work.idleRequests : 0;
+  yield* askRest(work, w, o, spoken);
+}
+
+/**
+ * A response that ignores the window: one run of ticks, wherever it lies. It speaks for what is between its first and
+ * last tick, and on to its own moment where the last tick is close to it.
+ */
+function* takeIgnoring(work: Work, w: Pending, o: Observation, knownTick: number | null): Fetch {
+  const isFresh = o.after === 0 && o.last! >= o.observedAt - freshMs;
+  const run = { from: o.first!, to: isFresh ? o.observedAt : o.last! + 1 };
+  const spoken = intersection(run, { from: w.from, to: Math.min(w.to, o.observedAt) });
+  // It may be cut off anywhere, behind the known tick too.
+  if (knownTick !== null && includes(o.times, knownTick)) yield* confirmEarlier(work, o, knownTick, o.last!);
+  yield* claim(work, spoken, 'inferred', o.observedAt);
+  for (const rest of subtract([{ from: w.from, to: Math.min(w.to, o.observedAt) }], [spoken]))
+    yield gap(rest, ignoresReason);
+}
+
+function* takePage(work: Work, planned: Pending, o: Observation, knownTick: number | null): Fetch {
+  const { behavior, options } = work;
+  if (knownTick !== null) yield* confirmEarlier(work, o, knownTick);
+  const mode = options.confirm === 'next' && !planned.isPart ? 'next' : 'now';
+  const ends: Partial<Record<Side, SideEnd>> = {};
+  const widest = { from: 0, to: 0 };
+  noteWidest(widest, o);
+  // Where the page was cut off behind the window's start, late ticks before its first one would be missed.
+  const isLowFree = knownTick !== null && !(o.times[0]! > planned.from && looksTruncated(behavior, o.received, 'low'));
+  const w = isLowFree ? planned : { ...planned, from: Math.min(planned.from, knownTick ?? planned.from) };
+  for (const side of sidesInOrder(behavior)) {
+    const end = side === 'low' && isLowFree ? freeEnd(w, o) : yield* fetchSide(work, w, o, side, mode, widest);
+    ends[side] = end;
+    if (end.outcome === 'contradicted') return yield* split(work, w, o);
+  }
+  const low = ends.low!;
+  const high = ends.high!;
+  const isWhole = [low, high].every(({ outcome }) => outcome === 'confirmed');
+  // Responses of one moment prove nothing, and yet show that a page was not cut off.
+  const isSeenWhole = [low, high].every(
+    (end) => end.outcome === 'confirmed' || (end.outcome === 'inferred' && end.again !== null),
+  );
+  if (isSeenWhole && low.page === o && high.page === o) noteWhole(behavior, o.received);
+  if (isWhole && widest.to > widest.from + 1 && needsGapCheck(behavior)) {
+    const between = yield* request(work, { from: widest.from, to: widest.to + 1 }, 'whole', false);
+    if (between !== null && !isJust(between.times, widest)) {
+      behavior.contradictions++;
+      return yield* split(work, w, o, [widest.from, widest.to]);
+    }
+  }
+  yield* claimBetween(work, w, low, high);
+  work.idleRequests = 0;
+}
+
+const sidesInOrder = ({ side }: ServerBehavior): readonly Side[] =>
+  side === 'latest' ? ['high', 'low'] : ['low', 'high'];
+
+/** The low side of a page that begins at a known tick: what is before its first tick was fetched before. */
+const freeEnd = (w: Window, o: Observation): SideEnd => ({
+  ...{ outcome: 'confirmed', edge: Math.max(w.from, o.times[0]!), again: null, page: o },
+  observedAt: o.observedAt,
+});
+
+/** Claims what both sides allow, leaves what they do not as a gap, and asks for what no page spoke for. */
+function* claimBetween(work: Work, w: Pending, low: SideEnd, high: SideEnd): Fetch {
+  const spoken = {
+    from: isOpen(low) ? low.page.times[0]! : low.edge,
+    to: isOpen(high) ? high.page.times.at(-1)! + 1 : high.edge,
+  };
+  const observedAt = Math.min(low.observedAt, high.observedAt);
+  const inW = (window: Window): Window => intersection(window, { from: w.from, to: Math.min(w.to, observedAt) });
+  for (const { outcome, again, page } of [low, high]) {
+    if (outcome !== 'crowded' || page.received < smallPageShare * work.behavior.largestPage) continue;
+    // Some of its ticks may be had and be claimed by now: that moment is a gap, whatever else is known.
+    const crowd = { from: again!, to: again! + 1 };
+    if (work.claimed) yield { kind: 'withdraw', window: crowd };
+    work.lacking.push(crowd);
+    yield gap(crowd, crowdedReason);
+  }
+  // What is beyond the last tick of a page is as doubtful as the page.
+  for (const window of [
+    ...(isBad(low.page) ? [{ from: w.from, to: low.page.times[0]! }] : []),
+    ...(isBad(high.page) ? [{ from: high.page.times.at(-1)! + 1, to: Math.min(w.to, observedAt) }] : []),
+  ]) {
+    work.lacking.push(window);
+    yield gap(window, badReason(isBad(low.page) ? low.page : high.page));
+  }
+  if (low.outcome === 'confirmed' && high.outcome === 'confirmed') {
+    yield* claim(work, inW(spoken), 'confirmed', observedAt);
+  } else {
+    yield* claim(work, inW(spoken), 'inferred', observedAt);
+    if (low.outcome === 'confirmed' && low.again !== null)
+      yield* claim(work, inW({ from: spoken.from, to: low.again + 1 }), 'confirmed', observedAt);
+    if (high.outcome === 'confirmed' && high.again !== null)
+      yield* claim(work, inW({ from: high.again, to: spoken.to }), 'confirmed', observedAt);
+  }
+  // Before a known tick nothing new was looked for: what was claimed there stays as it is.
+  if (low.outcome === 'confirmed' && low.again === null && w.from < spoken.from)
+    yield* claim(work, inW({ from: w.from, to: spoken.from }), 'inferred', observedAt);
+  for (const [end, rest] of [
+    [low, { from: w.from, to: spoken.from }],
+    [high, { from: spoken.to, to: Math.min(w.to, observedAt) }],
+  ] as const) {
+    if (end.outcome === 'refused') yield gap(rest, unansweredReason);
+    else if (end.outcome === 'unheeded') yield gap(rest, ignoresReason);
+    else if (end.outcome === 'crowded') {
+      yield* claim(work, { from: end.again!, to: end.again! + 1 }, 'inferred', observedAt);
+      work.crowds++;
+      work.pending.push({ ...rest, isExact: true, isPart: true });
+    }
+  }
+  const isLowFree = low.again === null && low.outcome === 'confirmed';
+  const stated = {
+    from: isOpen(low) || isLowFree ? w.from : low.edge,
+    to: isOpen(high) ? w.to : high.edge,
+  };
+  yield* askRest(work, w, { ...low.page, observedAt }, stated);
+}
+
+/** Whether a side ended without an answer for what is beyond its last tick. */
+const isOpen = ({ outcome }: SideEnd): boolean =>
+  outcome === 'refused' || outcome === 'unheeded' || outcome === 'crowded';
+
+/** Asks for what a response did not speak for: a service may answer for so much time at once, or just for the span of its ticks. */
+function* askRest(work: Work, w: Pending, o: Observation, spoken: Window): Fetch {
+  const { behavior } = work;
+  const unspoken = subtract([{ from: w.from, to: Math.min(w.to, o.observedAt) }], [spoken]);
+  const isCreeping = unspoken.length > 0 && spoken.to - spoken.from < creepingMs && o.times.length < crowdMin;
+  work.creeping = isCreeping ? work.creeping + 1 : 0;
+  for (const rest of unspoken) {
+    const isEarlier = rest.from === w.from && rest.to !== o.times[0];
+    if (isEarlier && behavior.refusesEarlier) yield tooOld(rest);
+    else work.pending.push({ ...rest, isEarlier, isExact: !isEarlier, isPart: true });
+  }
+}
+
+/** Fetches the parts of a window on their own, as responses about it disagree; what was claimed of it is taken back. */
+function* split(work: Work, w: Pending, o: Observation, cuts?: readonly number[]): Fetch {
+  if (work.claimed) yield { kind: 'withdraw', window: { from: w.from, to: w.to } };
+  work.claimed = false;
+  const inside = (t: number): boolean => w.from < t && t < w.to;
+  const middle = Math.floor((w.from + w.to) / 2);
+  const at = (cuts ?? [medianTick(o.times, 'high'), o.times.at(-1)!, middle]).filter(inside);
+  const cutsHere = cuts === undefined ? at.slice(0, 1) : at;
+  if (cutsHere.length === 0 || work.splitsLeft === 0) {
+    yield gap(w, contradictsReason);
+    return;
+  }
+  work.splitsLeft--;
+  const bounds = [w.from, ...cutsHere, w.to];
+  const parts = bounds.slice(1).map((to, i) => ({ from: bounds[i]!, to, isPart: true }));
+  work.pending.unshift(...parts);
+}
+
+/** Confirms what earlier polls left inferred: the known tick came again, and nothing new in what followed it then. */
+function* confirmEarlier(work: Work, o: Observation, knownTick: number, last = Number.POSITIVE_INFINITY): Fetch {
+  const { inferred } = work.options;
+  const newest = Math.max(...inferred.map(({ fetchedAt }) => fetchedAt));
+  const to = Math.min(inferred.at(-1)?.to ?? knownTick, last + 1);
+  const isLate = o.times.some((t) => t > knownTick && t < to);
+  const until = Math.min(isLate ? knownTick + 1 : to, o.observedAt);
+  for (const earlier of inferred) {
+    // What an even earlier poll left and the last one did not confirm, it had a reason not to.
+    if (earlier.fetchedAt === o.generatedAt || earlier.fetchedAt !== newest) continue;
+    const piece = { from: earlier.from, to: Math.min(earlier.to, until) };
+    const seenAgain = Math.max(piece.from, Math.min(piece.to, o.times[0]!));
+    yield* claim(work, { from: piece.from, to: seenAgain }, 'confirmed', earlier.fetchedAt);
+    yield* claim(work, { from: seenAgain, to: piece.to }, 'confirmed', o.observedAt);
+  }
+}
+
+function includes(times: Float64Array, t: number): boolean {
+  let [low, high] = [0, times.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle]! < t) low = middle + 1;
+    else high = middle;
+  }
+  return times[low] === t;
+}
+
+const isJust = (times: Float64Array, { from, to }: Window): boolean =>
+  times.length === 2 && times[0] === from && times[1] === to;

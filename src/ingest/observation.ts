@@ -1,0 +1,131 @@
+import type { Rejected, TickColumns } from '../core/tick.ts';
+import { intersection, isEmpty, type Window } from '../core/window.ts';
+import type { TickPage } from '../upstream/upstream.ts';
+import { judge, timeFlaw } from './judge.ts';
+import { momentOf } from './moment.ts';
+
+/** What one response says of the window that it was requested for. Times are epoch milliseconds. */
+export interface Observation {
+  readonly asked: Window;
+  /** The window that stood in the request. */
+  readonly requested: Window;
+  /** Distinct times of the usable ticks inside `asked`, ascending. */
+  readonly times: Float64Array;
+  /** Distinct usable ticks (time and price), inside `asked` or not. */
+  readonly count: number;
+  /** Distinct usable ticks before and after what was requested. */
+  readonly before: number;
+  readonly after: number;
+  /** First and last usable tick, wherever they lie; null where there is none. */
+  readonly first: number | null;
+  readonly last: number | null;
+  /** Elements received, and those of them that are unusable. */
+  readonly received: number;
+  readonly rejected: number;
+  /** Why the first of them is; empty where none is. */
+  readonly rejectedReason: string;
+  readonly observedAt: number;
+  /** As stated; null where the response does not say. Two responses with one moment are one observation. */
+  readonly generatedAt: number | null;
+  /** What it may speak for: asked, stated by the service, before it was generated. May be empty. */
+  readonly reach: Window;
+  /** Whether it states an end narrower than requested at its first, or last, tick: it says where it was cut. */
+  readonly isCutLow: boolean;
+  readonly isCutHigh: boolean;
+  /** Windows that the service says it lacks. */
+  readonly gaps: readonly Window[];
+}
+
+/** What stood in a request, and when it and its response were. Times are epoch milliseconds. */
+export interface Sent {
+  readonly requested: Window;
+  readonly sentAt: number;
+  /** The latest time that is believed of the response. */
+  readonly futureMs: number;
+}
+
+export interface Observed {
+  readonly observation: Observation;
+  /** Usable ticks inside the asked window, in the order they came. */
+  readonly ticks: TickColumns;
+  readonly rejected: readonly Rejected[];
+}
+
+/** Judges a response of the tick route: its usable ticks, and what it may speak for. */
+export function observe(page: TickPage, asked: Window, { requested, sentAt, futureMs }: Sent): Observed {
+  const observedAt = momentOf(page.generatedAt, sentAt, futureMs, page.servedAt);
+  const { ticks, rejected, brought } = judge(page, asked, futureMs);
+  const { count, before, after } = countDistinct(page, requested, futureMs);
+  const times = distinctTimes(ticks.t);
+  const reach = reachOf(asked, requested, page, times, observedAt);
+  const observation: Observation = {
+    ...{ asked: { from: asked.from, to: asked.to }, requested, times, count, before, after, observedAt, reach },
+    ...{ first: brought?.first ?? null, last: brought?.last ?? null },
+    ...{ received: page.received, rejected: rejected.length, gaps: page.gaps },
+    rejectedReason: rejected[0]?.reason ?? '',
+    generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
+    isCutLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,
+    isCutHigh: times.length > 0 && page.to !== null && isAtTick(page.to, times.at(-1)!) && page.to < requested.to - 1,
+  };
+  return { observation, ticks, rejected };
+}
+
+/** An end may name the last tick, or the millisecond after it. */
+const isAtTick = (end: number, tick: number): boolean => end === tick || end === tick + 1;
+
+/**
+ * An end that names a tick of the response includes it, and so does one that repeats a request whose ends are known to be
+ * included; any other is taken to exclude its own millisecond.
+ */
+function reachOf(
+  asked: Window,
+  requested: Window,
+  page: Pick<TickPage, 'from' | 'to'>,
+  times: Float64Array,
+  observedAt: number,
+): Window {
+  const isFromExact = page.from === requested.from && requested.from === asked.from;
+  const isToExact = page.to === requested.to && requested.to === asked.to - 1;
+  const from = page.from === null || page.from === times[0] || isFromExact ? page.from : page.from + 1;
+  const to = page.to === null || (page.to !== times.at(-1) && !isToExact) ? page.to : page.to + 1;
+  const reach = intersection(
+    { from: asked.from, to: Math.min(asked.to, observedAt) },
+    { from: from ?? asked.from, to: to ?? asked.to },
+  );
+  return isEmpty(reach) ? { from: asked.from, to: asked.from } : reach;
+}
+
+function distinctTimes(t: Float64Array): Float64Array {
+  let isAscending = true;
+  for (let i = 1; i < t.length && isAscending; i++) isAscending = t[i - 1]! < t[i]!;
+  if (isAscending) return t;
+  const sorted = t.slice().sort();
+  let n = 0;
+  for (let i = 0; i < sorted.length; i++) if (i === 0 || sorted[i] !== sorted[i - 1]) sorted[n++] = sorted[i]!;
+  return sorted.subarray(0, n);
+}
+
+/** Counts distinct usable ticks, and those of them before and after what was requested. */
+function countDistinct(
+  { t, p }: TickColumns,
+  requested: Window,
+  futureMs: number,
+): { count: number; before: number; after: number } {
+  let isAscending = true;
+  for (let i = 1; i < t.length && isAscending; i++) isAscending = t[i - 1]! < t[i]!;
+  const isInside = (time: number): boolean => time >= requested.from && time <= requested.to;
+  if (isAscending && (t.length === 0 || (isInside(t[0]!) && isInside(t.at(-1)!) && t.at(-1)! <= futureMs)))
+    return { count: t.length, before: 0, after: 0 };
+  const ticks = new Set<string>();
+  const before = new Set<string>();
+  const after = new Set<string>();
+  for (let i = 0; i < t.length; i++) {
+    const time = t[i]!;
+    if (timeFlaw(time, futureMs) !== undefined || !Number.isFinite(p[i]!)) continue;
+    const tick = `${time} ${p[i]}`;
+    ticks.add(tick);
+    if (time < requested.from) before.add(tick);
+    else if (time > requested.to) after.add(tick);
+  }
+  return { count: ticks.size, before: before.size, after: after.size };
+}

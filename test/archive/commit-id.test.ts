@@ -1,0 +1,56 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { readCommitState } from '../../src/state/intent.ts';
+import { findDamage } from '../../src/state/journal-check.ts';
+import { repairNow } from './damaged.ts';
+import { turnStateBack } from './older.ts';
+import { answer, append, day0, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
+
+const idOf = ({ layout }: Archive): string =>
+  (JSON.parse(readFileSync(layout.manifest, 'utf8')) as { commit_id: string }).commit_id;
+
+test('each commit has an ID of its own, a repair that puts bytes back included', async () => {
+  const archive = opened();
+  const seen = new Set<string>();
+  const look = (): void => {
+    const id = idOf(archive);
+    expect(id).toMatch(/^[0-9a-f]{32}$/);
+    expect(readCommitState(archive.state.db).commitId).toBe(id);
+    seen.add(id);
+  };
+  for (const t of [day0, day0 + 1]) {
+    append(archive, answer('AAA', [[t, 0.1]]));
+    await publishNow(archive);
+    look();
+  }
+  rmSync(join(archive.layout.root, 'SHA256SUMS'));
+  expect((await repairNow(archive)).generation).toBe(2);
+  look();
+  expect(seen.size).toBe(3);
+});
+
+test('a rebuilt state goes on from the last commit', async () => {
+  const root = scratchFolder();
+  const first = opened({ root });
+  append(first, answer('AAA', [[day0, 0.1]]));
+  await publishNow(first);
+  first.close();
+  rmSync(join(root, '.oddslake'), { recursive: true });
+  const again = opened({ root });
+  expect(readCommitState(again.state.db)).toEqual({ generation: 1, commitId: idOf(again) });
+});
+
+test('what an older version journaled gets its checksums with the new schema', async () => {
+  const root = scratchFolder();
+  const older = opened({ root });
+  append(older, answer('AAA', [[day0, 0.1]], { rejected: [{ reason: 'bad', raw: '1' }] }));
+  append(older, answer('BBB', [[day0, 0.2]]));
+  turnStateBack(older.state.db, 5);
+  older.close();
+  const archive = opened({ root });
+  expect(findDamage(archive.state.db)).toMatchObject({ rows: [], doubtful: new Set() });
+  expect((await publishNow(archive)).quarantined).toBeNull();
+  expect(publishedTicks(root)).toHaveLength(2);
+});

@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { drawFrom } from '../faults/draw.ts';
+import { type FlipOutcome, flipLake } from '../faults/journal-flips.ts';
+import { scratchFolder } from './scratch.ts';
+
+/** How many bits are flipped; FLIPS=2000 for the long search. */
+const flips = Number(process.env.FLIPS || 200);
+
+test('a bit of the journal that flips is never published', async () => {
+  const lake = await flipLake(scratchFolder());
+  const draw = drawFrom(18);
+  const outcomes: Record<FlipOutcome, number> = { whole: 0, quarantined: 0, refused: 0 };
+  const wrong: string[] = [];
+  for (let n = 0; n < flips; n++) {
+    const flipped = await (n % 2 === 0 ? lake.flipPage(draw) : lake.flipValue(draw));
+    outcomes[flipped.outcome]++;
+    wrong.push(...flipped.wrong.map((fault) => `${flipped.what}: ${fault}`));
+  }
+  expect(wrong).toEqual([]);
+  expect(outcomes.quarantined).toBeGreaterThan(flips / 4);
+  if (flips > 200) console.info(outcomes);
+});

@@ -1,0 +1,154 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { Archive } from '../../src/archive/archive.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { type Evidence, evidences } from '../../src/core/coverage.ts';
+import { union, type Window } from '../../src/core/window.ts';
+import { coverageIn, coverageOf, findInferred, segmentsOf } from '../../src/state/coverage.ts';
+import { journalEnd } from '../../src/state/journal.ts';
+import { share } from '../harness/share.ts';
+import { answer, append, day0, dayMs, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
+
+const hours = (from: number, to: number): Window => ({ from: day0 + from * hourMs, to: day0 + to * hourMs });
+const whole = hours(0, 48);
+
+/** The windows that published coverage has of a symbol. */
+const published = (archive: Archive, symbol: string): Window[] =>
+  union(
+    publishedRows(archive.layout.root, 'coverage')
+      .filter((row) => row[0] === 'ticks' && row[1] === symbol)
+      .map((row) => ({ from: row[2] as number, to: row[3] as number })),
+  );
+
+const withdrawal = (symbol: string, ...withdrawn: Window[]) =>
+  answer(symbol, [], { asked: withdrawn[0]!, windows: [], withdrawn });
+
+test('takes back what is published and what was journaled before, and keeps the ticks', async () => {
+  const archive = opened();
+  const { db } = archive.state;
+  append(archive, answer('A', [[day0 + hourMs, 0.5]], { windows: [hours(0, 12)] }));
+  await publishNow(archive);
+  append(archive, answer('A', [], { asked: hours(12, 24), windows: [hours(12, 24)] }));
+  append(archive, withdrawal('A', hours(10, 14)));
+  const left = [hours(0, 10), hours(14, 24)];
+  expect(coverageOf(db, 'A')).toEqual(left);
+  expect(coverageIn(db, whole).get('A')).toEqual(left);
+  await publishNow(archive);
+  expect(coverageOf(db, 'A')).toEqual(left);
+  expect(published(archive, 'A')).toEqual(left);
+  expect(union(segmentsOf(db, 'A'))).toEqual(left);
+  expect(archive.manifest().datasets.ticks.files[0]!.rows).toBe(1);
+  expect(archive.manifest().days['2026-06-01']!.state).toBe('incomplete');
+  expect(journalEnd(db)).toBe(0);
+});
+
+test('comes before what its own record covers', async () => {
+  const archive = opened();
+  append(archive, answer('A', [], { asked: hours(0, 6), windows: [hours(0, 6)] }));
+  append(archive, answer('A', [], { asked: hours(0, 6), windows: [hours(2, 3)], withdrawn: [hours(1, 4)] }));
+  const left = [hours(0, 1), hours(2, 3), hours(4, 6)];
+  expect(coverageOf(archive.state.db, 'A')).toEqual(left);
+  await publishNow(archive);
+  expect(published(archive, 'A')).toEqual(left);
+});
+
+test('changes the share of candles that is covered', async () => {
+  const archive = opened();
+  const share = () => publishedRows(archive.layout.root, 'candles_1h').map((row) => row[7]);
+  append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 1)] }));
+  await publishNow(archive);
+  expect(share()).toEqual([1]);
+  append(archive, withdrawal('A', hours(0.25, 0.5)));
+  await publishNow(archive);
+  expect(share()).toEqual([0.75]);
+  append(archive, withdrawal('A', hours(0, 1)));
+  await publishNow(archive);
+  expect(share()).toEqual([0]);
+});
+
+test('of all that a day was covered leaves no file of coverage', async () => {
+  const archive = opened();
+  append(archive, answer('A', [[day0, 0.5]], { windows: [hours(0, 1)] }));
+  await publishNow(archive);
+  append(archive, withdrawal('A', hours(0, 24)));
+  const { manifest } = await publishNow(archive);
+  expect(manifest.datasets.coverage.files).toEqual([]);
+  expect(manifest.removed).toEqual([{ path: 'coverage/date=2026-06-01/part-00.parquet', generation: 2 }]);
+  expect((await verify(archive, null)).findings).toEqual([]);
+});
+
+test('finds what only inferred evidence speaks for, published or journaled', async () => {
+  const archive = opened();
+  const { db } = archive.state;
+  const covering = (evidence: Evidence, window: Window) =>
+    answer('A', [], { asked: window, covered: [{ ...window, fetchedAt: now, evidence }] });
+  append(archive, covering('inferred', hours(0, 6)), covering('confirmed', hours(2, 3)));
+  await publishNow(archive);
+  append(archive, covering('inferred', hours(8, 9)), covering('stated', hours(4, 5)));
+  append(archive, withdrawal('A', hours(5, 5.5)));
+  const inferred = [hours(0, 2), hours(3, 4), hours(5.5, 6), hours(8, 9)];
+  expect(findInferred(db, whole).get('A')).toEqual(inferred);
+  await publishNow(archive);
+  expect(findInferred(db, whole).get('A')).toEqual(inferred);
+});
+
+const size = 16;
+const stepMs = (2 * dayMs) / size;
+const anyWindow = fc
+  .tuple(fc.nat(size - 1), fc.integer({ min: 1, max: size }))
+  .map(([from, length]) => ({ from, to: Math.min(size, from + length) }));
+const windowOf = ({ from, to }: Window): Window => ({ from: day0 + from * stepMs, to: day0 + to * stepMs });
+interface Step {
+  readonly kind: 'cover' | 'withdraw' | 'publish';
+  /** In steps of three hours. */
+  readonly window: Window;
+  readonly symbol: number;
+  readonly evidence: Evidence;
+  /** How far a publish goes before the next step comes. */
+  readonly turns: number;
+}
+const anyStep: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constantFrom('cover', 'cover', 'cover', 'withdraw', 'withdraw', 'publish'),
+  ...{ window: anyWindow, symbol: fc.nat(1), evidence: fc.constantFrom(...evidences), turns: fc.nat(12) },
+});
+
+test('gives the same coverage however appends, withdrawals and publishes come between each other', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(anyStep, { minLength: 2, maxLength: 14 }), async (steps) => {
+      const archive = opened();
+      const { db } = archive.state;
+      const symbols = ['A', 'B'];
+      const model = symbols.map(() => new Array<boolean>(size).fill(false));
+      const wanted = (i: number): Window[] =>
+        union(model[i]!.flatMap((isCovered, at) => (isCovered ? [windowOf({ from: at, to: at + 1 })] : [])));
+      let publishing: Promise<unknown> = Promise.resolve();
+      for (const [n, step] of steps.entries()) {
+        if (step.kind === 'publish') {
+          // The next steps come while it is under way.
+          await publishing;
+          publishing = publishNow(archive);
+          for (let turn = 0; turn < step.turns; turn++) await new Promise((resolve) => setImmediate(resolve));
+          continue;
+        }
+        const window = windowOf(step.window);
+        model[step.symbol]!.fill(step.kind === 'cover', step.window.from, step.window.to);
+        const covered = [{ ...window, fetchedAt: now + n, evidence: step.evidence }];
+        const rest = step.kind === 'cover' ? { covered } : { covered: [], withdrawn: [window] };
+        append(archive, answer(symbols[step.symbol]!, [], { asked: window, ...rest }));
+        for (const [i, symbol] of symbols.entries()) expect(coverageOf(db, symbol)).toEqual(wanted(i));
+      }
+      await publishing;
+      await publishNow(archive);
+      for (const [i, symbol] of symbols.entries()) {
+        expect(coverageOf(db, symbol)).toEqual(wanted(i));
+        expect(union(segmentsOf(db, symbol))).toEqual(wanted(i));
+        expect(published(archive, symbol)).toEqual(wanted(i));
+        expect(coverageIn(db, whole).get(symbol) ?? []).toEqual(wanted(i));
+      }
+      expect(db.one('select count(*) as n from journal_withdrawn')).toEqual({ n: 0 });
+      expect(await verify(archive, null)).toMatchObject({ findings: [], state: null });
+      archive.close();
+    }),
+    { numRuns: Math.ceil(100 * share) },
+  );
+});

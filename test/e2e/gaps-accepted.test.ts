@@ -1,0 +1,113 @@
+import { readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Manifest } from '../../src/archive/manifest.ts';
+import { jobHere, runHere } from './here.ts';
+import { dayMs, folder, jobArgs, sandbox } from './lake.ts';
+
+const input = { seed: 5, nowMs: null, markets: 6, ticksPerDay: 50 };
+const quick = ['--set', 'upstream.retry_attempts_max=1'];
+
+/** A symbol that the lists name as active for longer than any test takes. */
+async function lastingSymbol(url: string): Promise<string> {
+  const answer = await fetch(`${url}/api/v1/markets`, { headers: { authorization: 'Bearer sandbox-key' } });
+  const { markets } = (await answer.json()) as { markets: { closes_at: number; symbol?: string }[] };
+  return markets.find(({ symbol, closes_at }) => symbol !== undefined && closes_at > Date.now() + dayMs)!.symbol!;
+}
+
+/** An archive of which one symbol's every request failed in the first night. */
+async function failed() {
+  const [box, output] = [await sandbox(input), folder()];
+  const victim = await lastingSymbol(box.url);
+  box.set({ faultSymbols: { [victim]: 500 } });
+  const first = await jobHere('nightly', box.url, output, ...quick);
+  expect(first.code, first.stderr).toBe(4);
+  const gaps = async (...flags: string[]) => {
+    const { stdout } = await runHere(['gaps', '--output', output, '--json', ...flags]);
+    return (JSON.parse(stdout) as { gaps: { symbol: string; from: number; to: number; reason: string }[] }).gaps;
+  };
+  const [gap] = await gaps();
+  expect(gap).toMatchObject({ symbol: victim, reason: 'failed', detail: expect.stringContaining('500') });
+  const manifest = () => JSON.parse(readFileSync(join(output, 'manifest.json'), 'utf8')) as Manifest;
+  return { box, output, victim, gaps, gap: gap!, manifest };
+}
+
+describe('gaps accept', () => {
+  test('makes a warning of a gap that a run has failed for, and it holds up neither watermark nor lag', async () => {
+    const { box, output, victim, gaps, gap, manifest } = await failed();
+    const args = [victim, '--from', String(gap.from), '--to', String(gap.to), '--reason', 'the venue was down'];
+    const before = manifest().generation;
+    const accepted = await runHere(['gaps', 'accept', ...args, '--output', output, '--json']);
+    expect(accepted.code, accepted.stderr).toBe(0);
+    expect(JSON.parse(accepted.stdout)).toMatchObject({ accepted: { symbol: victim, reason: 'the venue was down' } });
+    expect(manifest()).toMatchObject({ generation: before + 1, accepted: [{ symbol: victim, from: gap.from }] });
+    expect(manifest().reached).toBeGreaterThanOrEqual(gap.to);
+    expect(await gaps('--symbol', victim)).toMatchObject([{ from: gap.from, to: gap.to, reason: 'accepted' }]);
+    box.set({ faultSymbols: {} });
+    const requests = box.stats().requests;
+    const next = await jobHere('nightly', box.url, output);
+    expect(next.code, JSON.stringify(next.summary.failures)).toBe(0);
+    expect(next.summary.warnings).toEqual([
+      expect.stringMatching(/1 window of 1 symbol .* stay gaps, as was accepted/),
+    ]);
+    expect(box.stats().requests).toBeGreaterThan(requests);
+    expect((await gaps('--symbol', victim))[0]).toMatchObject({ from: gap.from, reason: 'accepted' });
+    const status = await runHere(['status', '--output', output, '--max-lag', '10m', '--json']);
+    expect(status.code, status.stderr).toBe(0);
+    expect(JSON.parse(status.stdout)).toMatchObject({ gaps: { accepted: 1 } });
+  });
+
+  test('is taken back by revoke, and the next run brings what it can', async () => {
+    const { box, output, victim, gaps, gap } = await failed();
+    const ends = ['--from', String(gap.from), '--to', String(gap.to)];
+    await runHere(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
+    box.set({ faultSymbols: {} });
+    expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+    expect(await gaps()).not.toEqual([]);
+    const revoked = await runHere(['gaps', 'revoke', victim, '--output', output]);
+    expect(revoked.stdout, revoked.stderr).toMatch(/^revoked: .*: down\n$/);
+    expect((await jobHere('nightly', box.url, output)).code).toBe(0);
+    expect(await gaps()).toEqual([]);
+  });
+
+  test('refuses a symbol that is not known, a window without a gap, no reason, and a revoke of nothing', async () => {
+    const { output, victim, gap } = await failed();
+    const ends = ['--from', String(gap.from), '--to', String(gap.to)];
+    const refused = async (pattern: RegExp, ...args: string[]) => {
+      const { code, stderr } = await runHere(['gaps', ...args, '--output', output]);
+      expect([code, stderr]).toEqual([2, expect.stringMatching(pattern)]);
+    };
+    await refused(/is not known/, 'accept', 'NOBODY', ...ends, '--reason', 'x');
+    await refused(/no gap of/, 'accept', victim, '--from', '2100-01-01', '--to', '2100-01-02', '--reason', 'x');
+    await refused(/--reason is empty/, 'accept', victim, ...ends, '--reason', ' ');
+    await refused(/No gap of .* was accepted/, 'revoke', victim);
+  });
+
+  test('outlives a state that is lost', async () => {
+    const { output, victim, gaps, gap, manifest } = await failed();
+    const ends = ['--from', String(gap.from), '--to', String(gap.to)];
+    await runHere(['gaps', 'accept', victim, ...ends, '--reason', 'down', '--output', output]);
+    rmSync(join(output, '.oddslake'), { recursive: true });
+    expect((await gaps('--symbol', victim)).map(({ reason }) => reason)).toContain('accepted');
+    expect(manifest().accepted).toHaveLength(1);
+  });
+});
+
+test('symbols retry asks for suspended symbols at once, and says 4 while the service does not know them', async () => {
+  const [box, output] = [await sandbox(input), folder()];
+  const victim = await lastingSymbol(box.url);
+  box.set({ faultSymbols: { [victim]: 404 } });
+  const soon = ['--set', 'source.suspend_after_days=1'];
+  expect((await jobHere('nightly', box.url, output, ...soon)).summary).toMatchObject({ symbols: { suspended: 1 } });
+  const variables = { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' };
+  const retry = (...given: string[]) =>
+    runHere(['symbols', 'retry', ...given, ...jobArgs('', output).slice(1)], variables);
+  const vain = await retry();
+  expect(vain.summary, vain.stderr).toMatchObject({ job: 'ticks', exit_code: 4, symbols: { planned: 1, failed: 1 } });
+  box.set({ faultSymbols: {} });
+  expect((await retry(victim)).summary).toMatchObject({ exit_code: 0, symbols: { done: 1, suspended: 0 } });
+  const asked = box.stats().requests;
+  expect((await retry()).summary).toMatchObject({ exit_code: 0, symbols: { planned: 0 } });
+  expect(box.stats().requests).toBe(asked);
+  expect((await runHere(['symbols', 'retry', '--output', output, '--help'])).stdout).toContain('symbols retry');
+});

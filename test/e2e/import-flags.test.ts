@@ -1,0 +1,248 @@
+import { existsSync, globSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { plainRows, type RowRules, readPriceScale } from '../../src/ingest/import-rows.ts';
+import { quarantineLines } from '../harness/quarantine.ts';
+import { runHere as run } from './here.ts';
+import { day0, importInto, pageOf, put, sample, type Tick, writeParquet } from './import-lake.ts';
+import { addsUp, coverageOf, dayMs, folder, hashes, ticksOf } from './lake.ts';
+
+const rowsOf = (ticks: readonly Tick[], t: (ms: number) => string): string =>
+  `symbol,t,p\n${ticks.map((tick) => `"${tick.symbol.replaceAll('"', '""')}",${t(tick.t)},${tick.p}\n`).join('')}`;
+const withMicroseconds = (ms: number): string => new Date(ms).toISOString().replace('Z', '789Z');
+const strict = { rejectedShareMax: null };
+const rules = (more: Partial<RowRules>): RowRules => ({ ...plainRows, ...more });
+
+describe('an import', () => {
+  test('of a file that is mostly rejected publishes nothing of any file, and says the flag that helps', async () => {
+    const files = folder();
+    const good = put(files, 'good.csv', rowsOf(sample.slice(0, 300), String));
+    const bad = put(files, 'bad.csv', rowsOf(sample.slice(300), withMicroseconds));
+    const output = folder();
+    const summary = await importInto(output, [good, bad], { ...strict, covers: { from: day0, to: day0 + dayMs } });
+    expect(summary).toMatchObject({ exit_code: 4, outcome: 'incomplete', generation: 0, published: { files: 0 } });
+    expect(summary.ticks).toEqual({ fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 });
+    expect(summary.failures).toEqual([
+      {
+        symbol: null,
+        from: null,
+        to: null,
+        reason: expect.stringContaining(`${bad}: 600 of its 600 rows are rejected`),
+      },
+    ]);
+    expect(summary.failures[0]!.reason).toMatch(/600 × t is finer than a millisecond.*Say --truncate-time\./);
+    expect(globSync('{ticks,coverage,symbols}/**/*.parquet', { cwd: output })).toEqual([]);
+    expect(existsSync(join(output, '.oddslake/quarantine'))).toBe(false);
+    const published = await run(['publish', '--output', output, '--json']);
+    expect(JSON.parse(published.stdout)).toMatchObject({ generation: 0, recovered: 0 });
+
+    const helped = await importInto(output, [good, bad], { ...strict, rows: rules({ truncates: true }) });
+    expect(helped).toMatchObject({ exit_code: 0, ticks: { fetched: 900, accepted: 900 } });
+    const plain = folder();
+    await importInto(plain, [put(files, 'all.csv', rowsOf(sample, String))]);
+    expect(hashes(output, 'ticks')).toEqual(hashes(plain, 'ticks'));
+  });
+
+  test('takes a file some of whose rows are rejected, up to the share that may be', async () => {
+    const rows = (bad: number): string => rowsOf(sample.slice(0, 200 - bad), String) + 'A,never,0.5\n'.repeat(bad);
+    const taken = async (bad: number, ...set: string[]) =>
+      importInto(folder(), [put(folder(), 'a.csv', rows(bad))], strict, ['source.name=box', ...set]);
+    expect(await taken(2)).toMatchObject({ exit_code: 0, ticks: { accepted: 198, quarantined: 2 } });
+    expect(await taken(3)).toMatchObject({ exit_code: 4, ticks: { fetched: 0 } });
+    expect(await taken(3, 'import.rejected_share_max=0.02')).toMatchObject({ exit_code: 0, ticks: { quarantined: 3 } });
+    const allowed = { rejectedShareMax: 0.5 };
+    const path = put(folder(), 'a.csv', rows(100));
+    expect(await importInto(folder(), [path], allowed)).toMatchObject({ exit_code: 0, ticks: { accepted: 100 } });
+  });
+
+  test('of market rows that are mostly rejected publishes nothing either', async () => {
+    const rows = Array.from({ length: 10 }, (_, i) =>
+      JSON.stringify(i < 5 ? { symbol: `m${i}`, question: 'q' } : { question: 'q' }),
+    );
+    const output = folder();
+    const summary = await importInto(output, [put(folder(), 'm.ndjson', `${rows.join('\n')}\n`)], strict);
+    expect(summary).toMatchObject({ exit_code: 4, generation: 0 });
+    expect(summary.failures[0]!.reason).toMatch(/5 × canonical_id is not a string/);
+    const known = await run(['symbols', '--output', output, '--json']);
+    expect(JSON.parse(known.stdout)).toMatchObject({ count: 0 });
+  });
+
+  test('names the unit that numbers are in, and reads them in it, whatever the format', async () => {
+    const files = folder();
+    const wanted = folder();
+    await importInto(wanted, [put(files, 'ms.csv', rowsOf(sample, String))]);
+    const factor = { s: '/ 1000.0::DOUBLE', us: '* 1000::BIGINT', ns: '* 1000000::BIGINT' };
+    const digits = {
+      s: (ms: number) => `${Math.floor(ms / 1000)}.${String(ms % 1000).padStart(3, '0')}`,
+      us: (ms: number) => `${ms}000`,
+      ns: (ms: number) => `${ms}000000`,
+    };
+    for (const unit of ['s', 'us', 'ns'] as const) {
+      const values = sample.map(({ symbol, t, p }) => `('${symbol}', ${t}::BIGINT ${factor[unit]}, '${p}'::DOUBLE)`);
+      const paths = [
+        put(files, `${unit}.csv`, rowsOf(sample, digits[unit])),
+        put(
+          files,
+          `${unit}.ndjson`,
+          sample.map((x) => `{"symbol":${JSON.stringify(x.symbol)},"t":${digits[unit](x.t)},"p":${x.p}}\n`).join(''),
+        ),
+        await writeParquet(
+          join(files, `${unit}.parquet`),
+          `SELECT * FROM (VALUES ${values.join(', ')}) v(symbol, t, p)`,
+        ),
+      ];
+      for (const path of paths) {
+        const refused = await importInto(folder(), [path], strict);
+        expect(refused.exit_code, path).toBe(4);
+        if (!path.includes('s.csv') || unit !== 's')
+          expect(refused.failures[0]!.reason, path).toMatch(new RegExp(`--time-unit ${unit}`));
+        const output = folder();
+        const summary = await importInto(output, [path], { ...strict, rows: rules({ unit }) });
+        expect(summary, path).toMatchObject({ exit_code: 0, ticks: { accepted: 900 } });
+        expect(hashes(output, 'ticks'), path).toEqual(hashes(wanted, 'ticks'));
+      }
+    }
+  });
+
+  test('reads columns of other names, and prices in cents', async () => {
+    const files = folder();
+    const ticks = Array.from({ length: 99 }, (_, i) => ({ t: day0 + i, cents: i + 1 }));
+    const wanted = ticks.map(({ t, cents }) => ({ t, p: Number(`0.${String(cents).padStart(2, '0')}`) }));
+    const values = ticks.map(({ t, cents }) => `('A', 7, ${t}::BIGINT, ${cents})`).join(', ');
+    const paths = [
+      put(files, 'a.csv', `ticker,t,ts,cents\n${ticks.map(({ t, cents }) => `A,7,${t},${cents}\n`).join('')}`),
+      put(
+        files,
+        'a.ndjson',
+        ticks.map(({ t, cents }) => `${JSON.stringify({ ticker: 'A', t: 7, ts: t, cents })}\n`).join(''),
+      ),
+      await writeParquet(join(files, 'a.parquet'), `SELECT * FROM (VALUES ${values}) v(ticker, t, ts, cents)`),
+    ];
+    const renames = [
+      ['t', 'ts'],
+      ['symbol', 'ticker'],
+      ['p', 'cents'],
+    ] as const;
+    for (const path of paths) {
+      const output = folder();
+      const flags = { ...strict, renames, rows: rules({ priceScale: readPriceScale('0.01')! }) };
+      expect(await importInto(output, [path], flags), path).toMatchObject({ exit_code: 0, ticks: { accepted: 99 } });
+      expect(ticksOf(output).get('A'), path).toEqual(wanted);
+      const lacking = importInto(folder(), [path], { renames: [['t', 'when']] });
+      await expect(lacking).rejects.toThrow(/it lacks the column when of --columns \(it has ticker, t, ts, cents\)/);
+    }
+  });
+
+  test('shows in a dry run what it would take and reject, and imports nothing', async () => {
+    const files = folder();
+    const good = put(files, 'good.csv', rowsOf(sample, String));
+    const bad = put(files, 'bad.csv', rowsOf(sample.slice(0, 10), withMicroseconds));
+    const page = put(files, 'page.json', pageOf('A', [{ symbol: 'A', t: day0, p: 0.5 }]));
+    const output = folder();
+    await importInto(output, [good]);
+    const before = hashes(output, 'ticks', 'coverage', 'symbols');
+    const args = ['import', good, bad, page, '--output', output, '--set', 'source.name=box', '--dry-run'];
+    const shown = await run(args);
+    expect(shown.code, shown.stderr).toBe(0);
+    expect(shown.stdout).toContain(`${good}: 900 rows, 0 rejected\n`);
+    expect(shown.stdout).toContain(`${bad}: 10 rows, 10 rejected: too many, nothing would be imported\n`);
+    expect(shown.stdout).toContain(`${page}: 1 row, 0 rejected\n`);
+    expect(shown.stdout).toContain('  say --truncate-time\n');
+    const json = await run([...args, '--json']);
+    expect(JSON.parse(json.stdout.split('\n')[0]!)).toMatchObject({
+      files_count: 3,
+      files: [
+        { path: good, rows: 900, is_over_share: false },
+        { path: bad, flags: ['--truncate-time'] },
+        { path: page },
+      ],
+    });
+    expect(hashes(output, 'ticks', 'coverage', 'symbols')).toEqual(before);
+    const taken = await run([...args.slice(0, -1), '--truncate-time', '--allow-rejected', '0']);
+    expect(taken.code, taken.stderr).toBe(0);
+    expect(ticksOf(output).get('A')).toHaveLength(1);
+  });
+
+  test('refuses flags that cannot be meant', async () => {
+    const path = put(folder(), 'a.csv', rowsOf(sample, String));
+    for (const [flag, value] of [
+      ['--allow-rejected', '2'],
+      ['--allow-rejected', ''],
+      ['--price-scale', '0'],
+      ['--columns', 't'],
+      ['--columns', 't=a,t=b'],
+      ['--time-unit', 'm'],
+    ] as const) {
+      const { code, stderr } = await run(['import', path, '--output', folder(), flag, value]);
+      expect(code, flag).toBe(2);
+      expect(stderr).toContain(flag);
+    }
+  });
+
+  test('of saved pages that were cut leaves gaps that a backfill plans', async () => {
+    const files = folder();
+    const all = Array.from({ length: 6604 }, (_, i) => ({ symbol: 'A', t: day0 + i * 20_000, p: (i % 99) / 100 }));
+    // A service that echoes the ends of the request and keeps the earliest 500 ticks.
+    put(files, '1.json', pageOf('A', all.slice(0, 500), { from: day0, to: day0 + dayMs }));
+    const second = all.filter(({ t }) => t >= day0 + dayMs);
+    put(files, '2.json', pageOf('A', second.slice(0, 500), { from: day0 + dayMs, to: day0 + 2 * dayMs }));
+    const output = folder();
+    expect(await importInto(output, [files])).toMatchObject({ exit_code: 0, ticks: { accepted: 1000 } });
+    const range = ['--from', String(day0), '--to', String(day0 + 2 * dayMs), '--symbol', 'A'];
+    const upstream = ['--set', 'upstream.base_url=http://127.0.0.1:9', '--set', 'upstream.api_key=k'];
+    const source = ['--set', 'source.name=box'];
+    const planned = await run(['backfill', '--output', output, ...range, ...upstream, ...source, '--dry-run']);
+    expect(planned.code, planned.stderr).toBe(0);
+    expect(planned.stdout).toContain('A  2026-07-11T00:00:00Z … 2026-07-13T00:00:00Z\n');
+    expect(coverageOf(output)).toEqual([]);
+  });
+});
+
+describe('the quarantine', () => {
+  const rejected = (count: number): string =>
+    `symbol,t,p\n${Array.from({ length: count }, (_, i) => `A,${'never '.repeat(20)}${i},0.5\n`).join('')}`;
+  const bytesOf = (output: string): number =>
+    globSync('.oddslake/quarantine/*', { cwd: output }).reduce(
+      (sum, path) => sum + statSync(join(output, path)).size,
+      0,
+    );
+  test('keeps so many bytes of a file and of a run, and counts the rest', async () => {
+    const files = folder();
+    const paths = [0, 1, 2].map((i) => put(files, `${i}.csv`, rejected(1000)));
+    const kept = async (...set: string[]) => {
+      const output = folder();
+      const summary = await importInto(output, paths, {}, ['source.name=box', ...set]);
+      expect(summary.ticks).toMatchObject({ fetched: 3000, quarantined: 3000 });
+      expect(addsUp(summary)).toBe(true);
+      return { lines: quarantineLines(output).length, warning: summary.warnings.at(-1) };
+    };
+    expect(await kept()).toEqual({
+      lines: 3000,
+      warning: expect.stringMatching(/^3000 unusable ticks were set aside in/),
+    });
+    const ofFile = await kept('quarantine.file_bytes_max=20000');
+    expect(ofFile.lines).toBeGreaterThan(300);
+    expect(ofFile.lines).toBeLessThan(450);
+    expect(ofFile.warning).toContain(`${3000 - ofFile.lines} of them were only counted`);
+    const ofRun = await kept('quarantine.run_bytes_max=20000');
+    expect(ofRun.lines).toBeGreaterThan(100);
+    expect(ofRun.lines).toBeLessThan(150);
+    expect(ofRun.warning).toContain(`${3000 - ofRun.lines} of them were only counted`);
+  });
+
+  test('is compressed, and its oldest files go where it grows too long', async () => {
+    const output = folder();
+    const sizes: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      const set = ['source.name=box', ...(i < 3 ? [] : [`quarantine.bytes_max=${Math.ceil(sizes[0]! * 2.5)}`])];
+      await importInto(output, [put(folder(), `${i}.csv`, rejected(2000))], {}, set);
+      sizes.push(bytesOf(output));
+    }
+    expect(sizes[0]!).toBeLessThan(rejected(2000).length / 5);
+    expect(
+      globSync('.oddslake/quarantine/*', { cwd: output })
+        .sort()
+        .map((path) => path.slice(-16)),
+    ).toEqual([...['000003.ndjson.gz', '000004.ndjson.gz']]);
+  });
+});

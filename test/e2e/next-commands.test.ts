@@ -1,0 +1,101 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { tryLock } from '../../src/state/lock.ts';
+import { runHere as run } from './here.ts';
+import { put } from './import-lake.ts';
+import { access, type Ended, fixedDay, fixedNow, folder, sandbox, totalTicks } from './lake.ts';
+
+// What a summary says is to be done next works as it is printed: with the config, the output and the settings of the run.
+
+/** Runs the command that a run has printed, its words taken apart by a shell. */
+async function runNext({ summary }: Ended, box: Sandbox): Promise<Ended> {
+  const [, command] = /: oddslake (.*)$/.exec(summary.next_action ?? '') ?? [];
+  if (command === undefined) throw new Error(`no command in ${summary.next_action}`);
+  const words = execFileSync('sh', ['-c', `printf '%s\\0' ${command}`])
+    .toString()
+    .split('\0')
+    .slice(0, -1);
+  return await run([...words, ...(words.includes('--json') ? [] : ['--json'])], access(box.url));
+}
+
+const settings = [
+  '--set',
+  'source.name=box',
+  '--set',
+  'source.field_paths.question=["title","the question"]',
+  '--json',
+];
+
+test('what a run could not fetch is asked for by the command that it prints, with its settings', async () => {
+  const output = join(folder(), "an archive's place");
+  const box = await sandbox({ nowMs: fixedNow, markets: 4 });
+  const few = [...settings, '--set', 'upstream.retry_attempts_max=1', '--symbol'];
+  await run(['markets', '--output', output, ...settings], access(box.url));
+  const ended = await run(['ticks', '--output', output, ...few, 'NO SUCH "market"'], access(box.url));
+  expect(ended.summary.exit_code).toBe(4);
+  expect(ended.summary.next_action).toMatch(/--set source\.name=box --set 'source\.field_paths\.question=/);
+  const next = await runNext(ended, box);
+  // The service does not know it still: the command was understood, and asked.
+  expect(next.code, next.stderr).toBe(4);
+  expect(next.summary.failures[0]).toMatchObject({ symbol: 'NO SUCH "market"' });
+});
+
+test('what was not published is published by the command that it prints', async () => {
+  const output = folder();
+  const box = await sandbox({ nowMs: fixedNow, markets: 4 });
+  await run(['markets', '--output', output, ...settings], access(box.url));
+  const lock = tryLock(join(output, '.oddslake', 'lock.sqlite'))!;
+  const args = ['ticks', '--output', output, ...settings, '--wait', '0'];
+  const busy = await run(args, access(box.url));
+  lock.release();
+  expect(busy.code).toBe(5);
+  const next = await runNext(busy, box);
+  expect(next.code, next.stderr).toBe(0);
+  expect(totalTicks(output)).toBe(next.summary.published.added);
+});
+
+test('a run that could not reach the service is run again by the command that it prints, but for secrets', async () => {
+  const output = folder();
+  const box = await sandbox({ nowMs: fixedNow, markets: 4 });
+  const args = [
+    'nightly',
+    '--date',
+    fixedDay,
+    '--output',
+    output,
+    ...settings,
+    '--set',
+    'upstream.retry_attempts_max=1',
+  ];
+  const away = ['--set', 'upstream.api_key=very-secret'];
+  const ended = await run([...args, ...away], { ODDSLAKE_BASE_URL: 'http://127.0.0.1:9' });
+  expect(ended.code).toBe(7);
+  expect(ended.summary.next_action).not.toContain('very-secret');
+  const next = await runNext(ended, box);
+  expect(next.code, next.stderr).toBe(0);
+  expect(next.summary.job).toBe('nightly');
+});
+
+test('an import of rows that are rejected is done by the command that it prints', async () => {
+  const output = folder();
+  const box = await sandbox({ nowMs: fixedNow, markets: 1 });
+  const path = put(folder(), "it's.csv", 'symbol,t,p\nA,2025-06-11T00:00:00.000123Z,0.5\n');
+  const ended = await run(['import', path, '--output', output, ...settings]);
+  expect(ended.code, ended.stderr).toBe(4);
+  const next = await runNext(ended, box);
+  expect(next.code, next.stderr).toBe(0);
+  expect(next.summary.ticks.accepted).toBe(1);
+});
+
+test('polls of lists and of order books say what they polled', async () => {
+  const output = folder();
+  const box = await sandbox({ nowMs: fixedNow, markets: 4 });
+  const markets = await run(['markets', '--output', output, '--set', 'source.name=box'], access(box.url));
+  expect(markets.stdout).toMatch(/^ {2}markets +\d+ markets$/m);
+  expect(markets.stdout).not.toMatch(/^ {2}ticks/m);
+  const books = await run(['orderbook', '--output', output, '--set', 'source.name=box'], access(box.url));
+  expect(books.stdout).toMatch(/^ {2}books +/m);
+  expect(books.stdout).not.toMatch(/^ {2}ticks/m);
+});

@@ -1,0 +1,211 @@
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { type Archive, openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { sideOf } from '../../src/core/book.ts';
+import { appendMarkets } from '../../src/state/journal.ts';
+import { appendBooks } from '../../src/state/journal-books.ts';
+import { journalRows } from '../../src/state/journal-checksum.ts';
+import { stateFile } from '../../src/state/state.ts';
+import {
+  answer,
+  append,
+  day0,
+  dayMs,
+  hourMs,
+  market,
+  now,
+  publishedRows,
+  publishedTicks,
+  publishNow,
+  upstreamName,
+} from '../archive/scratch.ts';
+import { quarantineLines } from '../harness/quarantine.ts';
+import type { Draw } from './draw.ts';
+
+// A bit of the journal falls over between the moment it is accepted and its publish.
+
+/** What became of a flip: everything was published, something was quarantined, or the publish refused with exit code 6. */
+export type FlipOutcome = 'whole' | 'quarantined' | 'refused';
+
+export interface FlipLake {
+  /** Flips a bit of a page that holds the journal's tables or indices. */
+  flipPage(draw: Draw): Promise<Flipped>;
+  /** Flips a bit of one column of one row. */
+  flipValue(draw: Draw): Promise<Flipped>;
+}
+
+export interface Flipped {
+  readonly what: string;
+  readonly outcome: FlipOutcome;
+  /** What is published and was never journaled, or claimed and not there. */
+  readonly wrong: readonly string[];
+}
+
+const options = (root: string) => ({
+  root,
+  upstream: upstreamName,
+  parts: 2,
+  writer: 'oddslake test',
+  settleMs: hourMs,
+});
+const symbols = ['AAA', 'BBB', 'Ünï', 'KX-1', 'KX-2', 'KX-3'];
+
+export async function flipLake(folder: string): Promise<FlipLake> {
+  const base = join(folder, 'base');
+  const clean = join(folder, 'clean');
+  const place = join(folder, 'place');
+  makeBase(base);
+  const database = stateFile(join(base, '.oddslake'));
+  const pages = journalPages(database);
+  const bytes = readFileSync(database);
+  fresh(database, clean);
+  await published(clean);
+  const truth = contentsOf(clean);
+
+  async function look(what: string): Promise<Flipped> {
+    try {
+      const quarantined = await published(place);
+      const wrong = faultsOf(truth, contentsOf(place));
+      return { what, outcome: quarantined ? 'quarantined' : 'whole', wrong };
+    } catch (error) {
+      const isSaid = (error as { exitCode?: number }).exitCode === 6;
+      const wrong = faultsOf(truth, contentsOf(place));
+      return { what, outcome: 'refused', wrong: isSaid ? wrong : [...wrong, String((error as Error).stack)] };
+    }
+  }
+
+  return {
+    flipPage(draw) {
+      const { page, name } = draw.one(pages);
+      const at = (page - 1) * pageBytes + draw.below(pageBytes);
+      const bit = draw.below(8);
+      const flipped = Buffer.from(bytes);
+      flipped[at]! ^= 1 << bit;
+      fresh(database, place);
+      writeFileSync(stateFile(join(place, '.oddslake')), flipped);
+      return look(`bit ${bit} of byte ${at % pageBytes} of page ${page} (${name})`);
+    },
+    flipValue(draw) {
+      fresh(database, place);
+      const tables = {
+        ...journalRows,
+        journal: ['run_id', 'symbol', 'asked_from', 'observed_at', 'rank', 'rows', 'origin'],
+      };
+      const table = draw.one(Object.keys(tables)) as keyof typeof tables;
+      const column = draw.one([...tables[table], 'checksum']);
+      const db = new DatabaseSync(stateFile(join(place, '.oddslake')));
+      const rows = db.prepare(`select rowid as id, ${column} as value from ${table} where ${column} is not null`).all();
+      const row = draw.one(rows) as { id: number; value: string | number | Uint8Array } | undefined;
+      if (row !== undefined)
+        db.prepare(`update ${table} set ${column} = ? where rowid = ?`).run(flippedValue(row.value, draw), row.id);
+      db.close();
+      return look(`${column} of row ${row?.id} of ${table}`);
+    },
+  };
+}
+
+const pageBytes = 4096;
+
+function makeBase(root: string): void {
+  const archive = openArchive({ ...options(root), create: true }, systemDisk);
+  for (const [s, symbol] of symbols.entries()) {
+    for (const day of [day0, day0 + dayMs]) {
+      // Some rows spill over to pages of their own.
+      const count = s === 0 ? 400 : 20;
+      const pairs = Array.from({ length: count }, (_, i) => [day + s + i * 60_000, (i % 97) / 100 + s / 1000] as const);
+      const rejected = s % 2 === 0 ? [{ reason: 'no number', raw: `{"t":${s}}` }] : [];
+      const rest = { windows: [{ from: day, to: day + dayMs }], rejected };
+      append(archive, answer(symbol, pairs.slice(0, count / 2), { ...rest, windows: [], rejected: [] }));
+      append(archive, answer(symbol, pairs.slice(count / 2), rest));
+    }
+  }
+  const sides = {
+    bids: sideOf([{ price: 0.3, quantity: 5 }], 'highest'),
+    asks: sideOf([{ price: 0.4, quantity: 7 }], 'lowest'),
+  };
+  appendBooks(
+    archive.state,
+    symbols.map((symbol, s) => ({
+      ...{ runId: 'run', symbol, observedAt: day0 + s, rejected: [], understood: true },
+      snapshots: [{ t: day0 + s, ...sides }],
+    })),
+  );
+  appendMarkets(archive.state, { runId: 'run', observedAt: now, markets: symbols.map((symbol) => market(symbol)) }, []);
+  archive.state.db.all('pragma wal_checkpoint(truncate)');
+  archive.close();
+}
+
+/** The pages of the journal's tables and indices. */
+function journalPages(path: string): { page: number; name: string }[] {
+  const db = new DatabaseSync(path);
+  const pages = db.prepare("select pageno as page, name from dbstat where name like 'journal%' order by pageno").all();
+  db.close();
+  return pages as { page: number; name: string }[];
+}
+
+function fresh(database: string, root: string): void {
+  rmSync(root, { recursive: true, force: true });
+  mkdirSync(join(root, '.oddslake'), { recursive: true });
+  copyFileSync(database, stateFile(join(root, '.oddslake')));
+}
+
+/** Publishes; whether something was quarantined. */
+async function published(root: string): Promise<boolean> {
+  let archive: Archive | undefined;
+  try {
+    archive = openArchive({ ...options(root), create: false }, systemDisk);
+    return (await publishNow(archive, now, 'run', { candles: [] })).quarantined !== null;
+  } finally {
+    archive?.close();
+  }
+}
+
+interface Contents {
+  readonly rows: ReadonlySet<string>;
+  readonly ticks: readonly (readonly [symbol: string, t: number])[];
+  readonly books: readonly (readonly [symbol: string, t: number])[];
+  readonly covered: readonly (readonly [dataset: string, symbol: string, from: number, to: number])[];
+}
+
+function contentsOf(root: string): Contents {
+  const ticks = publishedTicks(root);
+  const keys = ticks.map((line) => [line.split(' ')[0]!, Number(line.split(' ')[1])] as const);
+  const books = publishedRows(root, 'orderbooks');
+  const coverage = publishedRows(root, 'coverage');
+  const markets = publishedRows(root, 'markets');
+  const quarantine = quarantineLines(root);
+  const text = (rows: readonly unknown[]) =>
+    rows.map((row) => JSON.stringify(row, (_, value) => (typeof value === 'bigint' ? Number(value) : value)));
+  return {
+    rows: new Set([...ticks, ...text(books), ...text(markets), ...quarantine]),
+    ticks: keys,
+    books: books.map((row) => [String(row[0]), Number(row[1])] as const),
+    covered: coverage.map((row) => [String(row[0]), String(row[1]), Number(row[2]), Number(row[3])] as const),
+  };
+}
+
+function faultsOf(truth: Contents, found: Contents): string[] {
+  const wrong: string[] = [];
+  for (const row of found.rows) if (!truth.rows.has(row)) wrong.push(`published ${row}`);
+  for (const [dataset, symbol, from, to] of found.covered) {
+    const inside = ([other, t]: readonly [string, number]): boolean => other === symbol && from <= t && t < to;
+    const known = truth.covered.some(([d, s, a, b]) => d === dataset && s === symbol && a <= from && to <= b);
+    if (!known) wrong.push(`claims ${dataset} ${symbol} ${from} ${to}`);
+    const of = dataset === 'ticks' ? ('ticks' as const) : ('books' as const);
+    const there = found[of].filter(inside).length;
+    const wanted = truth[of].filter(inside).length;
+    if (there !== wanted) wrong.push(`${dataset} ${symbol}: ${there} of ${wanted} within what is covered`);
+  }
+  return wrong;
+}
+
+function flippedValue(value: string | number | Uint8Array, draw: Draw): string | number | Uint8Array {
+  if (typeof value === 'number') return Number(BigInt(value) ^ (1n << BigInt(draw.below(41))));
+  const bytes = Buffer.from(typeof value === 'string' ? Buffer.from(value) : value);
+  const at = draw.below(bytes.length);
+  // Of a text one of the lower bits, so that it stays one.
+  bytes[at]! ^= 1 << draw.below(typeof value === 'string' ? 4 : 8);
+  return typeof value === 'string' ? bytes.toString('utf8') : bytes;
+}

@@ -1,0 +1,128 @@
+import { rmSync, writeFileSync } from 'node:fs';
+import { parentPort } from 'node:worker_threads';
+import { openArchive } from '../../src/archive/archive.ts';
+import { diskOver } from '../../src/archive/disk/disk.ts';
+import { systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { layoutOf } from '../../src/archive/layout.ts';
+import { type PublishOptions, publish } from '../../src/archive/publish/publish.ts';
+import { ranks } from '../../src/core/standings.ts';
+import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
+import { startRun } from '../../src/state/runs.ts';
+import { systemClock } from '../../src/system.ts';
+import { faultDatabase } from './fault-database.ts';
+import { faultCalls } from './fault-disk.ts';
+import type { Faults } from './fault-points.ts';
+
+// A publisher in a thread of its own, so that another can be stopped at any of its calls while this one works.
+
+/** What the second publisher is to do. */
+export interface SecondJob {
+  readonly root: string;
+  /** Where its outcome is written as JSON: see SecondOutcome. */
+  readonly report: string;
+  readonly nowMs: number;
+  /** What it journals before it publishes: symbol, t, p. */
+  readonly ticks: readonly (readonly [symbol: string, t: number, p: number])[];
+  /** It waits before this call, counted from 1, until it may go on; null: it does not. */
+  readonly pauseAt: number | null;
+}
+
+export interface SecondOutcome {
+  readonly calls: number;
+  /** The generation that it left; null where it failed. */
+  readonly generation: number | null;
+  readonly error: string | null;
+}
+
+/** Indices of the shared numbers: where it stands (0 working, 1 done, 2 paused), and whether it may go on. */
+export const standing = 0;
+export const mayGoOn = 1;
+
+/** Faults that only stop at a call: `before` is told its number, from 1. */
+export function stopper(before: (call: number) => void): Faults & { readonly calls: string[] } {
+  const calls: string[] = [];
+  return {
+    calls,
+    struck: false,
+    isDead: false,
+    point({ name, work }) {
+      calls.push(name);
+      before(calls.length);
+      return work();
+    },
+  };
+}
+
+/** Short, as whoever waits for a transaction of one that is stopped would wait for ever. */
+export const busyMs = 20;
+
+export function openThrough(root: string, faults: Faults) {
+  const open = faultDatabase(faults);
+  return openArchive(
+    { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
+    diskOver(faultCalls(faults, systemCalls)),
+    (path) => open(path, busyMs),
+  );
+}
+
+export const publishOptions = (runId: string, nowMs: number): PublishOptions => ({
+  ...{ runId, waitMs: 0, named: null, candles: ['1h'] },
+  clock: { ...systemClock, nowMs: () => nowMs },
+  rules: { lingerMs: 7 * 86_400_000, lookbackMs: 0, settleMs: 3_600_000 },
+});
+
+/** An answer of one tick, as a poll journals it. */
+export const oneTick = (
+  runId: string,
+  nowMs: number,
+  [symbol, t, p]: readonly [string, number, number],
+): TickRecord => ({
+  ...{
+    runId,
+    symbol,
+    asked: { from: t, to: t + 1 },
+    observedAt: nowMs,
+    origin: 'poll',
+    rank: ranks.poll,
+    rejected: [],
+  },
+  ticks: { t: Float64Array.of(t), p: Float64Array.of(p) },
+  covered: [{ from: t, to: t + 1, fetchedAt: nowMs, evidence: 'inferred' }],
+});
+
+async function work(job: SecondJob, shared: Int32Array): Promise<SecondOutcome> {
+  const faults = stopper((call) => {
+    if (call !== job.pauseAt) return;
+    Atomics.store(shared, standing, 2);
+    Atomics.notify(shared, standing);
+    Atomics.wait(shared, mayGoOn, 0);
+  });
+  // The lock that somebody else holds is removed under him.
+  rmSync(layoutOf(job.root).lock, { force: true });
+  let archive: ReturnType<typeof openThrough> | undefined;
+  try {
+    archive = openThrough(job.root, faults);
+    const { state } = archive;
+    state.db.transaction(() => {
+      startRun(state.db, 'second', 'publish', 1, job.nowMs);
+      appendTicks(
+        state,
+        job.ticks.map((tick) => oneTick('second', job.nowMs, tick)),
+      );
+    });
+    const { manifest } = await publish(archive, publishOptions('second', job.nowMs));
+    return { calls: faults.calls.length, generation: manifest.generation, error: null };
+  } catch (error) {
+    return { calls: faults.calls.length, generation: null, error: String(error) };
+  } finally {
+    archive?.close();
+  }
+}
+
+parentPort?.on('message', ({ job, shared }: { job: SecondJob; shared: Int32Array }) => {
+  void work(job, shared).then((outcome) => {
+    writeFileSync(job.report, JSON.stringify(outcome));
+    Atomics.store(shared, standing, 1);
+    Atomics.notify(shared, standing);
+  });
+});

@@ -1,0 +1,195 @@
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { openArchive } from '../../src/archive/archive.ts';
+import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { publish } from '../../src/archive/publish/publish.ts';
+import { verify } from '../../src/archive/verify/verify.ts';
+import { appendTicks } from '../../src/state/journal.ts';
+import { startRun } from '../../src/state/runs.ts';
+import { day0, dayMs, now, publishedTicks, upstreamName } from '../archive/scratch.ts';
+import {
+  mayGoOn,
+  oneTick,
+  openThrough,
+  publishOptions,
+  type SecondJob,
+  type SecondOutcome,
+  standing,
+  stopper,
+} from './second-publisher.ts';
+
+// Two publishers of one archive, the lock of the first having been removed under it: whatever the first was about to do,
+// the second comes in between.
+
+type Tick = readonly [symbol: string, t: number, p: number];
+
+const published: readonly Tick[] = [
+  ['AAA', day0 + 1, 0.1],
+  ['BBB', day0 + 1, 0.2],
+];
+const ofFirst: readonly Tick[] = [
+  ['AAA', day0 + 2, 0.3],
+  ['BBB', day0 + 2, 0.4],
+  ['CCC', day0 + 2, 0.45],
+  ['BBB', day0 + dayMs, 0.4],
+];
+const ofSecond: readonly Tick[] = [
+  ['AAA', day0 + 3, 0.5],
+  ['BBB', day0 + 4, 0.6],
+  ['CCC', day0 + dayMs + 1, 0.7],
+];
+const all = [...published, ...ofFirst, ...ofSecond].map((tick) => tick.join(' ')).sort();
+
+export interface TwoPublishers {
+  /** Calls of the first by itself. */
+  readonly calls: number;
+  /** Calls of the second by itself, from opening the archive on. */
+  readonly secondCalls: number;
+  /**
+   * Stops the first before one of its calls and lets the second publish; where `pauseAt` is given, the second only up to
+   * that call of its own, and the rest of it once the first is through. Resolves to what is wrong then.
+   */
+  interleave(at: number, pauseAt?: number): Promise<string[]>;
+  close(): Promise<void>;
+}
+
+export async function twoPublishers(folder: string): Promise<TwoPublishers> {
+  const base = join(folder, 'base');
+  await makeBase(base);
+  const worker = new Worker(new URL('./second-publisher.ts', import.meta.url));
+  const begin = (job: SecondJob, shared: Int32Array): void => {
+    worker.postMessage({ job, shared });
+    Atomics.wait(shared, standing, 0);
+  };
+  const place = join(folder, 'place');
+  const report = join(folder, 'report.json');
+  const fresh = (): void => {
+    rmSync(place, { recursive: true, force: true });
+    cpSync(base, place, { recursive: true });
+  };
+  const jobOf = (pauseAt: number | null): SecondJob => ({
+    root: place,
+    report,
+    nowMs: now + 1,
+    ticks: ofSecond,
+    pauseAt,
+  });
+  const newShared = (): Int32Array => new Int32Array(new SharedArrayBuffer(8));
+  const outcome = (): SecondOutcome => JSON.parse(readFileSync(report, 'utf8')) as SecondOutcome;
+
+  async function first(before: (call: number) => void): Promise<number> {
+    const faults = stopper(before);
+    const archive = openThrough(place, faults);
+    try {
+      await publish(archive, publishOptions('first', now));
+    } finally {
+      archive.close();
+    }
+    return faults.calls.length;
+  }
+
+  fresh();
+  const calls = await first(() => {});
+  fresh();
+  begin(jobOf(null), newShared());
+  const { calls: secondCalls } = outcome();
+
+  return {
+    calls,
+    secondCalls,
+    async interleave(at, pauseAt) {
+      fresh();
+      const wrong: string[] = [];
+      const seen: number[] = [generationAt(place)];
+      const shared = newShared();
+      let begun = false;
+      await first((call) => {
+        seen.push(generationAt(place));
+        if (call !== at || begun) return;
+        begun = true;
+        begin(jobOf(pauseAt ?? null), shared);
+        seen.push(generationAt(place));
+      }).catch((error: unknown) => {
+        // It may end early, in a sentence.
+        if ((error as { exitCode?: number }).exitCode !== 5) wrong.push(`the first: ${(error as Error).stack}`);
+      });
+      seen.push(generationAt(place));
+      if (Atomics.load(shared, standing) === 2) {
+        Atomics.store(shared, standing, 0);
+        Atomics.store(shared, mayGoOn, 1);
+        Atomics.notify(shared, mayGoOn);
+        Atomics.wait(shared, standing, 0);
+      }
+      seen.push(generationAt(place));
+      if (begun) {
+        const { error } = outcome();
+        if (error !== null && !/Another (process|run)/.test(error)) wrong.push(`the second: ${error}`);
+      }
+      if (seen.some((generation, i) => i > 0 && generation < seen[i - 1]!))
+        wrong.push(`generations went ${seen.join(' ')}`);
+      const after = await faultsAfter(place).catch((error: unknown) => [`afterwards: ${String(error)}`]);
+      return [...wrong, ...after];
+    },
+    close: async () => void (await worker.terminate()),
+  };
+}
+
+async function makeBase(root: string): Promise<void> {
+  mkdirSync(root, { recursive: true });
+  const options = {
+    root,
+    create: true,
+    upstream: upstreamName,
+    parts: 2,
+    writer: 'oddslake test',
+    settleMs: 3_600_000,
+  };
+  const archive = openArchive(options, systemDisk);
+  startRun(archive.state.db, 'first', 'publish', 1, now);
+  appendTicks(
+    archive.state,
+    published.map((tick) => oneTick('first', now, tick)),
+  );
+  await publish(archive, publishOptions('first', now));
+  appendTicks(
+    archive.state,
+    ofFirst.map((tick) => oneTick('first', now, tick)),
+  );
+  archive.close();
+}
+
+function generationAt(root: string): number {
+  const path = join(root, 'manifest.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { generation: number }).generation : 0;
+}
+
+/** What is wrong with the archive once a publisher whom nobody disturbs has been at it. */
+async function faultsAfter(root: string): Promise<string[]> {
+  const archive = openArchive(
+    { root, create: false, upstream: null, parts: 2, writer: 'oddslake test', settleMs: 3_600_000 },
+    systemDisk,
+  );
+  try {
+    const { db } = archive.state;
+    await publish(archive, publishOptions('third', now + 2));
+    const found = await verify(archive, null);
+    const ticks = publishedTicks(root).sort();
+    const wanted = all.filter((tick) => ticks.includes(tick) || wasAppended(archive, tick));
+    const waiting = db.one<{ n: number }>('select count(*) as n from journal')!.n;
+    return [
+      ...found.findings.map(({ path, what }) => `${path}: ${what}`),
+      ...(found.state === null ? [] : [found.state]),
+      ...(JSON.stringify(ticks) === JSON.stringify(wanted) ? [] : [`published: ${ticks.join(', ')}`]),
+      ...(waiting === 0 ? [] : [`${waiting} records wait in the journal`]),
+    ];
+  } finally {
+    archive.close();
+  }
+}
+
+/** The second may have been refused before it journaled anything: its ticks are then nowhere. */
+function wasAppended(archive: ReturnType<typeof openArchive>, tick: string): boolean {
+  const isOfSecond = ofSecond.some((one) => one.join(' ') === tick);
+  return !isOfSecond || archive.state.db.one("select 1 from runs where run_id = 'second'") !== undefined;
+}

@@ -1,0 +1,82 @@
+/** What one drawn server does to one archive, as text: what is wrong after it, with the seed; empty where nothing is. */
+import { type Covered, isProven, overlay } from '../../../src/core/coverage.ts';
+import type { SymbolFacts } from '../../../src/core/market.ts';
+import { subtract, union } from '../../../src/core/window.ts';
+import { type SymbolPlan, withTail } from '../../../src/ingest/plan.ts';
+import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
+import { type Lake, openLake } from './lake.ts';
+import { collectNight, falseClaims, forgotten, missed } from './night.ts';
+import { randomOf } from './random.ts';
+import { adversary } from './server.ts';
+
+const day = { from: start, to: start + 24 * hourMs };
+
+function draw(seed: number, kind: Kind) {
+  const random = randomOf(seed);
+  const traits = drawTraits(random, kind);
+  const truth = drawTruth(random, 1 + random.int(5));
+  const hand = { nowMs: day.to + hourMs };
+  const service = adversary(truth, traits, hand, randomOf(seed + 700_000_000));
+  return { traits, truth, hand, service, name: `seed ${seed} ${JSON.stringify(traits)}` };
+}
+
+/** After one backfill of a day. */
+export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> {
+  const { traits, truth, hand, service, name } = draw(seed, kind);
+  const begun = hand.nowMs;
+  const lake = openLake();
+  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], first: false }));
+  const night = await collectNight(lake, service, hand, plans, 'backfill');
+  const visibleMs = begun - Math.max(...traits.lagsMs) - 2000;
+  const wrong = [
+    ...falseClaims(lake, truth, traits),
+    ...plans.flatMap((plan) =>
+      forgotten(lake, night, plan, visibleMs).map((w) => `${plan.symbol}: forgotten [${w.from}, ${w.to})`),
+    ),
+    ...missed(lake, night, plans, truth, traits, visibleMs),
+  ];
+  return wrong.map((what) => `${name}: ${what}`);
+}
+
+/** After each of some polls that go on from one another, a few hours apart. */
+export async function continueOnce(seed: number, kind: Kind): Promise<string[]> {
+  const { traits, truth, hand, service, name } = draw(seed, kind);
+  const lake = openLake();
+  let oldestTick = Number.POSITIVE_INFINITY;
+  for (const hours of [5, 9, 13, 19, 25, 26]) {
+    hand.nowMs = start + hours * hourMs;
+    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs));
+    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick);
+    oldestTick = night.behavior.oldestTick;
+    const wrong = falseClaims(lake, truth, traits);
+    if (wrong.length > 0) return wrong.map((what) => `${name}, polled at ${hours} h: ${what}`);
+  }
+  return [];
+}
+
+const overlapMs = hourMs / 6;
+
+/** What a poll asks for: from its cursor on, with the overlap, and what it lacks before that. */
+function planPoll(lake: Lake, symbol: string, nowMs: number): SymbolPlan {
+  const coverage = lake.coverageOf(symbol);
+  const lacking = subtract([{ from: start, to: nowMs }], coverage);
+  const windows = lacking.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));
+  const lastTick = lake.lastTick(symbol);
+  const plan = { symbol, windows: union(windows), first: lastTick === null };
+  const rules = { overlapMs, lookbackMs: 48 * hourMs, lingerMs: 0, settleMs: 0 };
+  const facts = { lastTick } as SymbolFacts;
+  return withTail(plan, facts, union(coverage), inferredTail(coverage), rules, 'next');
+}
+
+/** The inferred windows that adjoin one another up to the end of coverage. */
+function inferredTail(coverage: readonly Covered[]): Covered[] {
+  const windows = overlay(coverage);
+  let first = windows.length;
+  while (
+    first > 0 &&
+    !isProven(windows[first - 1]!) &&
+    (first === windows.length || windows[first - 1]!.to === windows[first]!.from)
+  )
+    first--;
+  return windows.slice(first);
+}

@@ -1,0 +1,124 @@
+/** One collection against an adversary, by the collector itself, and what was wrong with it. */
+import type { Clock } from '../../../src/core/clock.ts';
+import { intersect, subtract, union, type Window, within } from '../../../src/core/window.ts';
+import { type Collected, collect } from '../../../src/ingest/collect.ts';
+import type { SymbolPlan } from '../../../src/ingest/plan.ts';
+import { type ServerBehavior, unknownBehavior } from '../../../src/ingest/server-behavior.ts';
+import type { Lake } from './lake.ts';
+import { type Adversary, type Hand, isUsable, type Row, type Traits } from './server.ts';
+
+export interface Night {
+  readonly collected: Collected;
+  readonly behavior: ServerBehavior;
+  readonly requests: number;
+}
+
+export async function collectNight(
+  lake: Lake,
+  service: Adversary,
+  hand: Hand,
+  plans: readonly SymbolPlan[],
+  origin: 'poll' | 'backfill',
+  oldestTick?: number,
+): Promise<Night> {
+  const clock: Clock = {
+    nowMs: () => hand.nowMs,
+    monotonicMs: () => hand.nowMs,
+    sleep: async (ms: number) => {
+      hand.nowMs += ms;
+    },
+  };
+  const behavior = unknownBehavior(oldestTick);
+  const before = service.requests;
+  const collected = await collect(
+    {
+      ...{ upstream: service, clock, runId: 'run', origin, behavior, pageLimit: 5000, futureSkewMs: 60_000 },
+      ...{ signal: new AbortController().signal, append: lake.append, onPage: () => {}, concurrency: 3 },
+      ...{ drain: async () => {}, coverageOf: lake.coverageOf, onSymbol: () => {} },
+    },
+    plans,
+  );
+  return { collected, behavior, requests: service.requests - before };
+}
+
+/** Milliseconds with more ticks than the largest page holds. One that keeps now this side, now that one, shows twice as many. */
+function crowdedMoments(rows: readonly Row[], { cap, capUnit, heeds, side }: Traits): number[] {
+  if (heeds !== 'window' || side === 'alternating') return [];
+  const counts = new Map<number, number>();
+  for (const { t } of rows) counts.set(t, (counts.get(t) ?? 0) + 1);
+  return [...counts].filter(([, n]) => n > (capUnit === 'rows' ? cap : 1.3 * cap)).map(([t]) => t);
+}
+
+/** Ticks of the truth that a proven window should hold and the archive lacks. */
+export function falseClaims(lake: Lake, truth: ReadonlyMap<string, readonly Row[]>, traits: Traits): string[] {
+  const lag = Math.max(...traits.lagsMs);
+  const out: string[] = [];
+  for (const [symbol, rows] of truth) {
+    const had = lake.times.get(symbol) ?? new Set();
+    for (const gap of intersect(lake.coverageOf(symbol), traits.gaps))
+      out.push(`${symbol}: [${gap.from}, ${gap.to}) is covered, which the service says it lacks`);
+    for (const t of crowdedMoments(rows, traits))
+      if (lake.coverageOf(symbol).some((w) => w.evidence !== 'inferred' && within(t, w)))
+        out.push(`${symbol}: ${t} is covered, a part of a crowd`);
+    for (const w of lake.coverageOf(symbol)) {
+      if (w.evidence === 'inferred') continue;
+      const asOf = w.fetchedAt - lag;
+      for (const row of rows) {
+        const { t, seenFrom } = row;
+        if (!isUsable(row, traits) || traits.gaps.some((gap) => within(t, gap))) continue;
+        if (!within(t, w) || had.has(t) || seenFrom > asOf || t > asOf) continue;
+        if (traits.keepsMs !== null && t < w.fetchedAt + hourMs - traits.keepsMs) continue;
+        out.push(`${symbol}: ${w.evidence} [${w.from}, ${w.to}) of ${w.fetchedAt} lacks ${t}`);
+      }
+    }
+  }
+  return out;
+}
+
+const hourMs = 3_600_000;
+
+/** What of a plan is neither covered nor said to be lacking. */
+export function forgotten(lake: Lake, { collected }: Night, plan: SymbolPlan, untilMs: number): Window[] {
+  const { symbol } = plan;
+  const known = [
+    ...lake.coverageOf(symbol),
+    ...[...collected.failures, ...collected.behind].filter((failure) => failure.symbol === symbol),
+  ];
+  const windows = plan.windows.map(({ from, to }) => ({ from, to: Math.min(to, untilMs) }));
+  return collected.shortened.some((short) => short.symbol === symbol) ? [] : subtract(windows, known);
+}
+
+/** Visible ticks of the plans that were not had, outside of what the run said to lack. */
+export function missed(
+  lake: Lake,
+  { collected }: Night,
+  plans: readonly SymbolPlan[],
+  truth: ReadonlyMap<string, readonly Row[]>,
+  traits: Traits,
+  visibleMs: number,
+): string[] {
+  const out: string[] = [];
+  for (const { symbol, windows } of plans) {
+    const had = lake.times.get(symbol) ?? new Set();
+    const said = collected.failures.filter((failure) => failure.symbol === symbol);
+    for (const row of truth.get(symbol) ?? []) {
+      const { t, seenFrom } = row;
+      if (!isUsable(row, traits) || traits.gaps.some((gap) => within(t, gap))) continue;
+      if (seenFrom > visibleMs || t > visibleMs || had.has(t)) continue;
+      if (windows.some((w) => within(t, w)) && !said.some((w) => within(t, w))) out.push(`${symbol}: ${t}`);
+    }
+  }
+  return out;
+}
+
+/** The share of planned time that is proven. */
+export function provenShare(lake: Lake, plans: readonly SymbolPlan[]): number {
+  let [whole, proven] = [0, 0];
+  const length = (windows: readonly Window[]): number => union(windows).reduce((sum, w) => sum + w.to - w.from, 0);
+  for (const { symbol, windows } of plans) {
+    whole += length(windows);
+    const sure = lake.coverageOf(symbol).filter(({ evidence }) => evidence !== 'inferred');
+    proven += length(intersect(sure, windows));
+  }
+  return whole === 0 ? 1 : proven / whole;
+}

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { noteListings, wholeListings } from '../../src/state/listings.ts';
+import { opened } from '../archive/scratch.ts';
+
+const hourMs = 3_600_000;
+const day = Date.UTC(2026, 6, 1);
+
+test('a list that was had whole within a day stays so, whatever comes before or after it', () => {
+  const archive = opened({});
+  const { db } = archive.state;
+  const note = (hour: number, reason: string | null): void => {
+    const at = day + hour * hourMs;
+    noteListings(db, [{ view: 'matched', at, named: 3, total: 3, reason }], { at, named: 3, reason });
+  };
+  const isWhole = () => wholeListings(db, ['matched'])(day);
+  expect(isWhole()).toBe(true);
+  note(1, 'cut off');
+  expect(isWhole()).toBe(false);
+  note(2, null);
+  expect(isWhole()).toBe(true);
+  note(3, 'cut off');
+  expect(isWhole()).toBe(true);
+  expect(wholeListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
+  archive.close();
+});
