@@ -55,7 +55,11 @@ def canonical(table: pa.Table, dataset: str) -> pa.Table:
     told = DATASETS[dataset]
     columns = {}
     for name, kind, may_be_null in told.columns:
-        column = plain(table[name]).cast(ARROW[kind])
+        column = plain(table[name])
+        if kind.startswith("int") and may_be_null and pa.types.is_floating(column.type):
+            # pandas holds whole numbers of which some are missing as doubles, NaN where one is.
+            column = without_nan(column, None)
+        column = column.cast(ARROW[kind])
         columns[name] = without_nan(column, None if may_be_null else -9.0) if kind == "double" else column
     if told.has_days:
         columns["date"] = plain(table["date"])

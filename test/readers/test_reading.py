@@ -54,7 +54,10 @@ def test_columns_come_in_order_with_their_types(archive, tool, dataset):
     told = [(name, kind) for name, kind, _ in DATASETS[dataset].columns]
     date = [("date", "date")] if DATASETS[dataset].has_days else []
     found = tool.types(archive.folder(dataset))
-    empty = nothing_but_null(archive, dataset) if tool.__name__.endswith("pandas") else set()
+    is_pandas = tool.__name__.endswith("pandas")
+    empty = nothing_but_null(archive, dataset) if is_pandas else set()
+    if is_pandas:
+        told = [(name, "double" if name in integers_with_null(archive, dataset) else kind) for name, kind in told]
     assert [(n, k) for n, k in found if n not in empty] == [(n, k) for n, k in told + date if n not in empty]
 
 
@@ -63,6 +66,13 @@ def nothing_but_null(archive, dataset) -> set[str]:
     table = ground(archive, dataset)
     booleans = [name for name, kind, _ in DATASETS[dataset].columns if kind == "boolean"]
     return {name for name in booleans if table[name].null_count == len(table)}
+
+
+def integers_with_null(archive, dataset) -> set[str]:
+    """pandas reads whole numbers of which some are missing as doubles."""
+    table = ground(archive, dataset)
+    integers = [name for name, kind, _ in DATASETS[dataset].columns if kind.startswith("int")]
+    return {name for name in integers if table[name].null_count > 0}
 
 
 @by_dataset
