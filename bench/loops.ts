@@ -33,7 +33,6 @@ const futureMs = Date.UTC(2100, 0, 1);
 
 /** Nothing is known of what is published, as of an archive whose keys nobody contested. */
 const unknown: KnownStandings = {
-  contested: () => undefined,
   stretches: () => [],
   standIn: () => ({ rank: ranks.poll, observedAt: Number.NEGATIVE_INFINITY }),
 };

@@ -8,7 +8,7 @@ import { joinOld, restoreSegments } from '../state/coverage.ts';
 import { noteHashed } from '../state/hash-times.ts';
 import { restoreListings } from '../state/listings.ts';
 import { noteLost } from '../state/lost.ts';
-import { enterStretch } from '../state/standings.ts';
+import { noteStandings } from '../state/standings.ts';
 import { commitIdKey, evidenceSinceKey, manifestHashKey, type State, setMeta } from '../state/state.ts';
 import { noteServedFrom, restoreActivity, restorePolled, restoreSymbol } from '../state/symbols.ts';
 import { type Disk, sha256 } from './disk/disk.ts';
@@ -29,7 +29,7 @@ interface Tree {
 /**
  * Fills an empty state from the published tree, where `.oddslake/` was lost: coverage, symbols and the generation.
  * What was journaled and not published is gone; the next poll asks for it again, since nothing covers it. Gone too is
- * what no dataset holds: the runs, which keys were contested (coverage's origin and time stand in), and that a symbol
+ * what no dataset holds: the runs, when each tick was observed (coverage's origin and time stand in), and that a symbol
  * is suspended: it is, once more, after as many days as the first time.
  */
 export function rebuildState(state: State, manifest: Manifest, layout: Layout, disk: Disk, settleMs: number): void {
@@ -55,8 +55,16 @@ export function rebuildState(state: State, manifest: Manifest, layout: Layout, d
       // excepted nobody waited for them.
       const isReached = coveredFrom <= (manifest.reached ?? Number.NEGATIVE_INFINITY) && !excepted.has(symbol);
       if (active.has(symbol) && tree.damaged.size === 0 && isReached) noteServedFrom(db, symbol, coveredFrom);
-      for (const { fetchedAt: observedAt, ...window } of imported)
-        enterStretch(db, { symbol, ...window, rank: ranks.import, observedAt });
+      const noted = imported.map(({ from, to, fetchedAt: observedAt }) => ({
+        from,
+        to,
+        observedAt,
+        rank: ranks.import,
+      }));
+      noteStandings(
+        db,
+        noted.map((window) => ({ symbol, ...window })),
+      );
     }
     // All of them had been hashed since then.
     if (typeof manifest.verified_through === 'number') noteHashed(db, allFiles(manifest), manifest.verified_through);

@@ -1,13 +1,6 @@
 import type { Aside, SourcedTicks } from './merge-order.ts';
 import type { Chunk, Conflict, PartColumns, Tally } from './part-columns.ts';
-import {
-  type KnownStandings,
-  ranks,
-  type Standing,
-  type StandingNotes,
-  type Stretch,
-  sameStanding,
-} from './standings.ts';
+import { type KnownStandings, type Standing, type StandingNotes, type Stretch, sameStanding } from './standings.ts';
 
 /** What a merge has made so far, and what it works with. */
 export interface MergeOutput {
@@ -53,17 +46,9 @@ export function settleKey(
   const first = chunks[source[i]!]!;
   const isHeld = heldAt >= 0;
   const before = isHeld ? old.p[heldAt]! : p[i]!;
-  // What a stretch says of its window would hold for a key that is new in it, too.
-  const known = isHeld ? (out.known.contested(symbol, time) ?? around) : around;
   let differs = false;
-  let plain = known === undefined;
-  for (let k = i; k < end; k++) {
-    if (p[k] !== before) differs = true;
-    if (chunks[source[k]!]!.rank !== ranks.poll) plain = false;
-  }
-  // A plain duplicate needs no look-up of the standing that the published price had.
-  const asked = differs || !plain;
-  let winner: Standing = isHeld ? (known ?? (asked ? out.known.standIn(symbol, time) : first)) : first;
+  for (let k = i; k < end; k++) if (p[k] !== before) differs = true;
+  let winner: Standing = isHeld ? (around ?? out.known.standIn(symbol, time)) : first;
   let price = before;
   for (let k = i; k < end; k++) {
     const chunk = chunks[source[k]!]!;
@@ -83,7 +68,8 @@ export function settleKey(
     }
   }
   if (differs) noteConflicts(out, fresh, i, end, isHeld ? before : undefined, winner, price);
-  if (asked) out.notes.note(time, winner, !sameStanding(known, winner));
+  // Of a published price that nothing is known of there is nothing to remember.
+  if (Number.isFinite(winner.observedAt)) out.notes.note(time, winner, !sameStanding(around, winner));
   else out.notes.pause();
   if (!isHeld || price !== before) out.changed = true;
   out.t[out.length] = time;

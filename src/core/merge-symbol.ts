@@ -2,7 +2,7 @@ import { type Fresh, type MergeOutput, outranks, settleKey } from './merge-key.t
 import { orderByTime, type SourcedTicks } from './merge-order.ts';
 import type { Chunk, PartColumns, Tally } from './part-columns.ts';
 import { seek } from './search.ts';
-import { ranks, type Stretch, sameStanding } from './standings.ts';
+import { type Stretch, sameStanding } from './standings.ts';
 
 /**
  * Merges the chunks of one symbol, at least one and each with ticks, with its old rows `from` to `to`.
@@ -104,8 +104,7 @@ function takeNew(out: MergeOutput, fresh: Fresh, i: number, limit: number, aroun
   const { t, source, chunks, tallies, start } = fresh;
   const chunk = chunks[source[i]!]!;
   tallies[source[i]!]!.accepted += end - i;
-  if (chunk.rank === ranks.poll && around === undefined) out.notes.pause();
-  else out.notes.noteRun(t[i]!, t[end - 1]!, end - i, chunk, !sameStanding(around, chunk));
+  out.notes.noteRun(t[i]!, t[end - 1]!, chunk, !sameStanding(around, chunk));
   if (out.length < start + i) {
     out.t.copyWithin(out.length, start + i, start + end);
     out.p.copyWithin(out.length, start + i, start + end);
@@ -131,7 +130,7 @@ function runEnd({ t, source }: SourcedTicks, i: number, limit: number): number {
 
 /**
  * Takes the keys from tick `i` on that are the old rows from `o` on again, price and all, are before `limit`, and of which
- * one chunk brought one tick each; returns how many. None where what is known of each alone decides about it.
+ * one chunk brought one tick each; returns how many. None where no stretch holds them.
  */
 function takeSame(
   out: MergeOutput,
@@ -143,25 +142,22 @@ function takeSame(
   to: number,
   around: Stretch | undefined,
 ): number {
-  const { symbol, t, p, source, chunks, tallies } = fresh;
+  const { t, p, source, chunks, tallies } = fresh;
   const whose = source[i]!;
   const chunk = chunks[whose]!;
-  if (around === undefined && chunk.rank !== ranks.poll) return 0;
+  // Where no stretch says it, each key's standing is looked up by itself.
+  if (around === undefined) return 0;
   const most = Math.min(t.length - i, to - o);
   let n = 0;
   for (; n < most; n++) {
     const time = t[i + n]!;
     if (time !== old.t[o + n] || p[i + n] !== old.p[o + n] || time >= limit || source[i + n] !== whose) break;
     if (i + n + 1 < t.length && t[i + n + 1] === time) break;
-    if (out.known.contested(symbol, time) !== undefined) break;
   }
   if (n === 0) return 0;
   tallies[whose]!.duplicates += n;
-  if (around === undefined) out.notes.pause();
-  else {
-    const winner = outranks(chunk, 0, around, 0) ? chunk : around;
-    out.notes.noteRun(t[i]!, t[i + n - 1]!, n, winner, !sameStanding(around, winner));
-  }
+  const winner = outranks(chunk, 0, around, 0) ? chunk : around;
+  out.notes.noteRun(t[i]!, t[i + n - 1]!, winner, !sameStanding(around, winner));
   copyRows(out, old, o, o + n);
   return n;
 }

@@ -3,7 +3,7 @@ import { startAside } from './merge-order.ts';
 import { copyRows, mergeSymbol } from './merge-symbol.ts';
 import { compareUtf8 } from './order.ts';
 import { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './part-columns.ts';
-import { type KeyStanding, type KnownStandings, type Stretch, startNotes } from './standings.ts';
+import { type KnownStandings, type Stretch, startNotes } from './standings.ts';
 
 export { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './part-columns.ts';
 export { type KnownStandings, ranks, type Standing } from './standings.ts';
@@ -13,9 +13,7 @@ export interface Merged {
   /** False where the columns are the old ones, row for row. */
   readonly changed: boolean;
   readonly conflicts: readonly Conflict[];
-  /** Standing of every key that was contested, or whose observations are not plain polls: of single keys, */
-  readonly contested: readonly KeyStanding[];
-  /** and of all keys in a window. */
+  /** Standings that the published keys have now and had not before: of all of them that lie in a window. */
   readonly stretches: readonly Stretch[];
   readonly tallies: ReadonlyMap<string, Tally>;
   /** Rows added, by symbol. */
@@ -97,7 +95,6 @@ export function mergePart(
     },
     changed: out.changed,
     conflicts: out.conflicts,
-    contested: out.notes.contested,
     stretches: out.notes.stretches,
     tallies: out.tallies,
     added,

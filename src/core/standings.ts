@@ -10,83 +10,103 @@ export interface Standing {
   readonly observedAt: number;
 }
 
-/** Published ticks of one symbol, all those in the window, that share a standing unless one is noted by itself. */
+/** Published ticks of one symbol, all those in the window, that share a standing. It lies within one UTC day. */
 export interface Stretch extends Window, Standing {
   readonly symbol: string;
 }
 
-/** The standing of one published tick. */
-export interface KeyStanding extends Standing {
-  readonly symbol: string;
-  readonly t: number;
-}
-
 /**
- * What is known of published keys: a key's own standing first, then the stretch it lies in, else what coverage says of
- * the moment (a stand-in).
+ * What is known of published keys: the stretch that a key lies in; where there is none, as in a state that was lost or
+ * was written by an older version, what coverage says of the moment (a stand-in).
  */
 export interface KnownStandings {
-  contested(symbol: string, t: number): Standing | undefined;
   /** Sorted and disjoint. */
   stretches(symbol: string): readonly Stretch[];
   standIn(symbol: string, t: number): Standing;
 }
 
-/**
- * Gathers the standings that have to be remembered, key after key in order of time: neighbours of one standing become a
- * stretch, whoever stands alone is noted by itself. So an import of millions of ticks costs a row for each symbol and day.
- */
+/** Gathers the standings that have to be remembered, key after key in order of time: neighbours of one standing share a stretch. */
 export interface StandingNotes {
-  readonly contested: KeyStanding[];
   /** Each takes the place of whatever was known of its window. */
   readonly stretches: Stretch[];
   /** The standing of the next key; `isNews`: whether what was known before says otherwise. */
   note(t: number, standing: Standing, isNews: boolean): void;
-  /** As `note` for each of these many keys, the first and last of which are given. */
-  noteRun(first: number, last: number, count: number, standing: Standing, isNews: boolean): void;
-  /** A key comes by that needs no note, or the symbol ends: no stretch reaches over it. */
+  /** As `note` for each of the keys from first to last. */
+  noteRun(first: number, last: number, standing: Standing, isNews: boolean): void;
+  /** A published key comes by that nothing was observed of, or the symbol ends: no stretch reaches over it. */
   pause(): void;
   /** Begins with another symbol, the one before having ended. */
   begin(symbol: string): void;
 }
 
 export function startNotes(): StandingNotes {
-  const contested: KeyStanding[] = [];
   const stretches: Stretch[] = [];
   let symbol = '';
-  let keys = 0;
+  let isOpen = false;
   let news = false;
   let from = 0;
   let last = 0;
   let rank = 0;
   let observedAt = 0;
   const pause = (): void => {
-    if (news && keys === 1) contested.push({ symbol, t: from, rank, observedAt });
-    else if (news) stretches.push({ symbol, from, to: last + 1, rank, observedAt });
-    keys = 0;
+    if (news) stretches.push({ symbol, from, to: last + 1, rank, observedAt });
+    isOpen = false;
     news = false;
   };
-  const noteRun = (first: number, end: number, count: number, standing: Standing, isNews: boolean): void => {
+  const noteRun = (first: number, end: number, standing: Standing, isNews: boolean): void => {
     if (standing.rank !== rank || standing.observedAt !== observedAt) pause();
-    if (keys === 0) {
+    if (!isOpen) {
+      isOpen = true;
       from = first;
       rank = standing.rank;
       observedAt = standing.observedAt;
     }
-    keys += count;
     last = end;
     news ||= isNews;
   };
   return {
-    contested,
     stretches,
     pause,
-    note: (t, standing, isNews) => noteRun(t, t, 1, standing, isNews),
+    note: (t, standing, isNews) => noteRun(t, t, standing, isNews),
     noteRun,
     begin(next) {
       symbol = next;
     },
   };
+}
+
+/** Lays stretches over those known of the same symbol, in whose place they come; both are sorted and disjoint. */
+export function layStretches(known: readonly Stretch[], fresh: readonly Stretch[]): Stretch[] {
+  const out: Stretch[] = [];
+  /** Neighbours of one standing that touch become one. */
+  const add = (stretch: Stretch): void => {
+    const last = out.at(-1);
+    if (last !== undefined && last.to === stretch.from && sameStanding(last, stretch))
+      out[out.length - 1] = { ...last, to: stretch.to };
+    else out.push(stretch);
+  };
+  let k = 0;
+  /** What is left of the known stretch that is next. */
+  let rest = known[0];
+  const advance = (): void => {
+    rest = known[++k];
+  };
+  for (const stretch of fresh) {
+    while (rest !== undefined && rest.from < stretch.from) {
+      if (rest.to <= stretch.from) {
+        add(rest);
+        advance();
+      } else {
+        add({ ...rest, to: stretch.from });
+        rest = { ...rest, from: stretch.from };
+      }
+    }
+    while (rest !== undefined && rest.to <= stretch.to) advance();
+    if (rest !== undefined && rest.from < stretch.to) rest = { ...rest, from: stretch.to };
+    add(stretch);
+  }
+  for (; rest !== undefined; advance()) add(rest);
+  return out;
 }
 
 export const sameStanding = (a: Standing | undefined, b: Standing): boolean =>

@@ -1,7 +1,7 @@
 /**
  * The state database, one SQLite file in WAL mode with full sync. Days are UTC midnights in epoch milliseconds.
  *
- * `journal*` hold what is accepted and not yet published; `segments`, `contested` and the tick counts of `symbols`
+ * `journal*` hold what is accepted and not yet published; `segments`, `standings` and the tick counts of `symbols`
  * mirror what is published. Both sides change only inside one transaction, so they never disagree.
  */
 export const schemaVersion = 6;
@@ -172,6 +172,12 @@ create table listings (
 insert or ignore into listings (day, view, at, named, whole)
   select listed_at - listed_at % 86400000, '*', listed_at, markets, 1 from nights
   where listed_at is not null and markets is not null;
+
+-- Rank and time of observation of published ticks, by symbol and UTC day, packed: see packed-stretches.ts. It takes the
+-- place of imported and contested, which knew them of imports and of keys with two prices alone.
+create table standings (
+  symbol text not null, day integer not null, stretches blob not null, primary key (symbol, day)
+) without rowid;
 
 -- Commits: which commit an open intent belongs to; a repair commits without a new generation. Null: of an older version.
 alter table intents add column commit_id text;

@@ -4,6 +4,7 @@ import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type Database, type OpenDatabase, openDatabase } from './database.ts';
 import { addChecksums } from './journal-check.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
+import { packOlderStandings } from './standings.ts';
 
 /** What an archive is, fixed when it is created. */
 export interface Identity {
@@ -44,6 +45,9 @@ export const rootTextsKey = 'root_texts_sha256';
 /** The version of the schema in which the journal's rows have checksums. */
 const checksumsSince = 6;
 
+/** The version of the schema in which the standings of all ticks are kept. */
+const standingsSince = 6;
+
 /** How long a short write may wait for another process's short write, in ms. */
 const busyMsMax = 60_000;
 
@@ -60,6 +64,7 @@ export function openState(folder: string, identity: Identity, open: OpenDatabase
       if (had >= schemaVersion) return;
       for (const script of schemaVersions.slice(had)) db.script(script);
       if (!isNew && had < checksumsSince) addChecksums(db);
+      if (had < standingsSince) packOlderStandings(db);
       setMeta(db, 'schema_version', String(schemaVersion));
       if (!isNew) return;
       setMeta(db, 'upstream', identity.upstream);

@@ -55,7 +55,6 @@ describe('coverage that claims lost rows', () => {
     const coverage = new Map([['A', [stretch(0, 100, 5)]]]);
     expect(lossesOf(day0, lost, coverage, only('A', 10, 60))).toEqual({
       windows: [{ dataset: 'ticks', symbol: 'A', ...span(20, 41), ticks: 3 }],
-      holes: [{ symbol: 'A', ...span(20, 41) }],
       uncovered: 0,
     });
   });
@@ -65,10 +64,6 @@ describe('coverage that claims lost rows', () => {
     const coverage = new Map([['A', [stretch(0, 100, 7)]]]);
     expect(lossesOf(day0, lost, coverage, only('A', 10, 40, 80))).toEqual({
       windows: [{ dataset: 'ticks', symbol: 'A', ...span(20, 70), ticks: 5 }],
-      holes: [
-        { symbol: 'A', ...span(20, 30) },
-        { symbol: 'A', ...span(60, 70) },
-      ],
       uncovered: 0,
     });
   });
@@ -79,7 +74,7 @@ describe('coverage that claims lost rows', () => {
       ['A', [stretch(0, 30, 2), stretch(41, 60, 4)]],
       ['B', [stretch(0, 100, 9)]],
     ]);
-    expect(lossesOf(day0, lost, coverage, only('A', 10, 25))).toEqual({ windows: [], holes: [], uncovered: 1 });
+    expect(lossesOf(day0, lost, coverage, only('A', 10, 25))).toEqual({ windows: [], uncovered: 1 });
   });
 
   test('of two stretches is taken back in each of them', () => {

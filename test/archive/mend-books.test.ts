@@ -53,7 +53,7 @@ function mended(archive: Archive, damaged: readonly number[], given: Map<string,
   const bytes = readFileSync(join(archive.layout.root, path));
   for (const group of damaged) bytes[record.groups[group]!.start + 5]! ^= 4;
   const stage = startStage(archive, archive.manifest(), readCommitState(archive.state.db));
-  const losses: Losses = { windows: [], holes: [], gone: [], rowsLost: new Map() };
+  const losses: Losses = { windows: [], gone: [], rowsLost: new Map() };
   const coverage = new Map<string, readonly BookCoverage[]>(given);
   const broken = {
     dataset: 'orderbooks' as const,

@@ -70,7 +70,9 @@ export function turnStateBack(db: Database, version: number): void {
   for (const [, table, column] of later.matchAll(/alter table (\w+) drop column (\w+)/g))
     db.script(`alter table ${table} add column ${column} integer`);
   if (version < 6)
-    db.script(`create table segments_1 (
+    db.script(`${earlier.match(/create table contested[^;]*;/)![0]}
+      ${earlier.match(/create table imported[^;]*;/)?.[0] ?? ''}
+      create table segments_1 (
       symbol text not null, t_from integer not null, t_to integer not null, fetched_at integer not null,
       origin text not null, primary key (symbol, t_from)) without rowid;
       insert into segments_1 select symbol, t_from, t_to, fetched_at, origin from segments;

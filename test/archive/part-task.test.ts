@@ -63,7 +63,7 @@ const lossOf = (name: string, w: { from: number; to: number }, ticks: number): L
   ...{ dataset: 'ticks', symbol: name, ...w, ticks },
 });
 
-const nothing = knownStandings({ contested: new Map(), stretches: new Map(), answers: new Map() });
+const nothing = knownStandings({ stretches: new Map(), answers: new Map() });
 const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'>): PartTask => ({
   ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, coveredEnds: new Map(), ...rest },
 });

@@ -12,6 +12,7 @@ import { ranks } from '../../src/core/merge.ts';
 import { dayFloor } from '../../src/core/window.ts';
 import { allSegments, segmentsOf } from '../../src/state/coverage.ts';
 import { appendMarkets, appendTicks } from '../../src/state/journal.ts';
+import { dayStandings } from '../../src/state/standings.ts';
 import { allSymbols, noteRecognition, noteServedFrom, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
 import {
   answer,
@@ -104,11 +105,13 @@ test('what was imported comes back day by day, however far one import reached', 
   const window = { from: day0 + hourMs, to: day0 + 40 * dayMs };
   append(archive, answer('AAA', [[day0 + dayMs, 0.5]], { windows: [window], origin: 'import', rank: ranks.import }));
   await publishNow(archive);
-  const rows = rebuilt(archive).state.db.all<{ t_from: number; t_to: number; rank: number }>('select * from imported');
+  const { db } = rebuilt(archive).state;
+  const days = Array.from({ length: 42 }, (_, i) => day0 + (i - 1) * dayMs);
+  const rows = days.flatMap((day) => dayStandings(db, day).stretches('AAA'));
   expect(rows).toHaveLength(40);
-  expect([rows[0]!.t_from, rows.at(-1)!.t_to]).toEqual([window.from, window.to]);
-  for (const { t_from, t_to, rank } of rows) {
-    expect(t_to).toBeLessThanOrEqual(dayFloor(t_from) + dayMs);
+  expect([rows[0]!.from, rows.at(-1)!.to]).toEqual([window.from, window.to]);
+  for (const { from, to, rank } of rows) {
+    expect(to).toBeLessThanOrEqual(dayFloor(from) + dayMs);
     expect(rank).toBe(ranks.import);
   }
 });

@@ -103,9 +103,14 @@ describe('rows of every type but lists', () => {
           `from '%'`,
           `select name, type, repetition_type, converted_type, logical_type from parquet_schema('%') offset 1`,
           `select row_group_id, path_in_schema, stats_null_count, num_values from parquet_metadata('%') order by all`,
-          ...columns.flatMap(({ name }) => [`select min(${name}), max(${name}), count(${name}) from '%'`]),
         ])
           expect(await told(query.replace('%', own)), query).toEqual(await told(query.replace('%', plain)));
+        for (const { name } of columns) {
+          const query = `select min(${name}), max(${name}), count(${name}) from '%'`;
+          // Of 0 and -0, which are equal, either is the least: JSON has one zero.
+          const text = async (path: string) => JSON.stringify(await told(query.replace('%', path)));
+          expect(await text(own), query).toBe(await text(plain));
+        }
       }),
       { seed, numRuns: Math.ceil(share * 15) },
     );

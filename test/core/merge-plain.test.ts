@@ -16,6 +16,8 @@ const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2];
 const rank = fc.oneof({ weight: 3, arbitrary: fc.constant(ranks.poll) }, fc.constantFrom(...Object.values(ranks)));
 const standing = fc.record({ rank, observedAt: fc.nat(4) });
 
+const unknownStanding = { rank: ranks.poll, observedAt: Number.NEGATIVE_INFINITY };
+
 /** A page of a window, so that neighbours overlap, with gaps; then perhaps turned round, mixed up or with repeats. */
 const page = fc
   .record({
@@ -47,18 +49,21 @@ const chunk = fc
 
 const chunks = fc.array(chunk, { maxLength: 12 });
 
-/** Standings of single keys, and stretches, cut where they would meet. */
+/** Stretches, some of a single key, cut where they would meet. */
 const known = fc
   .record({
-    contested: fc.array(fc.tuple(fc.constantFrom(...symbols), fc.nat(timeMax), standing), { maxLength: 30 }),
     stretches: fc.array(
-      fc.tuple(fc.constantFrom(...symbols), fc.nat(timeMax), fc.integer({ min: 1, max: 40 }), standing),
-      { maxLength: 6 },
+      fc.tuple(
+        fc.constantFrom(...symbols),
+        fc.nat(timeMax),
+        fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 40 })),
+        standing,
+      ),
+      { maxLength: 30 },
     ),
-    standIns: fc.array(standing, { minLength: 1, maxLength: 4 }),
+    standIns: fc.array(fc.oneof(standing, fc.constant(unknownStanding)), { minLength: 1, maxLength: 4 }),
   })
-  .map(({ contested, stretches, standIns }): KnownStandings => {
-    const keys = new Map(contested.map(([symbol, t, how]) => [`${symbol} ${t}`, how]));
+  .map(({ stretches, standIns }): KnownStandings => {
     const bySymbol = new Map<string, Stretch[]>();
     for (const [symbol, from, length, how] of stretches.toSorted((a, b) => a[1] - b[1])) {
       const list = bySymbol.get(symbol) ?? [];
@@ -67,7 +72,6 @@ const known = fc
       list.push({ symbol, from: start, to: start + length, ...how });
     }
     return {
-      contested: (symbol, t) => keys.get(`${symbol} ${t}`),
       stretches: (symbol) => bySymbol.get(symbol) ?? [],
       standIn: (_, t) => standIns[t % standIns.length]!,
     };
@@ -86,7 +90,6 @@ const told = ({ columns, tallies, added, ...rest }: Merged) => ({
 });
 
 const nobodyKnows: KnownStandings = {
-  contested: () => undefined,
   stretches: () => [],
   standIn: () => ({ rank: ranks.poll, observedAt: 2 }),
 };

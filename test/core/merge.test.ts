@@ -8,15 +8,9 @@ const symbols = ['A', '\u{e000}', '😀'];
 const prices = [0, -0, 0.25, 0.5, 0.1 + 0.2, 5e-324];
 const size = 10;
 
-/** What can be seen: for each symbol and moment, from when on; -1 where there is no tick. */
-const anyTruth = fc.array(fc.array(fc.integer({ min: -1, max: 4 }), { minLength: size, maxLength: size }), {
-  minLength: symbols.length,
-  maxLength: symbols.length,
-});
-
 /**
- * An answer brings every tick of its window that is there at its time, in any order and some more than once, at
- * prices that may differ from answer to answer; so does a saved page, and any other file brings any rows.
+ * A response or file brings any rows of its window, in any order and some more than once, at prices that may differ from
+ * response to response: pages are cut off anywhere, replicas lag. What it covers may have been fetched at another time.
  */
 const anyObservation = fc.record({
   symbol: fc.nat(symbols.length - 1),
@@ -25,44 +19,39 @@ const anyObservation = fc.record({
   observedAt: fc.integer({ min: 0, max: 5 }),
   run: fc.constantFrom('one', 'two'),
   rank: fc.oneof({ weight: 4, arbitrary: fc.constant(ranks.poll) }, fc.constantFrom(ranks.import, ranks.preferred)),
-  isPage: fc.boolean(),
+  hasRow: fc.array(fc.boolean(), { minLength: size, maxLength: size }),
+  covered: fc.option(fc.integer({ min: 0, max: 5 })),
   price: fc.array(fc.constantFrom(...prices), { minLength: size, maxLength: size }),
   again: fc.array(fc.record({ t: fc.nat(size - 1), p: fc.constantFrom(...prices) }), { maxLength: 2 }),
   reversed: fc.boolean(),
 });
 
-const anyObservations = fc
-  .tuple(anyTruth, fc.array(anyObservation, { minLength: 1, maxLength: 9 }))
-  .map(([truth, list]) =>
-    list.map((o): Observation => {
-      const symbol = symbols[o.symbol]!;
-      const to = Math.min(size, o.from + o.length);
-      const isFile = o.rank !== ranks.poll && !o.isPage;
-      const isThere = (t: number) => {
-        const from = truth[o.symbol]![t]!;
-        return o.from <= t && t < to && (isFile ? from % 2 === 0 : from >= 0 && from <= o.observedAt);
-      };
-      const rows = o.price.map((p, t) => ({ t, p })).filter(({ t }) => isThere(t));
-      rows.push(...o.again.filter(({ t }) => isThere(t)));
-      if (o.reversed) rows.reverse();
-      const covers = {
-        from: o.from,
-        to,
-        fetchedAt: o.observedAt,
-        origin: o.rank === ranks.poll ? ('poll' as const) : ('import' as const),
-        evidence: 'confirmed' as const,
-      };
-      return {
-        symbol,
-        t: Float64Array.from(rows, (row) => row.t),
-        p: Float64Array.from(rows, (row) => row.p),
-        rank: o.rank,
-        observedAt: o.observedAt,
-        runId: o.run,
-        covers: isFile ? null : covers,
-      };
-    }),
-  );
+const anyObservations = fc.array(anyObservation, { minLength: 1, maxLength: 9 }).map((list) =>
+  list.map((o): Observation => {
+    const symbol = symbols[o.symbol]!;
+    const to = Math.min(size, o.from + o.length);
+    const isThere = (t: number) => o.from <= t && t < to && o.hasRow[t]!;
+    const rows = o.price.map((p, t) => ({ t, p })).filter(({ t }) => isThere(t));
+    rows.push(...o.again.filter(({ t }) => isThere(t)));
+    if (o.reversed) rows.reverse();
+    const covers = {
+      from: o.from,
+      to,
+      fetchedAt: o.covered ?? 0,
+      origin: o.rank === ranks.poll ? ('poll' as const) : ('import' as const),
+      evidence: 'confirmed' as const,
+    };
+    return {
+      symbol,
+      t: Float64Array.from(rows, (row) => row.t),
+      p: Float64Array.from(rows, (row) => row.p),
+      rank: o.rank,
+      observedAt: o.observedAt,
+      runId: o.run,
+      covers: o.covered === null ? null : covers,
+    };
+  }),
+);
 
 /** The same observations, in another order, cut into batches. */
 const regrouped = anyObservations.chain((list) =>
@@ -91,7 +80,6 @@ const chunk = (symbol: string, ticks: readonly (readonly [number, number])[], mo
   ...more,
 });
 const unknown = {
-  contested: () => undefined,
   stretches: () => [],
   standIn: () => ({ rank: ranks.poll, observedAt: 0 }),
 };
@@ -193,7 +181,7 @@ describe('merging', () => {
     );
   });
 
-  test('notes an import as one stretch, a key that a poll adds within it by itself, and a second time nothing', () => {
+  test('notes an import as one stretch, a key that a poll adds within it as another, and a second time nothing', () => {
     const file = {
       ...chunk(
         'A',
@@ -207,10 +195,11 @@ describe('merging', () => {
       covers: null,
     };
     const late = { ...chunk('A', [[4, 0.5]]), covers: null };
-    expect(publish([[file]]).notes).toEqual({ contested: 0, stretches: 1 });
-    expect(publish([[file], [file]]).notes).toEqual({ contested: 0, stretches: 1 });
-    expect(publish([[file], [late]]).notes).toEqual({ contested: 1, stretches: 1 });
-    expect(publish([[late], [file]]).notes).toEqual({ contested: 1, stretches: 1 });
+    expect(publish([[file]]).stretches).toBe(1);
+    expect(publish([[file], [file]]).stretches).toBe(1);
+    // Before, at and after it.
+    expect(publish([[file], [late]]).stretches).toBe(3);
+    expect(publish([[late], [file]]).stretches).toBe(3);
   });
 
   test('changes nothing for an answer without ticks, nor names its symbol', () => {
@@ -251,15 +240,15 @@ describe('merging', () => {
     expect([...mergePart(old, [preferred, imported], unknown).columns.p]).toEqual([0.7]);
   });
 
-  test('notes nothing anew of what is known already, be it a stretch or a single key', () => {
+  test('notes nothing again of what is known already, be it of many keys or of one', () => {
     for (const times of [[1, 3, 5], [1]]) {
       const rows = times.map((t) => [t, 0.5] as const);
       const file = chunk('A', rows, { rank: ranks.import });
       const first = mergePart(noPart, [file], unknown);
-      expect(first.contested.length + first.stretches.length).toBe(1);
-      const known = { ...unknown, contested: () => first.contested[0], stretches: () => first.stretches };
-      const { contested, stretches, changed } = mergePart(first.columns, [file], known);
-      expect({ contested, stretches, changed }).toEqual({ contested: [], stretches: [], changed: false });
+      expect(first.stretches).toHaveLength(1);
+      const known = { ...unknown, stretches: () => first.stretches };
+      const { stretches, changed } = mergePart(first.columns, [file], known);
+      expect({ stretches, changed }).toEqual({ stretches: [], changed: false });
     }
   });
 
@@ -289,11 +278,11 @@ describe('merging', () => {
     expect([...columns.p]).toEqual([0.5, 0.5, 0.5]);
   });
 
-  test('asks for no standing where every tick is new or the same', () => {
-    const old = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown).columns;
-    const strict = { ...unknown, standIn: () => expect.fail('asked for a stand-in') };
+  test('needs no stand-in where the standing of each published tick was noted', () => {
+    const first = mergePart(noPart, [chunk('A', [[1, 0.5]])], unknown);
+    const strict = { stretches: () => first.stretches, standIn: () => expect.fail('asked for a stand-in') };
     const { tallies } = mergePart(
-      old,
+      first.columns,
       [
         chunk('A', [
           [1, 0.5],

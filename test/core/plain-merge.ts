@@ -1,14 +1,5 @@
 /** What merging means, key after key with an object for whatever is weighed: mergePart only gets there sooner. */
-import {
-  type Chunk,
-  type Conflict,
-  type KnownStandings,
-  type Merged,
-  type PartColumns,
-  ranks,
-  type Standing,
-  type Tally,
-} from '../../src/core/merge.ts';
+import type { Chunk, Conflict, KnownStandings, Merged, PartColumns, Standing, Tally } from '../../src/core/merge.ts';
 import { compareUtf8 } from '../../src/core/order.ts';
 import { type StandingNotes, type Stretch, sameStanding, startNotes } from '../../src/core/standings.ts';
 import type { TickColumns } from '../../src/core/tick.ts';
@@ -49,7 +40,6 @@ export function plainMergePart(old: PartColumns, chunks: readonly Chunk[], known
     columns: { symbols, offsets, t: out.t.subarray(0, out.length), p: out.p.subarray(0, out.length) },
     changed: out.changed,
     conflicts: [...out.conflicts.values()],
-    contested: out.notes.contested,
     stretches: out.notes.stretches,
     tallies: out.tallies,
     added,
@@ -147,23 +137,12 @@ function settleKey(
   const first = fresh.chunk[fresh.source[i]!]!;
   if (end === i + 1 && held === undefined) {
     tallyOf(out, first.runId).accepted++;
-    if (first.rank === ranks.poll && around === undefined) out.notes.pause();
-    else out.notes.note(t, first, !sameStanding(around, first));
+    out.notes.note(t, first, !sameStanding(around, first));
     return fresh.p[i]!;
   }
-  // What a stretch says of its window would hold for a key that is new in it, too.
-  const known = held === undefined ? around : (out.known.contested(symbol, t) ?? around);
-  let differs = false;
-  let plain = known === undefined;
-  for (let k = i; k < end; k++) {
-    if (fresh.p[k] !== (held ?? fresh.p[i])) differs = true;
-    if (fresh.chunk[fresh.source[k]!]!.rank !== ranks.poll) plain = false;
-  }
-  // A plain duplicate needs no look-up of the standing that the published price had.
-  const asked = differs || !plain;
   let best: (Standing & { p: number }) | undefined;
   if (held !== undefined) {
-    const { rank, observedAt }: Standing = known ?? (asked ? out.known.standIn(symbol, t) : first);
+    const { rank, observedAt }: Standing = around ?? out.known.standIn(symbol, t);
     best = { p: held, rank, observedAt };
   }
   for (let k = i; k < end; k++) {
@@ -194,7 +173,7 @@ function settleKey(
       );
   }
   if (held !== undefined && held !== winner.p) addConflict(out, symbol, t, winner.p, held, winner.observedAt);
-  if (asked) out.notes.note(t, winner, !sameStanding(known, winner));
+  if (Number.isFinite(winner.observedAt)) out.notes.note(t, winner, !sameStanding(around, winner));
   else out.notes.pause();
   return winner.p;
 }

@@ -10,7 +10,7 @@ import {
   type Standing,
   type Tally,
 } from '../../src/core/merge.ts';
-import type { Stretch } from '../../src/core/standings.ts';
+import { layStretches, type Stretch } from '../../src/core/standings.ts';
 import { within } from '../../src/core/window.ts';
 
 /** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */
@@ -24,35 +24,29 @@ export interface Published {
   readonly tallies: ReadonlyMap<string, Tally>;
   /** Rows added, by all merges. */
   readonly added: number;
-  /** Rows that the state would hold of standings. */
-  readonly notes: { readonly contested: number; readonly stretches: number };
+  /** Stretches that the state would hold. */
+  readonly stretches: number;
 }
 
 /** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/state/standings.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
   let columns = noPart;
-  const contested = new Map<string, Standing>();
-  let stretches: Stretch[] = [];
+  const stretches = new Map<string, readonly Stretch[]>();
   const coverage = new Map<string, Covered[]>();
   const conflicts: Conflict[] = [];
   const tallies = new Map<string, Tally>();
   let added = 0;
   for (const batch of batches) {
     const merged = mergePart(columns, batch, {
-      contested: (symbol, t) => contested.get(`${symbol} ${t}`),
-      stretches: (symbol) => stretches.filter((s) => s.symbol === symbol).sort((a, b) => a.from - b.from),
+      stretches: (symbol) => stretches.get(symbol) ?? [],
       standIn: (symbol, t) => {
         const answer = coverage.get(symbol)?.find((w) => within(t, w));
         return { rank: ranks.poll, observedAt: answer?.fetchedAt ?? Number.NEGATIVE_INFINITY };
       },
     });
     columns = merged.columns;
-    for (const stretch of merged.stretches) {
-      for (let t = stretch.from; t < stretch.to; t++) contested.delete(`${stretch.symbol} ${t}`);
-      stretches = [...stretches.flatMap((before) => cut(before, stretch)), stretch];
-    }
-    for (const { symbol, t, rank, observedAt } of merged.contested)
-      contested.set(`${symbol} ${t}`, { rank, observedAt });
+    for (const [symbol, fresh] of Map.groupBy(merged.stretches, (stretch) => stretch.symbol))
+      stretches.set(symbol, layStretches(stretches.get(symbol) ?? [], fresh));
     for (const { symbol, covers } of batch) {
       if (covers !== null) coverage.set(symbol, overlay([...(coverage.get(symbol) ?? []), covers]));
     }
@@ -66,18 +60,9 @@ export function publish(batches: readonly (readonly Observation[])[]): Published
     }
     for (const n of merged.added.values()) added += n;
   }
-  const notes = { contested: contested.size, stretches: stretches.length };
-  return { columns, conflicts, tallies, added, notes };
+  const count = [...stretches.values()].reduce((sum, list) => sum + list.length, 0);
+  return { columns, conflicts, tallies, added, stretches: count };
 }
-
-/** What is left of a stretch under another one. */
-const cut = (before: Stretch, { symbol, from, to }: Stretch): Stretch[] =>
-  before.symbol !== symbol
-    ? [before]
-    : [
-        { ...before, to: Math.min(before.to, from) },
-        { ...before, from: Math.max(before.from, to) },
-      ].filter((piece) => piece.from < piece.to);
 
 export interface Price extends Standing {
   readonly p: number;

@@ -8,6 +8,7 @@ import { dayMs } from '../../src/core/window.ts';
 import { addSegments } from '../../src/state/coverage.ts';
 import { dayStandings, noteStandings } from '../../src/state/standings.ts';
 import { openState, type State } from '../../src/state/state.ts';
+import { turnStateBack } from '../archive/older.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 const day = Date.UTC(2026, 0, 1);
@@ -36,53 +37,64 @@ const anyNote = fc.record({
 /** What is known of a key, as a merge asks for it. */
 function known(symbol: string, t: number) {
   const standings = dayStandings(state.db, day);
-  const around = standings.stretches(symbol).find((s) => s.from <= t && t < s.to);
-  const found = standings.contested(symbol, t) ?? around;
+  const found = standings.stretches(symbol).find((s) => s.from <= t && t < s.to);
   return found === undefined ? undefined : { rank: found.rank, observedAt: found.observedAt };
 }
 
 describe('standings', () => {
-  test('say of every key what was noted of it last, by itself or with its neighbours', () => {
+  test('say of every key what was noted of it last', () => {
     // One transaction: nothing here need outlive a crash.
     state.db.transaction(() =>
       fc.assert(
         fc.property(fc.array(anyNote, { maxLength: 8 }), (notes) => {
-          state.db.run('delete from imported');
-          state.db.run('delete from contested');
+          state.db.run('delete from standings');
           const model = new Map<string, unknown>();
           for (const { symbol, from, length, rank, observedAt } of notes) {
             const to = Math.min(size, from + length);
             for (let t = from; t < to; t++) model.set(`${symbol} ${t}`, { rank, observedAt });
             const stretch: Stretch = { symbol, from: day + from, to: day + to, rank, observedAt };
-            const single = { symbol, t: day + from, rank, observedAt };
-            noteStandings(
-              state.db,
-              to - from === 1 ? { contested: [single], stretches: [] } : { contested: [], stretches: [stretch] },
-            );
+            noteStandings(state.db, [stretch]);
           }
           for (const symbol of ['A', 'B']) {
             for (let t = 0; t < size; t++) expect(known(symbol, day + t)).toEqual(model.get(`${symbol} ${t}`));
           }
-          const rows = state.db.all<{ symbol: string; t_from: number; t_to: number }>(
-            'select * from imported order by symbol, t_from',
-          );
-          rows.forEach((row, i) => {
-            const next = rows[i + 1];
-            expect(row.t_from).toBeLessThan(row.t_to);
-            if (next?.symbol === row.symbol) expect(row.t_to).toBeLessThanOrEqual(next.t_from);
-          });
+          for (const symbol of ['A', 'B']) {
+            dayStandings(state.db, day)
+              .stretches(symbol)
+              .forEach(({ from, to }, i, all) => {
+                expect(from).toBeLessThan(to);
+                expect(to).toBeLessThanOrEqual(all[i + 1]?.from ?? to);
+              });
+          }
         }),
         { numRuns: 150 },
       ),
     );
   });
 
+  test('of imports and of contested keys are taken over from an older version', () => {
+    turnStateBack(state.db, 5);
+    state.db.run('insert into imported values (?, ?, ?, ?, ?)', 'A', day, day + 10, ranks.import, 7);
+    state.db.run('insert into contested values (?, ?, ?, ?)', 'A', day + 3, ranks.poll, 8);
+    state.db.run('insert into contested values (?, ?, ?, ?)', 'B', day + dayMs, ranks.preferred, -1);
+    state.close();
+    state = openState(folder, { upstream: 'test', parts: 1 });
+    expect(known('A', day + 2)).toEqual({ rank: ranks.import, observedAt: 7 });
+    expect(known('A', day + 3)).toEqual({ rank: ranks.poll, observedAt: 8 });
+    expect(known('A', day + 9)).toEqual({ rank: ranks.import, observedAt: 7 });
+    expect(known('A', day + 10)).toBeUndefined();
+    expect(dayStandings(state.db, day + dayMs).stretches('B')).toEqual([
+      { symbol: 'B', from: day + dayMs, to: day + dayMs + 1, rank: ranks.preferred, observedAt: -1 },
+    ]);
+  });
+
   test('are those of their own day', () => {
     const stretch = { symbol: 'A', from: day + dayMs - 10, to: day + dayMs, rank: ranks.import, observedAt: 1 };
-    noteStandings(state.db, { contested: [{ symbol: 'A', t: day, rank: 1, observedAt: 2 }], stretches: [stretch] });
+    const next = { symbol: 'A', from: day + dayMs, to: day + dayMs + 1, rank: ranks.poll, observedAt: -5 };
+    noteStandings(state.db, [stretch, next]);
     expect(dayStandings(state.db, day).stretches('A')).toEqual([stretch]);
-    expect(dayStandings(state.db, day + dayMs).stretches('A')).toEqual([]);
-    expect(dayStandings(state.db, day - dayMs).contested('A', day)).toBeUndefined();
+    expect(dayStandings(state.db, day + dayMs).stretches('A')).toEqual([next]);
+    expect(dayStandings(state.db, day - dayMs).stretches('A')).toEqual([]);
     expect(dayStandings(state.db, day).standIn('A', day)).toEqual({ rank: ranks.poll, observedAt: -Infinity });
   });
 

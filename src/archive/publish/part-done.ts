@@ -1,7 +1,7 @@
 import type { Covered } from '../../core/coverage.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import type { Conflict, Merged, Tally } from '../../core/merge.ts';
-import type { KeyStanding, Stretch } from '../../core/standings.ts';
+import type { Stretch } from '../../core/standings.ts';
 import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
@@ -35,7 +35,7 @@ export type Doing = ReturnType<typeof startDone>;
 export const startDone = () => ({
   merged: {
     changed: false,
-    ...{ conflicts: [] as Conflict[], contested: [] as KeyStanding[], stretches: [] as Stretch[] },
+    ...{ conflicts: [] as Conflict[], stretches: [] as Stretch[] },
     tallies: new Map<string, Tally>(),
     added: new Map<string, number>(),
   },
@@ -54,7 +54,6 @@ export function addDone(done: Doing, lot: LotDone): void {
   const { merged } = lot;
   into.changed ||= merged.changed;
   for (const conflict of merged.conflicts) into.conflicts.push(conflict);
-  for (const standing of merged.contested) into.contested.push(standing);
   for (const stretch of merged.stretches) into.stretches.push(stretch);
   for (const [symbol, count] of merged.added) into.added.set(symbol, count);
   for (const [runId, { accepted, duplicates, conflicts }] of merged.tallies) {

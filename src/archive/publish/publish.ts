@@ -303,7 +303,7 @@ function record(
   let added = 0;
   for (const { merged, deltas } of taken) {
     addTickDeltas(db, deltas, options.clock.nowMs());
-    noteStandings(db, merged);
+    noteStandings(db, merged.stretches);
     for (const [runId, tally] of merged.tallies) {
       if (isBroken(runId)) addRecovered(db, own, runId, tally);
       else addTally(db, runId, tally);

@@ -10,8 +10,6 @@ import type { LostRange } from './salvage.ts';
 export interface PartLosses {
   /** Windows whose coverage has to go, each with the ticks that were published in it. */
   readonly windows: readonly LostWindow[];
-  /** Where in them rows are gone. */
-  readonly holes: readonly (Window & { readonly symbol: string })[];
   /** Lost ticks that no answer covered, as those of rows of a file: nothing knows where to ask for them. */
   readonly uncovered: number;
 }
@@ -30,7 +28,6 @@ export function lossesOf(
   left: PartColumns,
 ): PartLosses {
   const windows: LostWindow[] = [];
-  const holes: (Window & { symbol: string })[] = [];
   const timesOf = timesIn(left);
   let missing = 0;
   for (const [symbol, stretches] of coverage) {
@@ -41,7 +38,6 @@ export function lossesOf(
       const touched = spans.map((span) => intersection(span, stretch)).filter((w) => !isEmpty(w));
       if (gone <= 0 || touched.length === 0) continue;
       missing += gone;
-      for (const hole of touched) holes.push({ ...hole, symbol });
       // Coverage counts its stretch as a whole: what lies between two lost pieces of it goes with them.
       const window = {
         from: touched.reduce((least, w) => Math.min(least, w.from), Number.POSITIVE_INFINITY),
@@ -51,7 +47,7 @@ export function lossesOf(
     }
   }
   const rows = ranges.reduce((sum, range) => sum + range.rows, 0);
-  return { windows, holes, uncovered: Math.max(0, rows - missing) };
+  return { windows, uncovered: Math.max(0, rows - missing) };
 }
 
 /** The span of time of which a range may hold rows of a symbol, within a day; undefined where it can hold none. */

@@ -4,7 +4,6 @@ import { subtract } from '../../core/window.ts';
 import { allSegments, retractSegments } from '../../state/coverage.ts';
 import { lostWindows, noteLost } from '../../state/lost.ts';
 import { dropRowGroups } from '../../state/row-groups.ts';
-import { dropContested } from '../../state/standings.ts';
 import { allSymbols, setTickCounts } from '../../state/symbols.ts';
 import type { Archive } from '../archive.ts';
 import { commit } from '../generation/commit.ts';
@@ -66,7 +65,6 @@ export async function mendBroken(
     recordFiles(archive, stage, nowMs);
     dropRowGroups(db, stage.gone);
     for (const [symbol, windows] of lost) retractSegments(db, symbol, windows);
-    for (const { symbol, ...hole } of losses.holes) dropContested(db, symbol, hole);
     noteLost(db, losses.windows, nowMs);
     setTickCounts(db, changed, nowMs);
   });

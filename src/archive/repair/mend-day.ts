@@ -119,11 +119,10 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
     mine.set(symbol, countAnew(stretches, t, spans, missing));
     coverage.ticks.set(symbol, mine.get(symbol)!);
   }
-  const { windows, holes, uncovered } = lossesOf(day, lost, mine, left);
+  const { windows, uncovered } = lossesOf(day, lost, mine, left);
   for (const [symbol, ofSymbol] of Map.groupBy(windows, (window) => window.symbol))
     coverage.ticks.set(symbol, coverageWithout(mine.get(symbol)!, ofSymbol, timesOf(symbol)));
   for (const window of windows) losses.windows.push(window);
-  for (const hole of holes) losses.holes.push(hole);
   const gone = uncovered - awaited(of, part, lost);
   if (gone > 0) losses.gone.push({ dataset: 'ticks', path, rows: gone, ...hullOf(lost) });
   losses.rowsLost.set(path, broken.file.rows - left.t.length);

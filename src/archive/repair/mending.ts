@@ -1,5 +1,4 @@
 import type { LostWindow } from '../../core/lost.ts';
-import type { Window } from '../../core/window.ts';
 import type { Key } from '../../state/row-groups.ts';
 import type { PublishedFile } from '../manifest.ts';
 import type { DatasetName } from '../parquet/datasets.ts';
@@ -17,8 +16,6 @@ export interface Broken {
 /** What mending damaged files found to be lost. */
 export interface Losses {
   readonly windows: LostWindow[];
-  /** Where in them rows are gone. */
-  readonly holes: (Window & { readonly symbol: string })[];
   readonly gone: GoneRows[];
   /** Rows that a damaged file lost, by its path. */
   readonly rowsLost: Map<string, number>;

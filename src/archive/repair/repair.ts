@@ -75,7 +75,7 @@ async function mendFound(archive: Archive, found: Verified, options: RepairOptio
     keep(archive, base, path, aside);
   const last = putBack(archive, base, builtOn, examined);
   for (const { path } of examined.strangers) aside.set(path, moveAside(archive, base.generation, path));
-  const losses: Losses = { windows: [], holes: [], gone: [], rowsLost: new Map() };
+  const losses: Losses = { windows: [], gone: [], rowsLost: new Map() };
   const stage = startStage(archive, base, last);
   const manifest = examined.broken.length === 0 ? base : await mendBroken(archive, stage, examined, losses, options);
   return {
