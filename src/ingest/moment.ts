@@ -14,7 +14,9 @@ export function momentOf(
   servedAt: number | null = null,
 ): number {
   if (generatedAt !== null && generatedAt >= timeMin && generatedAt <= futureMs) return generatedAt;
-  return servedAt !== null && servedAt >= timeMin && servedAt < sentAt - skewMsMax ? servedAt : sentAt;
+  const moment = servedAt !== null && servedAt >= timeMin && servedAt < sentAt - skewMsMax ? servedAt : sentAt;
+  // A clock that was set back since the request was sent: ticks after this are rejected, so that nothing may be claimed there.
+  return Math.min(moment, futureMs);
 }
 
 /** Two clocks that are set by the same time differ by less, in ms. */

@@ -20,6 +20,12 @@ test.each<[string, number | null, number | null, number]>([
   expect(momentOf(generatedAt, sentAt, futureMs, servedAt)).toBe(wanted);
 });
 
+test('the moment of an answer is no later than what our clock lets pass, which was set back since it was asked for', () => {
+  const setBackMs = sentAt - hourMs;
+  expect(momentOf(sentAt + 5, sentAt, setBackMs)).toBe(setBackMs);
+  expect(momentOf(null, sentAt, setBackMs, sentAt - 2 * hourMs)).toBe(sentAt - 2 * hourMs);
+});
+
 test('an answer is behind where it is an hour older than the end of what was asked, and then only of what came after it', () => {
   const ask = { from: sentAt - 2 * hourMs, to: sentAt };
   expect(lagOf(ask, sentAt - hourMs + 1)).toBe(null);
