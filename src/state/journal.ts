@@ -8,6 +8,7 @@ import { seek } from '../core/search.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { dayFloor, dayMs, splitByDay, subtract, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
+import { noteOldestShown } from './evidence.ts';
 import {
   type HeaderRow,
   headerChecksum,
@@ -46,19 +47,22 @@ export interface MarketsRecord {
   readonly markets: readonly MarketFacts[];
 }
 
-/** Appends answers of the tick route; durable when it returns. */
+/** Appends answers of the tick route, and notes the oldest tick that the service showed in them; durable when it returns. */
 export function appendTicks(state: State, records: readonly TickRecord[]): void {
   const { db } = state;
   db.transaction(() => {
     const { parts } = state.identity;
     const byRun = new Map<string, { fetched: number; quarantined: number }>();
+    let oldest = Number.POSITIVE_INFINITY;
     for (const record of records) {
+      if (record.origin !== 'import') for (const t of record.ticks.t) if (t < oldest) oldest = t;
       appendTickRecord(db, parts, record);
       const counts = byRun.get(record.runId) ?? { fetched: 0, quarantined: 0 };
       counts.fetched += record.ticks.t.length + record.rejected.length;
       counts.quarantined += record.rejected.length;
       byRun.set(record.runId, counts);
     }
+    noteOldestShown(db, oldest);
     for (const [runId, { fetched, quarantined }] of byRun) {
       if (fetched === 0) continue;
       db.run(

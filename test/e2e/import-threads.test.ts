@@ -41,10 +41,7 @@ function stateOf(output: string): unknown {
   try {
     return {
       ...Object.fromEntries(
-        ['contested', 'imported', 'segments', 'symbols'].map((table) => [
-          table,
-          db.prepare(`select * from ${table}`).all(),
-        ]),
+        ['segments', 'standings', 'symbols'].map((table) => [table, db.prepare(`select * from ${table}`).all()]),
       ),
       journal: db.prepare('select count(*) as n from journal').get(),
     };

@@ -72,7 +72,7 @@ export async function outcomeOf(place: string, runs: readonly string[]): Promise
       unbalanced: counts.filter(({ fetched, sum }) => fetched !== sum),
       symbols: db.all('select symbol, ticks, first_tick, last_tick from symbols'),
       segments: db.all('select * from segments'),
-      contested: db.all('select * from contested'),
+      standings: db.all('select symbol, day, hex(stretches) as stretches from standings'),
       lost: db.all('select dataset, symbol, t_from, t_to, ticks from lost'),
       aside: setAside(root),
       quarantine: quarantineLines(root),
