@@ -173,7 +173,7 @@ async function request(
   if (page instanceof UpstreamError) return page;
   noteEdges(behavior, requested, page.t);
   const futureMs = clock.nowMs() + context.futureSkewMs;
-  const { observation, ticks, rejected } = observe(page, window, { requested, sentAt, futureMs });
+  const { observation, ticks, rejected } = observe(page, window, { requested, limit, sentAt, futureMs });
   context.onPage(ticks.t.length);
   const record = { ...emptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
   return { observation, record, gaps: intersect(page.gaps, [window]) };

@@ -61,7 +61,7 @@ export function* fetchSide(
     const outermost = outermostTick(times, side);
     const isCut = side === 'high' ? page.isCutHigh : page.isCutLow;
     const isShort = side === 'high' ? outermost < furthest : outermost > furthest;
-    const isNear = isShort || (!isEndChecked && (isCut || looksTruncated(behavior, page.received, side)));
+    const isNear = isShort || (!isEndChecked && (isCut || looksTruncated(behavior, page, side)));
     if (mode === 'next' && side === 'high' && !isNear) {
       yield { kind: 'presumed', window: { from: w.from, to: w.to } };
       return end('inferred', isEndChecked ? outermost : null, [page]);
@@ -113,11 +113,7 @@ export function* fetchSide(
     const isSameMoment = page.generatedAt !== null && page.generatedAt === next.generatedAt;
     // Where a later begin did not make room in the page, the window may not be heeded.
     const isDoubtful = isSameMoment || (next.received > 0.75 * page.received + 1 && times.length > 1);
-    if (
-      !isEndChecked &&
-      begin !== outermost &&
-      (isDoubtful || needsEndCheck(behavior, next.received, page.received, work.largestPage))
-    ) {
+    if (!isEndChecked && begin !== outermost && (isDoubtful || needsEndCheck(behavior, next.received, page.received))) {
       const once = yield* request(work, sideWindow(w, side, outermost), side);
       if (once === null) return end('refused', null, [page]);
       const last = yield* requestWithRoom(work, sideWindow(w, side, outermost), side, once, page);

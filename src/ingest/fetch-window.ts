@@ -126,7 +126,7 @@ function* takePage(work: Work, planned: Pending, o: Observation, knownTick: numb
   const widest = { from: 0, to: 0 };
   noteWidest(widest, o);
   // Where the page was cut off behind the window's start, late ticks before its first one would be missed.
-  const isLowFree = knownTick !== null && !(o.times[0]! > planned.from && looksTruncated(behavior, o.received, 'low'));
+  const isLowFree = knownTick !== null && !(o.times[0]! > planned.from && looksTruncated(behavior, o, 'low'));
   const w = isLowFree ? planned : { ...planned, from: Math.min(planned.from, knownTick ?? planned.from) };
   for (const side of sidesInOrder(behavior)) {
     const end = side === 'low' && isLowFree ? freeEnd(w, o) : yield* fetchSide(work, w, o, side, mode, widest);
@@ -189,10 +189,15 @@ function* claimBetween(work: Work, w: Pending, low: SideEnd, high: SideEnd): Fet
     yield* claim(work, inW(spoken), 'confirmed', observedAt);
   } else {
     yield* claim(work, inW(spoken), 'inferred', observedAt);
-    if (low.outcome === 'confirmed' && low.again !== null)
-      yield* claim(work, inW({ from: spoken.from, to: low.again + 1 }), 'confirmed', observedAt);
-    if (high.outcome === 'confirmed' && high.again !== null)
-      yield* claim(work, inW({ from: high.again, to: spoken.to }), 'confirmed', observedAt);
+    // A page may have been cut off amid the ticks of the millisecond at its other end.
+    if (low.outcome === 'confirmed' && low.again !== null) {
+      const to = Math.min(low.again + 1, low.page.times.at(-1)!);
+      yield* claim(work, inW({ from: spoken.from, to }), 'confirmed', observedAt);
+    }
+    if (high.outcome === 'confirmed' && high.again !== null) {
+      const from = Math.max(high.again, high.page.times[0]! + 1);
+      yield* claim(work, inW({ from, to: spoken.to }), 'confirmed', observedAt);
+    }
   }
   // Before a known tick nothing new was looked for: what was claimed there stays as it is.
   if (low.outcome === 'confirmed' && low.again === null && w.from < spoken.from)

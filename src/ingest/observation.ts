@@ -19,8 +19,9 @@ export interface Observation {
   /** First and last usable tick, wherever they lie; null where there is none. */
   readonly first: number | null;
   readonly last: number | null;
-  /** Elements received, and those of them that are unusable. */
+  /** Elements received, whether that is as many as were requested, and those of them that are unusable. */
   readonly received: number;
+  readonly isFull: boolean;
   readonly rejected: number;
   /** Why the first of them is; empty where none is. */
   readonly rejectedReason: string;
@@ -39,6 +40,8 @@ export interface Observation {
 /** What stood in a request, and when it and its response were. Times are epoch milliseconds. */
 export interface Sent {
   readonly requested: Window;
+  /** The most ticks that it asked for. */
+  readonly limit: number;
   readonly sentAt: number;
   /** The latest time that is believed of the response. */
   readonly futureMs: number;
@@ -52,7 +55,7 @@ export interface Observed {
 }
 
 /** Judges a response of the tick route: its usable ticks, and what it may speak for. */
-export function observe(page: TickPage, asked: Window, { requested, sentAt, futureMs }: Sent): Observed {
+export function observe(page: TickPage, asked: Window, { requested, limit, sentAt, futureMs }: Sent): Observed {
   const observedAt = momentOf(page.generatedAt, sentAt, futureMs, page.servedAt);
   const { ticks, rejected, brought } = judge(page, asked, futureMs);
   const { count, before, after } = countDistinct(page, requested, futureMs);
@@ -61,7 +64,7 @@ export function observe(page: TickPage, asked: Window, { requested, sentAt, futu
   const observation: Observation = {
     ...{ asked: { from: asked.from, to: asked.to }, requested, times, count, before, after, observedAt, reach },
     ...{ first: brought?.first ?? null, last: brought?.last ?? null },
-    ...{ received: page.received, rejected: rejected.length, gaps: page.gaps },
+    ...{ received: page.received, isFull: page.received >= limit, rejected: rejected.length, gaps: page.gaps },
     rejectedReason: rejected[0]?.reason ?? '',
     generatedAt: page.generatedAt === observedAt ? page.generatedAt : null,
     isCutLow: times.length > 0 && page.from === times[0] && page.from > requested.from + 1,

@@ -73,7 +73,9 @@ export function openRereader(futureSkewMs: number): Rereader {
     take(raw) {
       const { meaning, page, symbol, requested, head } = raw;
       if (meaning.kind === 'probe') return undefined;
-      const sent = { requested, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs };
+      // How full a page is chooses what to ask next, and nobody is asked here.
+      const limit = Number.POSITIVE_INFINITY;
+      const sent = { requested, limit, sentAt: head.askedAt, futureMs: head.receivedAt + futureSkewMs };
       const { observation, ticks, rejected } = observe(page, meaning.asked, sent);
       const { observedAt } = observation;
       const { origin } = meaning;

@@ -113,19 +113,28 @@ export function noteWhole(behavior: ServerBehavior, count: number): void {
   behavior.largestWhole = Math.max(behavior.largestWhole, count);
 }
 
-/** Whether a page of so many elements may have left some out at a side, as far as was seen of other pages. */
-export function looksTruncated(behavior: ServerBehavior, count: number, side: Side): boolean {
-  if (count < capMin) return false;
+/**
+ * Whether a page may have left some of its window out at a side: it has as many elements as were requested, or it looks so
+ * beside other pages.
+ */
+export function looksTruncated(
+  behavior: ServerBehavior,
+  { received: count, isFull }: { readonly received: number; readonly isFull: boolean },
+  side: Side,
+): boolean {
+  if (count < capMin && !isFull) return false;
   if (behavior.isErratic) return true;
-  if (behavior.truncatedPages === 0) return count > behavior.largestWhole;
+  if (behavior.truncatedPages === 0) return isFull || count > behavior.largestWhole;
   if (behavior.side === (side === 'high' ? 'latest' : 'earliest')) return false;
   return (
-    count >= truncatedShare * behavior.truncatedMin || count > Math.max(behavior.largestWhole, behavior.truncatedMin)
+    isFull ||
+    count >= truncatedShare * behavior.truncatedMin ||
+    count > Math.max(behavior.largestWhole, behavior.truncatedMin)
   );
 }
 
-/** A page below this share of the largest one is not truncated: where a cap varies, it does so by 60 % at most. */
-export const smallPageShare = 0.35;
+/** A page below this share of the largest one is not truncated: no cap is taken to vary by more. */
+export const smallPageShare = 0.2;
 
 /** Truncated pages of one size after which a cap counts as fixed. */
 const fixedPagesMin = 4;
@@ -139,16 +148,16 @@ const endCheckEvery = 24;
  * vary, a page may end at the same tick as the page before by chance; from the last tick on, it cannot.
  * @param count elements of the page from the median
  * @param before elements of the page that it confirms
- * @param largest elements of the largest page of this window: a service may cap each symbol in its own way
  */
-export function needsEndCheck(behavior: ServerBehavior, count: number, before: number, largest: number): boolean {
+export function needsEndCheck(behavior: ServerBehavior, count: number, before: number): boolean {
   // The median of two ticks is the first, so that no room can be made.
   if ((count >= before && before > 2) || behavior.contradictions > 0) return true;
   const { truncatedPages, truncatedMin, truncatedMax, isErratic } = behavior;
   const isFixed = truncatedPages >= fixedPagesMin && truncatedMin === truncatedMax && !isErratic;
   if (isFixed) return count >= truncatedMin;
+  // Half of a page is as much as a page from its median holds: of a cap that falls by less than that it is no full page.
   if (truncatedPages > 0 && truncatedMin < truncatedMax)
-    return count >= (truncatedMin >= 0.8 * truncatedMax ? 0.6 * truncatedMin : smallPageShare * largest);
+    return truncatedMin < 0.8 * truncatedMax || count >= 0.5 * truncatedMin;
   const nth = behavior.endChecks++;
   return nth < endChecksFirst || nth % endCheckEvery === 0;
 }

@@ -33,7 +33,7 @@ function drive(respond: (request: Request, nth: number) => Said | null, options:
     const columns = { t, p: t.map((_, i) => i / 1000), received: times.length, rejected: [], gaps: [] };
     const page = { ...columns, from: null, to: null, generatedAt: later + requests * 1000, ...rest };
     const requested = requestedWindow(behavior, step.window, step.isExact);
-    const sent = { requested, sentAt: later, futureMs: later + minute * 60 };
+    const sent = { requested, limit: 5000, sentAt: later, futureMs: later + minute * 60 };
     answer = said === null ? null : observe(page, step.window, sent).observation;
   }
   const of = <K extends Step['kind']>(kind: K) =>

@@ -10,22 +10,34 @@ import {
   unknownBehavior,
 } from '../../src/ingest/server-behavior.ts';
 
+const page = (received: number, isFull = false) => ({ received, isFull });
+
 test('a page looks truncated while nothing as large was seen whole', () => {
   const behavior = unknownBehavior();
-  expect(looksTruncated(behavior, 10, 'high')).toBe(true);
+  expect(looksTruncated(behavior, page(10), 'high')).toBe(true);
   noteWhole(behavior, 10);
-  expect([looksTruncated(behavior, 10, 'high'), looksTruncated(behavior, 11, 'high')]).toEqual([false, true]);
+  expect([looksTruncated(behavior, page(10), 'high'), looksTruncated(behavior, page(11), 'high')]).toEqual([
+    false,
+    true,
+  ]);
+});
+
+test('a page of as many elements as were requested looks truncated, however many were seen whole', () => {
+  const behavior = unknownBehavior();
+  noteWhole(behavior, 10);
+  expect(looksTruncated(behavior, page(10, true), 'high')).toBe(true);
+  expect(looksTruncated(behavior, page(1, true), 'high')).toBe(true);
 });
 
 test('a page looks truncated near the size of truncated ones, at the side that they lost', () => {
   const behavior = unknownBehavior();
   noteTruncated(behavior, 100, 'high');
   expect(behavior.side).toBe('earliest');
-  expect([79, 80, 100].map((count) => looksTruncated(behavior, count, 'high'))).toEqual([false, true, true]);
-  expect(looksTruncated(behavior, 100, 'low')).toBe(false);
+  expect([79, 80, 100].map((count) => looksTruncated(behavior, page(count), 'high'))).toEqual([false, true, true]);
+  expect(looksTruncated(behavior, page(100), 'low')).toBe(false);
   noteTruncated(behavior, 100, 'low');
   expect(behavior).toMatchObject({ side: null, isSideMixed: true });
-  expect(looksTruncated(behavior, 100, 'low')).toBe(true);
+  expect(looksTruncated(behavior, page(100), 'low')).toBe(true);
 });
 
 test('a truncated page smaller than a whole one shows that sizes mean nothing; one of the same size does not', () => {
@@ -35,15 +47,15 @@ test('a truncated page smaller than a whole one shows that sizes mean nothing; o
   expect(behavior.isErratic).toBe(false);
   noteTruncated(behavior, 99, 'high');
   expect(behavior.isErratic).toBe(true);
-  expect(looksTruncated(behavior, 5, 'low')).toBe(true);
+  expect(looksTruncated(behavior, page(5), 'low')).toBe(true);
 });
 
 test('an end is checked at first, now and then, and always where no room was made or the server was caught', () => {
   const behavior = unknownBehavior();
-  const checks = Array.from({ length: 48 }, () => needsEndCheck(behavior, 10, 20, 20));
+  const checks = Array.from({ length: 48 }, () => needsEndCheck(behavior, 10, 20));
   expect(checks.filter(Boolean)).toHaveLength(4 + 1);
-  expect(needsEndCheck(behavior, 20, 20, 20)).toBe(true);
-  expect(needsEndCheck({ ...unknownBehavior(), contradictions: 1, endChecks: 5 }, 10, 20, 20)).toBe(true);
+  expect(needsEndCheck(behavior, 20, 20)).toBe(true);
+  expect(needsEndCheck({ ...unknownBehavior(), contradictions: 1, endChecks: 5 }, 10, 20)).toBe(true);
 });
 
 test('the widest gap is asked for once in 48 windows, and always of a server that was caught', () => {

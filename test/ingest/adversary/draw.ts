@@ -11,10 +11,11 @@ export type Kind = 'contiguous' | 'several replicas' | 'sampling' | 'joining' | 
 export function drawTraits(random: Random, kind: Kind): Traits {
   const some = <T>(usual: T, others: readonly T[], probability: number): T =>
     random.chance(probability) ? random.pick(others) : usual;
+  const isSmall = random.chance(0.05);
   const traits: Traits = {
     ...honest,
-    cap: 10 + random.int(random.pick([30, 120])),
-    capUnit: some('rows', ['bytes'], 0.2),
+    cap: isSmall ? 6 + random.int(4) : 10 + random.int(random.pick([30, 120])),
+    capUnit: isSmall ? 'rows' : some('rows', ['bytes'], 0.2),
     variation: some(0, [0.02, 0.05, 0.3, 0.6], 0.5),
     isCapBySymbol: random.chance(0.15),
     capChangesAfter: some<number | null>(null, [2, 5, 12], 0.15),

@@ -43,7 +43,8 @@ export async function collectNight(
 
 /** Milliseconds with more ticks than the largest page holds. One that keeps now this side, now that one, shows twice as many. */
 function crowdedMoments(rows: readonly Row[], { cap, capUnit, heeds, side }: Traits): number[] {
-  if (heeds !== 'window' || side === 'alternating') return [];
+  // Of one row a page nobody can tell that a millisecond has another price.
+  if (heeds !== 'window' || side === 'alternating' || cap === 1) return [];
   const counts = new Map<number, number>();
   for (const { t } of rows) counts.set(t, (counts.get(t) ?? 0) + 1);
   return [...counts].filter(([, n]) => n > (capUnit === 'rows' ? cap : 1.3 * cap)).map(([t]) => t);

@@ -168,15 +168,17 @@ export function adversary(
   function contiguous(rows: readonly Row[], { symbol, limit }: TicksQuery): Row[] {
     const bySymbol = traits.isCapBySymbol ? 1 / (1 + symbols.indexOf(symbol)) : 1;
     const later = traits.capChangesAfter !== null && service.requests > traits.capChangesAfter ? 0.6 : 1;
-    const whole = Math.max(8, traits.cap * bySymbol * later);
-    const cap = Math.max(8, Math.round(whole * (1 - random.share() * traits.variation)));
+    const least = Math.min(8, traits.cap);
+    const whole = Math.max(least, traits.cap * bySymbol * later);
+    const cap = Math.max(least, Math.round(whole * (1 - random.share() * traits.variation)));
     const isEarliest = traits.side === 'alternating' ? service.requests % 2 === 0 : traits.side === 'earliest';
     const inward = isEarliest ? rows : rows.toReversed();
     const kept: Row[] = [];
     let used = 0;
     for (const row of inward) {
       used += traits.capUnit === 'rows' ? 1 : `{"t":${row.t},"p":${row.p}}`.length / 32;
-      if (used > cap || kept.length >= limit) break;
+      // A page of at least one row: a service that can send none sends nothing.
+      if ((used > cap && kept.length > 0) || kept.length >= limit) break;
       kept.push(row);
     }
     return isEarliest ? kept : kept.reverse();
