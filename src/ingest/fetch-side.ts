@@ -48,6 +48,7 @@ export function* fetchSide(
   const { behavior } = work;
   let page = first;
   let furthest = outermostTick(first.times, side);
+  const { lastTick } = work.options;
   let isEndChecked = false;
   let isPaused = false;
   // All pages so far were generated at this moment or later.
@@ -61,7 +62,10 @@ export function* fetchSide(
     const outermost = outermostTick(times, side);
     const isCut = side === 'high' ? page.isCutHigh : page.isCutLow;
     const isShort = side === 'high' ? outermost < furthest : outermost > furthest;
-    const isNear = isShort || (!isEndChecked && (isCut || looksTruncated(behavior, page, side)));
+    const lacksKnown = side === 'high' && lastTick !== null && outermost < lastTick && lastTick < w.to;
+    // Confirmed at once, a page that was truncated after all costs half a page; of a poll it would stay unseen.
+    const isSuspicious = isCut || lacksKnown || looksTruncated(behavior, page, side, mode === 'now' ? 1.25 : 1);
+    const isNear = isShort || (!isEndChecked && (isSuspicious || isCrowded(work, page, outermost, side)));
     if (mode === 'next' && side === 'high' && !isNear) {
       yield { kind: 'presumed', window: { from: w.from, to: w.to } };
       return end('inferred', isEndChecked ? outermost : null, [page]);
@@ -99,9 +103,12 @@ export function* fetchSide(
       behavior.contradictions++;
       return end('contradicted', null, [page, next]);
     }
+    if (begin === outermost && next.countAtLast < countAtEnd(page, side)) return end('crowded', begin, [page, next]);
     if (isCrowded(work, next, begin, side) || (times.length === 1 && !hasRoom(next, page))) {
       const exact = yield* requestWithRoom(work, sideWindow(w, side, begin), side, next, page);
-      if (isCrowded(work, exact, begin, side) || !hasRoom(exact, page)) return end('crowded', begin, [page, exact]);
+      const lacksSome = begin === outermost && exact.countAtLast < countAtEnd(page, side);
+      if (lacksSome || isCrowded(work, exact, begin, side) || !hasRoom(exact, page))
+        return end('crowded', begin, [page, exact]);
     }
     if (isNear && begin !== median) {
       const roomy = yield* requestWithRoom(work, sideWindow(w, side, begin), side, next, page);
@@ -160,12 +167,18 @@ const isOutside = (t: number, other: number, side: Side): boolean => (side === '
  * Whether a page holds nothing but ticks of one millisecond, and enough of them to fill a page: nobody can page over it.
  * One that shows a tick at the far end of the window, too, was not cut off before it.
  */
-function isCrowded({ largestPage }: Work, o: Observation, t: number, side: Side): boolean {
+export function isCrowded({ largestPage }: Work, o: Observation, t: number, side: Side): boolean {
   const { times, count, received, before, after, asked, first, last } = o;
   if (times.length !== 1 || times[0] !== t || before + after > 1) return false;
   const hasFarEnd = side === 'high' ? last! >= asked.to : before === 0 && first! < asked.from;
   return !hasFarEnd && count >= crowdMin && received >= smallPageShare * largestPage;
 }
+
+/**
+ * Distinct ticks of the last millisecond of a page at a side. A page of that millisecond alone that has fewer was cut off
+ * amid them.
+ */
+const countAtEnd = (o: Observation, side: Side): number => (side === 'high' ? o.countAtLast : o.countAtFirst);
 
 /** Whether a page that begins at the last tick had room for a further one: what lies at the edges takes room, too. */
 const hasRoom = ({ received }: Observation, page: Observation): boolean =>

@@ -22,13 +22,15 @@ export type Fetch<T = void> = Generator<Step, T, Observation | null | undefined>
 export interface FetchOptions {
   /** `next`: what comes after the last tick stays inferred, and the next poll confirms it at no extra request. */
   readonly confirm: 'now' | 'next';
+  /** The last tick that the archive has of the symbol, epoch ms: a page that ends before it, and not the window, was cut off. */
+  readonly lastTick: number | null;
   /** The last tick that is known of the symbol, epoch ms: a request begins there. Null: none that is near. */
   readonly knownTick: number | null;
   /** Inferred windows that adjoin each other and reach up to this one; confirmed where the known tick comes again. */
   readonly inferred: readonly Covered[];
 }
 
-export const plainFetch: FetchOptions = { confirm: 'now', knownTick: null, inferred: [] };
+export const plainFetch: FetchOptions = { confirm: 'now', lastTick: null, knownTick: null, inferred: [] };
 
 export const contradictsReason = 'the responses of the service contradict each other';
 export const crowdedReason = 'more ticks in one millisecond than a page holds';

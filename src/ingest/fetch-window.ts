@@ -1,6 +1,6 @@
 import { intersection, isEmpty, subtract, type Window } from '../core/window.ts';
 import { medianTick } from './compare-pages.ts';
-import { fetchSide, noteWidest, type SideEnd } from './fetch-side.ts';
+import { fetchSide, isCrowded, noteWidest, type SideEnd } from './fetch-side.ts';
 import {
   badReason,
   claim,
@@ -120,7 +120,7 @@ function* takeIgnoring(work: Work, w: Pending, o: Observation, knownTick: number
 
 function* takePage(work: Work, planned: Pending, o: Observation, knownTick: number | null): Fetch {
   const { behavior, options } = work;
-  if (knownTick !== null) yield* confirmEarlier(work, o, knownTick);
+  if (knownTick !== null && !isCrowded(work, o, knownTick, 'high')) yield* confirmEarlier(work, o, knownTick);
   const mode = options.confirm === 'next' && !planned.isPart ? 'next' : 'now';
   const ends: Partial<Record<Side, SideEnd>> = {};
   const widest = { from: 0, to: 0 };
@@ -263,7 +263,9 @@ function* confirmEarlier(work: Work, o: Observation, knownTick: number, last = N
   const newest = Math.max(...inferred.map(({ fetchedAt }) => fetchedAt));
   const to = Math.min(inferred.at(-1)?.to ?? knownTick, last + 1);
   const isLate = o.times.some((t) => t > knownTick && t < to);
-  const until = Math.min(isLate ? knownTick + 1 : to, o.observedAt);
+  // A page that begins before the known tick may have been cut off right behind it, as the page of the poll before was.
+  const mayBeCut = o.times.at(-1) === knownTick && o.times.length > 2;
+  const until = Math.min(isLate || mayBeCut ? knownTick + 1 : to, o.observedAt);
   for (const earlier of inferred) {
     // What an even earlier poll left and the last one did not confirm, it had a reason not to.
     if (earlier.fetchedAt === o.generatedAt || earlier.fetchedAt !== newest) continue;

@@ -13,6 +13,9 @@ export interface Observation {
   readonly times: Float64Array;
   /** Distinct usable ticks (time and price), inside `asked` or not. */
   readonly count: number;
+  /** Those of the first, and of the last, of `times`. */
+  readonly countAtFirst: number;
+  readonly countAtLast: number;
   /** Distinct usable ticks before and after what was requested. */
   readonly before: number;
   readonly after: number;
@@ -63,6 +66,7 @@ export function observe(page: TickPage, asked: Window, { requested, limit, sentA
   const reach = reachOf(asked, requested, page, times, observedAt);
   const observation: Observation = {
     ...{ asked: { from: asked.from, to: asked.to }, requested, times, count, before, after, observedAt, reach },
+    ...{ countAtFirst: countAt(ticks, times[0]), countAtLast: countAt(ticks, times.at(-1)) },
     ...{ first: brought?.first ?? null, last: brought?.last ?? null },
     ...{ received: page.received, isFull: page.received >= limit, rejected: rejected.length, gaps: page.gaps },
     rejectedReason: rejected[0]?.reason ?? '',
@@ -71,6 +75,16 @@ export function observe(page: TickPage, asked: Window, { requested, limit, sentA
     isCutHigh: times.length > 0 && page.to !== null && isAtTick(page.to, times.at(-1)!) && page.to < requested.to - 1,
   };
   return { observation, ticks, rejected };
+}
+
+/** Distinct prices of one moment. */
+function countAt({ t, p }: TickColumns, time: number | undefined): number {
+  if (time === undefined) return 0;
+  let at = t.indexOf(time);
+  if (t.indexOf(time, at + 1) < 0) return 1;
+  const prices = new Set<number>();
+  for (; at >= 0; at = t.indexOf(time, at + 1)) prices.add(p[at]!);
+  return prices.size;
 }
 
 /** An end may name the last tick, or the millisecond after it. */

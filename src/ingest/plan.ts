@@ -17,6 +17,8 @@ export interface SymbolPlan {
 
 /** Where a poll goes on from. */
 export interface PollTail {
+  /** The last tick that the archive has of the symbol, epoch ms, wherever it lies; null: none. */
+  readonly lastTick: number | null;
   /** The last tick that is known, epoch ms, where it is near enough to be asked for again; null otherwise. */
   readonly knownTick: number | null;
   /** Windows up to the cursor that are only inferred: the known tick coming again confirms them. */
@@ -88,7 +90,7 @@ export function withTail(
     covers(coverage, { from: Math.min(lastTick, last.from), to: Math.max(lastTick, last.from) + 1 });
   const end = coverage.at(-1)?.to;
   const tail = isKnown && inferred.at(-1)?.to === end ? inferred : [];
-  return { ...plan, tail: { knownTick: isKnown ? lastTick : null, inferred: tail, confirm } };
+  return { ...plan, tail: { lastTick, knownTick: isKnown ? lastTick : null, inferred: tail, confirm } };
 }
 
 /**

@@ -116,15 +116,17 @@ export function noteWhole(behavior: ServerBehavior, count: number): void {
 /**
  * Whether a page may have left some of its window out at a side: it has as many elements as were requested, or it looks so
  * beside other pages.
+ * @param growth while no page was seen truncated: by how much a page may be larger than any that was seen whole
  */
 export function looksTruncated(
   behavior: ServerBehavior,
   { received: count, isFull }: { readonly received: number; readonly isFull: boolean },
   side: Side,
+  growth = 1,
 ): boolean {
   if (count < capMin && !isFull) return false;
   if (behavior.isErratic) return true;
-  if (behavior.truncatedPages === 0) return isFull || count > behavior.largestWhole;
+  if (behavior.truncatedPages === 0) return isFull || count > growth * behavior.largestWhole;
   if (behavior.side === (side === 'high' ? 'latest' : 'earliest')) return false;
   return (
     isFull ||

@@ -111,7 +111,7 @@ describe('a run', () => {
 
   test('fetches again what was taken for whole by its size, where sizes turned out to mean nothing', async () => {
     const behavior = { ...unknownBehavior(), largestWhole: 50, truncatedPages: 1, truncatedMin: 90, truncatedMax: 90 };
-    const tail = { knownTick: null, inferred: [], confirm: 'next' as const };
+    const tail = { lastTick: null, knownTick: null, inferred: [], confirm: 'next' as const };
     const one = async (isErratic: boolean) =>
       collecting({
         answer: (query, nth) => {
@@ -439,7 +439,10 @@ describe('a run that is interrupted', () => {
 
 describe('empty responses', () => {
   const polled = (count: number): SymbolPlan[] =>
-    plansOf(count).map((plan) => ({ ...plan, tail: { knownTick: start + 1, inferred: [], confirm: 'next' as const } }));
+    plansOf(count).map((plan) => ({
+      ...plan,
+      tail: { lastTick: null, knownTick: start + 1, inferred: [], confirm: 'next' as const },
+    }));
   const evidenceOf = ({ claims }: Done) => claims.map(({ evidence }) => evidence);
 
   test('confirm their windows from the oldest tick on that the service ever showed', async () => {

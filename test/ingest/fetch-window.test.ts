@@ -153,7 +153,7 @@ describe('a poll that goes on from a known tick', () => {
   const inferred: Covered[] = [
     { from: start, to: knownTick + minute / 2, fetchedAt: later - minute, origin: 'poll', evidence: 'inferred' },
   ];
-  const options: FetchOptions = { confirm: 'next', knownTick, inferred };
+  const options: FetchOptions = { confirm: 'next', lastTick: knownTick, knownTick, inferred };
   const earlier = (steps: readonly Step[]) => intersect(standing(steps), inferred);
 
   test('confirms what the poll before left inferred, by one request, and leaves its own end inferred', () => {
