@@ -18,6 +18,13 @@ const list = (text: string): string[] => text.split(',').filter((name) => name !
 const fieldsOf = (text: string): Record<string, string> =>
   Object.fromEntries(list(text).map((field) => [field.replace(/=.*/s, ''), field.replace(/^[^=]*=?/s, '')]));
 
+/** `from..to`, with commas between. */
+const windowsOf = (text: string, flag: string): object[] =>
+  list(text).map((window) => {
+    const [from = '', to = ''] = window.split('..');
+    return { from: parseTime(from, flag), to: parseTime(to, flag) };
+  });
+
 const row = (flags: string, text: string, option: keyof SandboxOptions, read: SandboxFlag['read']): SandboxFlag => ({
   flags,
   text,
@@ -36,10 +43,48 @@ export const sandboxFlags: readonly SandboxFlag[] = [
   row('--epoch <time>', 'nothing is known from before (default: 2025-01-01)', 'epochMs', parseTime),
   row('--cap <n>', 'most ticks in an answer, whatever was asked (default: 5000)', 'cap', Number),
   row(
+    '--cap-unit <unit>',
+    'what the cap counts: rows, or bytes, 32 of them as one row (default: rows)',
+    'capUnit',
+    asIs,
+  ),
+  row('--cap-variation <share>', 'by how much less a single page may hold (default: 0)', 'capVariation', Number),
+  row('--cap-by-symbol', 'symbols have caps of their own, from a quarter of it up', 'capBySymbol', () => true),
+  row(
+    '--cap-falls-after <n>',
+    'requests of a symbol after which its cap is 0.6 of what it was (default: never)',
+    'capFallsAfter',
+    Number,
+  ),
+  row(
     '--truncate <side>',
-    'which ticks of a full window are kept: earliest or latest (default: earliest)',
+    'which ticks of a window that is too full are kept: earliest, latest or alternating (default: earliest)',
     'truncate',
     asIs,
+  ),
+  row(
+    '--sample <n>',
+    'windows of more ticks are answered by an even sample of so many (default: no sampling)',
+    'sample',
+    Number,
+  ),
+  row(
+    '--live-on-top <duration>',
+    'the cap holds for older ticks, younger ones are put on top of them (default: for all)',
+    'liveOnTopMs',
+    parseDuration,
+  ),
+  row(
+    '--heeds <part>',
+    'what is heeded of from and to: window, end, hours or nothing (default: window)',
+    'heeds',
+    asIs,
+  ),
+  row(
+    '--carry-in-share <share>',
+    'share of answers that bring the last tick before from too (default: 0)',
+    'carryInShare',
+    Number,
   ),
   row(
     '--order <order>',
@@ -48,9 +93,29 @@ export const sandboxFlags: readonly SandboxFlag[] = [
     asIs,
   ),
   row('--repeat-share <share>', 'ticks sent twice, for each tick of an answer (default: 0)', 'repeatShare', Number),
+  row('--unusable-share <share>', 'share of ticks whose price is a text (default: 0)', 'unusableShare', Number),
+  row('--foreign-share <share>', 'elements that are no ticks, for each tick (default: 0)', 'foreignShare', Number),
+  row('--crowd <n>', 'ticks in one millisecond in a hundred (default: one)', 'crowd', Number),
   row('--from-exclusive', 'a tick at from is not answered', 'fromInclusive', () => false),
   row('--to-inclusive', 'a tick at to is answered', 'toInclusive', () => true),
-  row('--echo-window <how>', 'from and to of an answer: asked, tightened or none (default: asked)', 'echoWindow', asIs),
+  row(
+    '--echo-window <how>',
+    'from and to of an answer: asked (up to now), echo, tightened, cut, cut-from, cut-to, span or none (default: asked)',
+    'echoWindow',
+    asIs,
+  ),
+  row(
+    '--generated-behind <duration>',
+    'how far generated_at is behind; none: it is not stated (default: 0s)',
+    'generatedBehindMs',
+    (text, flag) => (text === 'none' ? null : parseDuration(text, flag)),
+  ),
+  row(
+    '--generated-step <duration>',
+    'answers within so long a time state one generated_at (default: 0s)',
+    'generatedStepMs',
+    parseDuration,
+  ),
   row(
     '--layout <layout>',
     'how pages are written: compact, spaced, reordered, extra, exponent or mixed (default: compact)',
@@ -64,6 +129,18 @@ export const sandboxFlags: readonly SandboxFlag[] = [
     list,
   ),
   row('--retention <duration>', 'nothing older is answered, e.g. 3d (default: all is)', 'retentionMs', parseDuration),
+  row(
+    '--replica-lags <durations>',
+    'how far each replica is behind, with commas between, e.g. 0s,90s; one answers (default: 0s)',
+    'replicaLagsMs',
+    (text, flag) => list(text).map((lag) => parseDuration(lag, flag)),
+  ),
+  row(
+    '--gaps <windows>',
+    'windows without ticks that answers name, as FROM..TO with commas between (default: no window)',
+    'gaps',
+    windowsOf,
+  ),
   row(
     '--rate <n>',
     'requests allowed in a second, more are answered 429 (default: any number)',

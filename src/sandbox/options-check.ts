@@ -1,8 +1,10 @@
 import { UsageError } from '../core/errors.ts';
+import type { Window } from '../core/window.ts';
 import { bookShapes } from './book-shapes.ts';
 import { faultKinds } from './faults.ts';
 import { fixedOptions, type RunningOptions, type SandboxOptions, sandboxDefaults } from './options.ts';
 import { limiterKinds, rateHeaderForms } from './rate-limit.ts';
+import { capUnits, heededParts, statedEnds, tickOrders, truncations } from './tick-behavior.ts';
 import { pageLayouts } from './tick-page.ts';
 
 interface Rule {
@@ -59,14 +61,27 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
   thinShare: number(0, 1),
   thinAfterMs: whole(0, latestMs),
   cap: whole(1, 1_000_000),
+  capUnit: oneOf(...capUnits),
+  capVariation: number(0, 0.95),
+  capBySymbol: flag,
+  capFallsAfter: orNull(whole(0, 1_000_000)),
+  sample: orNull(whole(1, 1_000_000)),
+  liveOnTopMs: orNull(whole(1, latestMs)),
+  heeds: oneOf(...heededParts),
+  carryInShare: number(0, 1),
+  unusableShare: number(0, 1),
+  foreignShare: number(0, 10),
+  crowd: orNull(whole(2, 100_000)),
+  generatedBehindMs: orNull(whole(0, latestMs)),
+  generatedStepMs: whole(0, latestMs),
   defaultLimit: whole(1, 1_000_000),
   defaultWindowMs: whole(1, latestMs),
-  truncate: oneOf('earliest', 'latest'),
-  order: oneOf('ascending', 'newest-first', 'shuffled'),
+  truncate: oneOf(...truncations),
+  order: oneOf(...tickOrders),
   repeatShare: number(0, 10),
   fromInclusive: flag,
   toInclusive: flag,
-  echoWindow: oneOf('asked', 'tightened', 'none'),
+  echoWindow: oneOf(...statedEnds),
   layout: oneOf(...pageLayouts, 'mixed'),
   bookShapes: {
     expected: `a list of ${bookShapes.join(', ')}`,
@@ -74,6 +89,14 @@ const rules: { readonly [name in keyof SandboxOptions]: Rule } = {
       Array.isArray(value) && value.every((shape) => (bookShapes as readonly unknown[]).includes(shape)),
   },
   retentionMs: orNull(whole(1, latestMs)),
+  replicaLagsMs: {
+    expected: 'lags of one replica or more, none of them negative',
+    holds: (value) => Array.isArray(value) && value.length > 0 && value.every((lag) => whole(0, latestMs).holds(lag)),
+  },
+  gaps: {
+    expected: 'windows from..to, each of which ends after it begins',
+    holds: (value) => Array.isArray(value) && value.every(({ from, to }: Window) => from < to),
+  },
   marketsCap: whole(0, 1_000_000),
   gzip: flag,
   requestsPerSecond: orNull(number(0.01, 1_000_000)),

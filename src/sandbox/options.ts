@@ -1,11 +1,12 @@
-import { dayMs } from '../core/window.ts';
+import { dayMs, type Window } from '../core/window.ts';
 import type { BookShape } from './book-shapes.ts';
 import { type FaultKind, faultKinds } from './faults.ts';
 import type { LimiterKind, RateHeaderForm } from './rate-limit.ts';
+import { plainBehavior, type TickBehavior } from './tick-behavior.ts';
 import type { PageLayout } from './tick-page.ts';
 
-/** Everything that can be asked of a sandbox. Bounds stand with the checks, in options-check.ts. */
-export interface SandboxOptions {
+/** Everything that can be asked of a sandbox; how it pages is TickBehavior. Bounds stand with the checks, in options-check.ts. */
+export interface SandboxOptions extends TickBehavior {
   /** TCP port on 127.0.0.1; 0 takes a free one. Default 0. */
   readonly port: number;
   /** The market data key asked for as `Authorization: Bearer KEY`; anything else is answered 401. */
@@ -40,29 +41,20 @@ export interface SandboxOptions {
   readonly thinShare: number;
   readonly thinAfterMs: number;
 
-  /** Most ticks in an answer, whatever the limit asked for. Default 5000. */
-  readonly cap: number;
   /** Ticks answered where no limit is asked for; `cap` stands above it. Default 5000. */
   readonly defaultLimit: number;
   /** Length of the window where `from` is not asked for. Default one day. */
   readonly defaultWindowMs: number;
-  /** Which side of a window is kept where not all of it fits. Default `earliest`. */
-  readonly truncate: 'earliest' | 'latest';
-  /** Order of the ticks inside an answer. Default `ascending`. */
-  readonly order: 'ascending' | 'newest-first' | 'shuffled';
-  /** Ticks sent twice for each tick of an answer; the repeats count toward `count` and the cap. Default 0. */
-  readonly repeatShare: number;
-  /** Whether a tick at `from`, or at `to`, belongs to the window. Defaults true and false. */
-  readonly fromInclusive: boolean;
-  readonly toInclusive: boolean;
-  /** What `from` and `to` of an answer name: the window asked for, what is left of it after truncation, or nothing. */
-  readonly echoWindow: 'asked' | 'tightened' | 'none';
   /** How the JSON of a tick page is written; `mixed` takes them in turn. Default `compact`, as documented. */
   readonly layout: PageLayout | 'mixed';
   /** Shapes that order books are told in, by turns; none: there is no such route. Default `objects`. */
   readonly bookShapes: readonly BookShape[];
   /** Older ticks than this are not answered, and `from` says so; null keeps all. Default null. */
   readonly retentionMs: number | null;
+  /** How far replicas are behind, milliseconds; one of them answers each tick request. Default one that is not. */
+  readonly replicaLagsMs: readonly number[];
+  /** Windows without ticks that answers name as `gaps`. Default none. */
+  readonly gaps: readonly Window[];
   /** Most markets in an answer. Default 100,000. */
   readonly marketsCap: number;
   /** Whether answers are compressed for clients that take gzip. Default true. */
@@ -123,18 +115,14 @@ export const sandboxDefaults: SandboxOptions = {
   reviseAfterMs: 600_000,
   thinShare: 0,
   thinAfterMs: 2 * dayMs,
-  cap: 5_000,
+  ...plainBehavior,
   defaultLimit: 5_000,
   defaultWindowMs: dayMs,
-  truncate: 'earliest',
-  order: 'ascending',
-  repeatShare: 0,
-  fromInclusive: true,
-  toInclusive: false,
-  echoWindow: 'asked',
   layout: 'compact',
   bookShapes: ['objects'],
   retentionMs: null,
+  replicaLagsMs: [0],
+  gaps: [],
   marketsCap: 100_000,
   gzip: true,
   requestsPerSecond: null,

@@ -16,6 +16,8 @@ export interface RouteContext {
   readonly nowMs: number;
   /** Number of the request, from 0. */
   readonly n: number;
+  /** Number of the tick request among those of its symbol, from 1. */
+  readonly nOfSymbol: number;
   readonly untruth: 'wrong-symbol' | 'wrong-count' | undefined;
 }
 
@@ -55,14 +57,15 @@ export function ticksRoute(query: URLSearchParams, context: RouteContext): Answe
   if (from === 'bad' || to === 'bad') return problem(400, 'from and to must be epoch milliseconds');
   if (limit === 'bad' || limit === 0) return problem(400, 'limit must be a whole number from 1');
   if (from !== undefined && to !== undefined && from > to) return problem(400, 'from must not be after to');
-  const page = tickPage(feed, { symbol, from, to, limit }, nowMs, options);
+  const page = tickPage(feed, { symbol, from, to, limit }, context.nOfSymbol, nowMs, options);
   const layout = options.layout === 'mixed' ? pageLayouts[context.n % pageLayouts.length]! : options.layout;
   const told = {
     ...page,
     symbol: context.untruth === 'wrong-symbol' ? `${symbol}-X` : symbol,
     count: page.count + (context.untruth === 'wrong-count' ? 1 : 0),
   };
-  return json(pageText(told, layout), context.untruth === undefined ? page.count : 0);
+  const usable = page.kinds?.filter((kind) => kind === 'tick').length ?? page.count;
+  return json(pageText(told, layout), context.untruth === undefined ? usable : 0);
 }
 
 export function orderbookRoute(query: URLSearchParams, context: RouteContext): Answer {

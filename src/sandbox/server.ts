@@ -35,6 +35,7 @@ export interface ServerParts {
 export function requestListener(parts: ServerParts) {
   const limit = rateLimit();
   let requests = 0;
+  const ticksOfSymbols = new Map<string, number>();
   return async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { path, query } = target(request);
     if (path === paths.stats) {
@@ -56,12 +57,22 @@ export function requestListener(parts: ServerParts) {
       const refusal = asked ?? tooMany(parts, verdict);
       if (parts.options().latencyMs > 0) await parts.clock.sleep(parts.options().latencyMs, parts.stopping);
       if (refusal !== undefined) send(call, refusal, false);
-      else await answerRoute(call, { path, query, n: requests++ }, parts);
+      else {
+        const nOfSymbol = path === paths.ticks ? countUp(ticksOfSymbols, query.get('symbol') ?? '', parts) : 0;
+        await answerRoute(call, { path, query, n: requests++, nOfSymbol }, parts);
+      }
     } catch (error) {
       if (parts.stopping.aborted || response.headersSent) response.destroy();
       else send(call, problem(500, String(error)), false);
     }
   };
+}
+
+/** Counts a tick request of a symbol, from 1; unknown symbols are not kept. */
+function countUp(counts: Map<string, number>, symbol: string, { feed, nowMs }: ServerParts): number {
+  const count = (counts.get(symbol) ?? 0) + 1;
+  if (feed.life(symbol, nowMs()) !== undefined) counts.set(symbol, count);
+  return count;
 }
 
 function target(request: IncomingMessage): { readonly path: string; readonly query: URLSearchParams } {
@@ -95,9 +106,10 @@ interface Asked {
   readonly path: string;
   readonly query: URLSearchParams;
   readonly n: number;
+  readonly nOfSymbol: number;
 }
 
-async function answerRoute(call: Call, { path, query, n }: Asked, parts: ServerParts): Promise<void> {
+async function answerRoute(call: Call, { path, query, n, nOfSymbol }: Asked, parts: ServerParts): Promise<void> {
   const { feed, clock, stats, nowMs } = parts;
   const options = parts.options();
   const route = routes.get(path)!;
@@ -111,7 +123,11 @@ async function answerRoute(call: Call, { path, query, n }: Asked, parts: ServerP
   if (instead !== undefined) return send(call, instead, options.gzip);
   if (fault === 'stall') await sleep(options.stallMs);
   const untruth = fault === 'wrong-symbol' || fault === 'wrong-count' ? fault : undefined;
-  const answer = reshaped(route.name, route.answer(query, { feed, options, nowMs: nowMs(), n, untruth }), options);
+  const answer = reshaped(
+    route.name,
+    route.answer(query, { feed, options, nowMs: nowMs(), n, nOfSymbol, untruth }),
+    options,
+  );
   if (isTorn(fault)) return tear(call, answer, fault, sleep);
   if (fault === 'slow-body') return sendSlowly(call, answer, () => sleep(options.stallMs));
   send(call, fault === 'bad-json' ? garbled(answer) : answer, options.gzip);

@@ -1,4 +1,5 @@
 import type { TickColumns } from '../core/tick.ts';
+import type { Window } from '../core/window.ts';
 
 /**
  * How a page is written: `compact` is the documented order without a space; the others are as good JSON:
@@ -9,63 +10,68 @@ export const pageLayouts = ['compact', 'spaced', 'reordered', 'extra', 'exponent
 
 export type PageLayout = (typeof pageLayouts)[number];
 
-/** An answer to GET /api/v1/ticks; a null `from` or `to` is left out. */
+/** What an element of `ticks` is: an unusable one has a price that is a text, a foreign one is no tick. */
+export type ElementKind = 'tick' | 'unusable' | 'foreign';
+
+/** An answer to GET /api/v1/ticks; what is null or not there is left out. */
 export interface SandboxPage extends TickColumns {
   readonly symbol: string;
   readonly count: number;
   readonly from: number | null;
   readonly to: number | null;
-  readonly generatedAt: number;
+  readonly generatedAt: number | null;
+  /** Of each element; without it all are ticks. */
+  readonly kinds?: readonly ElementKind[];
+  readonly gaps?: readonly Window[];
 }
 
 export function pageText(page: SandboxPage, layout: PageLayout): string {
-  const { symbol, count, generatedAt } = page;
+  const { symbol, count } = page;
   const span = { ...(page.from === null ? {} : { from: page.from }), ...(page.to === null ? {} : { to: page.to }) };
+  const generated = page.generatedAt === null ? {} : { generated_at: page.generatedAt };
+  const gaps = page.gaps === undefined ? {} : { gaps: page.gaps };
   switch (layout) {
     case 'compact':
       return compact(page, String);
     case 'exponent':
       return compact(page, (p) => p.toExponential());
-    case 'spaced':
-      return JSON.stringify(
-        { symbol, ticks: list(page, (t, p) => ({ t, p })), count, ...span, generated_at: generatedAt },
-        null,
-        2,
-      );
+    case 'spaced': {
+      const ticks = list(page, (t, p) => ({ t, p }));
+      return JSON.stringify({ symbol, ticks, count, ...span, ...generated, ...gaps }, null, 2);
+    }
     case 'reordered':
-      return JSON.stringify({
-        generated_at: generatedAt,
-        ...span,
-        count,
-        ticks: list(page, (t, p) => ({ p, t })),
-        symbol,
-      });
+      return JSON.stringify({ ...gaps, ...generated, ...span, count, ticks: list(page, (t, p) => ({ p, t })), symbol });
     case 'extra': {
       const ticks = list(page, (t, p) => ({ t, p, v: 3, venue: { id: 'a"]}', t: 1 } }));
-      return JSON.stringify({
-        symbol,
-        ticks,
-        count,
-        ...span,
-        generated_at: generatedAt,
-        next: null,
-        notes: ['{"t":0}'],
-      });
+      return JSON.stringify({ symbol, ticks, count, ...span, ...generated, ...gaps, next: null, notes: ['{"t":0}'] });
     }
   }
 }
 
-function list<Row>(page: TickColumns, row: (t: number, p: number) => Row): Row[] {
-  return Array.from(page.t, (t, i) => row(t, page.p[i]!));
+const foreign = { type: 'heartbeat' };
+const unusablePrice = '?';
+
+function list(page: SandboxPage, row: (t: number, p: number | string) => object): object[] {
+  return Array.from(page.t, (t, i) => {
+    const kind = page.kinds?.[i] ?? 'tick';
+    return kind === 'foreign' ? foreign : row(t, kind === 'unusable' ? unusablePrice : page.p[i]!);
+  });
 }
 
 /** Joined by hand: a page of 5,000 ticks takes a third of what objects and JSON.stringify would. */
 function compact(page: SandboxPage, price: (p: number) => string): string {
-  const { t, p } = page;
+  const { t, p, kinds } = page;
   let text = `{"symbol":${JSON.stringify(page.symbol)},"ticks":[`;
-  for (let i = 0; i < t.length; i++) text += `${i === 0 ? '' : ','}{"t":${t[i]},"p":${price(p[i]!)}}`;
+  for (let i = 0; i < t.length; i++) {
+    const comma = i === 0 ? '' : ',';
+    const kind = kinds?.[i] ?? 'tick';
+    if (kind === 'tick') text += `${comma}{"t":${t[i]},"p":${price(p[i]!)}}`;
+    else text += comma + JSON.stringify(kind === 'foreign' ? foreign : { t: t[i], p: unusablePrice });
+  }
   text += `],"count":${page.count}`;
   if (page.from !== null) text += `,"from":${page.from}`;
   if (page.to !== null) text += `,"to":${page.to}`;
-  return `${text},"generated_at":${page.generatedAt}}`;
+  if (page.generatedAt !== null) text += `,"generated_at":${page.generatedAt}`;
+  if (page.gaps !== undefined) text += `,"gaps":${JSON.stringify(page.gaps)}`;
+  return `${text}}`;
 }

@@ -1,9 +1,18 @@
-import type { TickColumns } from '../core/tick.ts';
-import type { Window } from '../core/window.ts';
+import { intersect, type Window, within } from '../core/window.ts';
 import type { Feed } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
 import { generator, hash, textKey } from './random.ts';
-import type { SandboxPage } from './tick-page.ts';
+import {
+  answeredWindow,
+  composePage,
+  isUsable,
+  keptSide,
+  matchedWindow,
+  needsWholeWindow,
+  rowsOfPageMax,
+  statedMoment,
+} from './tick-behavior.ts';
+import type { ElementKind, SandboxPage } from './tick-page.ts';
 import { visiblePart } from './visible.ts';
 
 export interface TickQuery {
@@ -13,73 +22,67 @@ export interface TickQuery {
   readonly limit: number | undefined;
 }
 
-/** The window that is answered: what was asked, cut at now and where retention ends; empty where nothing is left. */
-export function answeredWindow(query: TickQuery, nowMs: number, options: SandboxOptions): Window {
-  const to = Math.min(query.to ?? nowMs, nowMs);
-  const from = query.from ?? (query.to ?? nowMs) - options.defaultWindowMs;
-  const kept = options.retentionMs === null ? from : Math.max(from, nowMs - options.retentionMs);
-  return { from: Math.min(kept, to), to };
-}
+/** Symbols with caps of their own have one of so many. */
+const capsBySymbol = 4;
 
-/** One page as the service would cut, order and repeat it. */
-export function tickPage(feed: Feed, query: TickQuery, nowMs: number, options: SandboxOptions): SandboxPage {
+/**
+ * One page as the service would cut, order and repeat it.
+ * @param n which tick request of the symbol it is, from 1: with the seed, all that is drawn for it
+ */
+export function tickPage(feed: Feed, query: TickQuery, n: number, nowMs: number, options: SandboxOptions): SandboxPage {
   const { symbol } = query;
-  const answered = answeredWindow(query, nowMs, options);
-  const window = {
-    from: answered.from + (options.fromInclusive ? 0 : 1),
-    to: answered.to + (options.toInclusive ? 1 : 0),
+  const key = textKey(options.seed, symbol);
+  const draw = generator(hash(key ^ 0x9a6e, n));
+  const to = query.to ?? nowMs;
+  const window = { from: query.from ?? to - options.defaultWindowMs, to };
+  const oldestMs = options.retentionMs === null ? Number.NEGATIVE_INFINITY : nowMs - options.retentionMs;
+  const limit = query.limit ?? options.defaultLimit;
+  const request = { window, limit, n, rank: key % capsBySymbol, nowMs, oldestMs, draw };
+  const lags = options.replicaLagsMs;
+  const asOfMs = nowMs - (lags.length === 1 ? lags[0]! : lags[Math.floor(draw() * lags.length)]!);
+  const visibleRows = visibleIn(feed, symbol, asOfMs, options);
+
+  const matched = matchedWindow(window, options);
+  const inside = { from: Math.max(matched.from, oldestMs), to: Math.min(matched.to, nowMs + 1) };
+  const part = {
+    side: keptSide(n, options),
+    rowsMax: needsWholeWindow(options) ? Number.POSITIVE_INFINITY : rowsOfPageMax(options, limit),
   };
-  const rowsMax = Math.min(options.cap, query.limit ?? options.defaultLimit);
-  // Repeats take room from the page, so that it keeps to the cap with them.
-  const singlesMax = Math.max(1, Math.floor(rowsMax / (1 + options.repeatShare)));
-  const part = { side: options.truncate, rowsMax: singlesMax };
-  const { ticks, truncated } = visiblePart(feed, { symbol, window, asOfMs: nowMs }, part, options);
-  const span = truncated && options.echoWindow === 'tightened' ? tightened(answered, ticks, options) : answered;
-  const shown = ordered(repeated(ticks, rowsMax, options.repeatShare), symbol, options);
-  const echoes = options.echoWindow !== 'none';
+  const before =
+    options.carryInShare === 0
+      ? []
+      : visibleRows({ from: Math.max(0, oldestMs), to: matched.from }, { side: 'latest', rowsMax: 1 });
+  const page = composePage(before.slice(-1), visibleRows(inside, part), request, options);
+  const { elements, from } = page;
+  const kinds = elements.map((row): ElementKind => {
+    if (row === null) return 'foreign';
+    return isUsable(row, options) ? 'tick' : 'unusable';
+  });
+  const gaps = intersect(options.gaps, [answeredWindow(request)]);
   return {
     symbol,
-    ...shown,
-    count: shown.t.length,
-    from: echoes ? span.from : null,
-    to: echoes ? span.to : null,
-    generatedAt: nowMs,
+    t: Float64Array.from(elements, (row) => row?.t ?? 0),
+    p: Float64Array.from(elements, (row) => row?.p ?? 0),
+    ...{ count: elements.length, from, to: page.to, generatedAt: statedMoment(nowMs, options) },
+    ...(kinds.some((kind) => kind !== 'tick') ? { kinds } : {}),
+    ...(gaps.length > 0 ? { gaps } : {}),
   };
 }
 
-/** The window of the kept ticks alone, its ends inclusive or exclusive as the service's ends are. */
-function tightened(answered: Window, { t }: TickColumns, options: SandboxOptions): Window {
-  if (options.truncate === 'earliest') return { from: answered.from, to: t.at(-1)! + (options.toInclusive ? 0 : 1) };
-  return { from: t[0]! - (options.fromInclusive ? 0 : 1), to: answered.to };
+interface Row {
+  readonly t: number;
+  readonly p: number;
 }
 
-function repeated(ticks: TickColumns, rowsMax: number, share: number): TickColumns {
-  const singles = ticks.t.length;
-  const repeats = Math.min(rowsMax - singles, Math.floor(singles * share));
-  if (repeats <= 0) return ticks;
-  const t = new Float64Array(singles + repeats);
-  const p = new Float64Array(singles + repeats);
-  let row = 0;
-  for (let i = 0; i < singles; i++) {
-    // Spread evenly: after i + 1 singles, as many repeats as their share of all.
-    const end = i + 1 + Math.floor(((i + 1) * repeats) / singles);
-    t.fill(ticks.t[i]!, row, end);
-    p.fill(ticks.p[i]!, row, end);
-    row = end;
-  }
-  return { t, p };
-}
-
-function ordered(ticks: TickColumns, symbol: string, { order, seed }: SandboxOptions): TickColumns {
-  if (order === 'ascending') return ticks;
-  if (order === 'newest-first') return { t: ticks.t.toReversed(), p: ticks.p.toReversed() };
-  const t = ticks.t.slice();
-  const p = ticks.p.slice();
-  const random = generator(hash(textKey(seed, symbol), t[0] ?? 0));
-  for (let i = t.length - 1; i > 0; i--) {
-    const j = Math.floor(random() * (i + 1));
-    [t[i], t[j]] = [t[j]!, t[i]!];
-    [p[i], p[j]] = [p[j]!, p[i]!];
-  }
-  return { t, p };
+/** Looks for visible ticks of a symbol; none lies in a gap. */
+function visibleIn(feed: Feed, symbol: string, asOfMs: number, options: SandboxOptions) {
+  return (window: Window, part: Parameters<typeof visiblePart>[2]): Row[] => {
+    if (window.from >= window.to) return [];
+    const { gaps } = options;
+    // Ticks in gaps are no part of the rows that are enough.
+    const wanted = gaps.length === 0 ? part : { ...part, rowsMax: Number.POSITIVE_INFINITY };
+    const { t, p } = visiblePart(feed, { symbol, window, asOfMs }, wanted, options).ticks;
+    const rows = Array.from(t, (time, i) => ({ t: time, p: p[i]! }));
+    return rows.filter((row) => !gaps.some((gap) => within(row.t, gap)));
+  };
 }

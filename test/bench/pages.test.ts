@@ -37,7 +37,7 @@ test('pages of a symbol overlap: keys repeated, a few of another price, a few la
         seen.set(at, p[i]!);
       });
     }
-    const times = pages.map(({ generatedAt }) => generatedAt);
+    const times = pages.map(({ generatedAt }) => generatedAt!);
     expect(times).toEqual([...new Set(times)].sort((a, b) => a - b));
   }
   const overlaps = 40 - bySymbol.size;

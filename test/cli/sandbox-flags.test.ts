@@ -9,14 +9,19 @@ test('every default that help names is the one that holds', () => {
       ['a free one', 0],
       ['the clock', null],
       ['all is', null],
+      ['never', null],
+      ['no sampling', null],
+      ['for all', null],
+      ['one', null],
       ['any number', null],
       ['none', 0],
     ] as const),
     ['all', sandboxDefaults.faults],
+    ['no window', sandboxDefaults.gaps],
     ['no field', sandboxDefaults.reshape],
   ]);
   const named = sandboxFlags.filter(({ text }) => text.includes('(default: '));
-  expect(named).toHaveLength(sandboxFlags.length - 2);
+  expect(named).toHaveLength(sandboxFlags.length - 3);
   for (const { flags, text, option, read } of named) {
     const told = /\(default: (.*)\)$/.exec(text)![1]!;
     const isWord = words.has(told) && typeof sandboxDefaults[option] !== 'string';
@@ -31,6 +36,13 @@ test.each([
   [{ lateDelay: '5' }, /^--late-delay "5": expected a whole number with a unit/],
   [{ faults: '500,nix' }, /^--faults "500,nix": expected a list of/],
   [{ reshape: 'ticks:count' }, /^--reshape "ticks:count": expected fields as route:path/],
+  [{ capVariation: '2' }, /^--cap-variation "2": expected a number from 0 to 0\.95$/],
+  [{ heeds: 'from' }, /^--heeds "from": expected one of window, end, hours, nothing$/],
+  [{ echoWindow: 'half' }, /^--echo-window "half": expected one of asked, echo, tightened, cut, cut-from/],
+  [{ replicaLags: '90' }, /^--replica-lags "90": expected a whole number with a unit/],
+  [{ replicaLags: ',' }, /^--replica-lags ",": expected lags of one replica or more/],
+  [{ gaps: '2026-07-02..2026-07-01' }, /^--gaps .*expected windows from\.\.to, each of which ends after/],
+  [{ gaps: '2026-07-02' }, /^--gaps "": expected/],
   [{ reshape: 'nowhere:count=gone' }, /expected fields as route:path/],
 ])('a bad value is told with its flag: %j', (given, sentence) => {
   expect(() => sandboxOptionsOf(given, expectedOf)).toThrow(sentence);
@@ -46,5 +58,31 @@ test('flags that take no value turn their option over', () => {
 test('fields that are to look otherwise are read with what becomes of them', () => {
   expect(sandboxOptionsOf({ reshape: 'markets:markets/*/question=gone,ticks:count==n' }, expectedOf)).toEqual({
     reshape: { 'markets:markets/*/question': 'gone', 'ticks:count': '=n' },
+  });
+});
+
+test('how ticks are paged is asked for by flags, one each', () => {
+  const given = {
+    ...{ capUnit: 'bytes', capVariation: '0.05', capBySymbol: true, capFallsAfter: '3', truncate: 'alternating' },
+    ...{
+      sample: '200',
+      liveOnTop: '1h',
+      heeds: 'end',
+      carryInShare: '0.5',
+      unusableShare: '0.01',
+      foreignShare: '0.1',
+    },
+    ...{ crowd: '9', echoWindow: 'cut-to', generatedBehind: 'none', generatedStep: '5s', replicaLags: '0s,90s' },
+    gaps: '2026-07-01..2026-07-02,2026-07-03T00:00:00Z..2026-07-03T01:00:00Z',
+  };
+  const [day1, day3] = [Date.UTC(2026, 6, 1), Date.UTC(2026, 6, 3)];
+  expect(sandboxOptionsOf(given, expectedOf)).toEqual({
+    ...{ capUnit: 'bytes', capVariation: 0.05, capBySymbol: true, capFallsAfter: 3, truncate: 'alternating' },
+    ...{ sample: 200, liveOnTopMs: 3_600_000, heeds: 'end', carryInShare: 0.5, unusableShare: 0.01, foreignShare: 0.1 },
+    ...{ crowd: 9, echoWindow: 'cut-to', generatedBehindMs: null, generatedStepMs: 5000, replicaLagsMs: [0, 90_000] },
+    gaps: [
+      { from: day1, to: day1 + 86_400_000 },
+      { from: day3, to: day3 + 3_600_000 },
+    ],
   });
 });

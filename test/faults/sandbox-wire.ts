@@ -21,7 +21,7 @@ export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): Open
     async get(asked, signal, onHead) {
       signal.throwIfAborted();
       const { pathname, searchParams } = new URL(asked, 'http://sandbox.test');
-      const context: RouteContext = { feed, options, nowMs, n: 0, untruth: undefined };
+      const context: RouteContext = { feed, options, nowMs, n: 0, nOfSymbol: 1, untruth: undefined };
       const { status, headers, body } = routes.get(pathname)!(searchParams, context);
       const head = { status, headers: { ...headers } };
       onHead(head);

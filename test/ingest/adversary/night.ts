@@ -4,8 +4,9 @@ import { intersect, subtract, union, type Window, within } from '../../../src/co
 import { type Collected, collect } from '../../../src/ingest/collect.ts';
 import type { SymbolPlan } from '../../../src/ingest/plan.ts';
 import { type ServerBehavior, unknownBehavior } from '../../../src/ingest/server-behavior.ts';
+import { isUsable } from '../../../src/sandbox/tick-behavior.ts';
 import type { Lake } from './lake.ts';
-import { type Adversary, type Hand, isUsable, type Row, type Traits } from './server.ts';
+import type { Adversary, Hand, Row, Traits } from './server.ts';
 
 export interface Night {
   readonly collected: Collected;
@@ -42,9 +43,8 @@ export async function collectNight(
 }
 
 /** Milliseconds with more ticks than the largest page holds. One that keeps now this side, now that one, shows twice as many. */
-function crowdedMoments(rows: readonly Row[], { cap, capUnit, heeds, side }: Traits): number[] {
-  // Of one row a page nobody can tell that a millisecond has another price.
-  if (heeds !== 'window' || side === 'alternating' || cap === 1) return [];
+function crowdedMoments(rows: readonly Row[], { cap, capUnit, heeds, truncate }: Traits): number[] {
+  if (heeds !== 'window' || truncate === 'alternating') return [];
   const counts = new Map<number, number>();
   for (const { t } of rows) counts.set(t, (counts.get(t) ?? 0) + 1);
   return [...counts].filter(([, n]) => n > (capUnit === 'rows' ? cap : 1.3 * cap)).map(([t]) => t);

@@ -1,0 +1,293 @@
+import type { Window } from '../core/window.ts';
+
+// How a server makes a response of the ticks that it has: each trait is an option of its own, and any may meet any
+// other. Pure: the sandbox and the drawn servers of the tests (test/ingest/adversary) answer by the same functions.
+
+export const truncations = ['earliest', 'latest', 'alternating'] as const;
+export const tickOrders = ['ascending', 'newest-first', 'shuffled'] as const;
+export const capUnits = ['rows', 'bytes'] as const;
+
+/** The part of a requested window that a server looks at: `end` ignores `from`, `hours` widens it to whole UTC hours. */
+export const heededParts = ['window', 'end', 'hours', 'nothing'] as const;
+
+/**
+ * The ends that a response states.
+ * - `asked`: as requested, limited to what there is between the retention and now · `echo`: as requested
+ * - `tightened`: as `asked`, but where the page is truncated, the end of the last tick that was kept
+ * - `cut`: where the page is truncated, its first and last tick; `cut-from`, `cut-to`: one of them
+ * - `span`: its first and last tick, always · `none`: no ends
+ */
+export const statedEnds = ['asked', 'echo', 'tightened', 'cut', 'cut-from', 'cut-to', 'span', 'none'] as const;
+
+export interface TickBehavior {
+  /** Most elements in a page, whatever limit is requested; as `bytes`, of 32 bytes of text each. Default 5000 rows. */
+  readonly cap: number;
+  readonly capUnit: (typeof capUnits)[number];
+  /** By how much less of `cap` a single page may hold, as a share. Default 0. */
+  readonly capVariation: number;
+  /** Whether symbols have caps of their own, of a half to a quarter of `cap` and all of it. Default false. */
+  readonly capBySymbol: boolean;
+  /** Requests of a symbol after which its cap is 0.6 of what it was; null: never. Default null. */
+  readonly capFallsAfter: number | null;
+  /** Which side of a window is kept where not all of it fits. Default `earliest`. */
+  readonly truncate: (typeof truncations)[number];
+  /** Windows of more elements than this are answered by an even sample of so many; null: no sampling. Default null. */
+  readonly sample: number | null;
+  /** The cap holds for older ticks only; those younger than so many ms are put on top of them. Default null. */
+  readonly liveOnTopMs: number | null;
+  /** What is heeded of a window. Default `window`. */
+  readonly heeds: (typeof heededParts)[number];
+  /** Whether a tick at `from`, or at `to`, belongs to the window. Defaults true and false. */
+  readonly fromInclusive: boolean;
+  readonly toInclusive: boolean;
+  /** Share of responses that bring the last tick before the window too. Default 0. */
+  readonly carryInShare: number;
+  /** Repeats of ticks in a page, for each tick; they count toward `count` and the cap, as all of the following do. Default 0. */
+  readonly repeatShare: number;
+  /** Share of ticks that are unusable in every response: the price is a text. Default 0. */
+  readonly unusableShare: number;
+  /** Elements that are no ticks, for each tick. Default 0. */
+  readonly foreignShare: number;
+  /** Ticks in the millisecond of every 100th tick or so, at prices of their own; null: one. Default null. */
+  readonly crowd: number | null;
+  /** Order of the elements in a page. Default `ascending`. */
+  readonly order: (typeof tickOrders)[number];
+  /** Ends that a response states. Default `asked`. */
+  readonly echoWindow: (typeof statedEnds)[number];
+  /** How far generated_at is behind the moment of the response, ms; null: it is not stated. Default 0. */
+  readonly generatedBehindMs: number | null;
+  /** Responses within so many ms of each other state one generated_at; 0: each its own. Default 0. */
+  readonly generatedStepMs: number;
+}
+
+export const plainBehavior: TickBehavior = {
+  ...{ cap: 5_000, capUnit: 'rows', capVariation: 0, capBySymbol: false, capFallsAfter: null, truncate: 'earliest' },
+  ...{ sample: null, liveOnTopMs: null, heeds: 'window', fromInclusive: true, toInclusive: false, carryInShare: 0 },
+  ...{ repeatShare: 0, unusableShare: 0, foreignShare: 0, crowd: null, order: 'ascending', echoWindow: 'asked' },
+  ...{ generatedBehindMs: 0, generatedStepMs: 0 },
+};
+
+interface Row {
+  /** Epoch ms. */
+  readonly t: number;
+  readonly p: number;
+}
+
+export interface PageRequest {
+  /** As requested. */
+  readonly window: Window;
+  /** Most elements that the client takes. */
+  readonly limit: number;
+  /** Which request it is: of the symbol or of the server. */
+  readonly n: number;
+  /** With `capBySymbol` the symbol's cap is `cap / (1 + rank)`. */
+  readonly rank: number;
+  readonly nowMs: number;
+  /** No tick before this moment is answered; -Infinity: there is no such moment. */
+  readonly oldestMs: number;
+  /** Numbers from 0 up to 1, which the response is drawn from. */
+  readonly draw: () => number;
+}
+
+/** A page as it goes out: null is an element that is no tick. */
+export interface ComposedPage<T> {
+  readonly elements: readonly (T | null)[];
+  readonly isTruncated: boolean;
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
+const hourMs = 3_600_000;
+
+/** The window, half-open, of which ticks are answered. */
+export function matchedWindow({ from, to }: Window, behavior: TickBehavior): Window {
+  const low = behavior.heeds === 'hours' ? from - (from % hourMs) : from;
+  const high = behavior.heeds === 'hours' ? to - (to % hourMs) + hourMs : to;
+  return {
+    from:
+      behavior.heeds === 'nothing' || behavior.heeds === 'end'
+        ? Number.NEGATIVE_INFINITY
+        : low + (behavior.fromInclusive ? 0 : 1),
+    to: behavior.heeds === 'nothing' ? Number.POSITIVE_INFINITY : high + (behavior.toInclusive ? 1 : 0),
+  };
+}
+
+/** Whether a page cannot be made of the ticks at one end of its window, as many as it has room for. */
+export const needsWholeWindow = ({ sample, liveOnTopMs }: TickBehavior): boolean =>
+  sample !== null || liveOnTopMs !== null;
+
+/** The side that the nth request keeps. */
+export function keptSide(n: number, { truncate }: TickBehavior): 'earliest' | 'latest' {
+  if (truncate === 'alternating') return n % 2 === 0 ? 'earliest' : 'latest';
+  return truncate;
+}
+
+/** A tick is unusable in every response that brings it. */
+export const isUsable = ({ t, p }: Row, { unusableShare }: Pick<TickBehavior, 'unusableShare'>): boolean =>
+  unusableShare === 0 || ((Math.imul(t % 100_003, 7919) + p * 1_000_003) >>> 0) % 10_007 >= unusableShare * 10_007;
+
+/** Epoch ms of `generated_at`; null where it is not stated. */
+export function statedMoment(nowMs: number, { generatedBehindMs, generatedStepMs }: TickBehavior): number | null {
+  if (generatedBehindMs === null) return null;
+  const moment = nowMs - generatedBehindMs;
+  return generatedStepMs === 0 ? moment : moment - (moment % generatedStepMs);
+}
+
+/**
+ * One page of the ticks of the matched window, which are sorted by time.
+ * @param before the last tick before that window, or none
+ * @param capMin elements that every page has room for
+ */
+export function composePage<T extends Row>(
+  before: readonly T[],
+  matched: readonly T[],
+  request: PageRequest,
+  behavior: TickBehavior,
+  capMin = 1,
+): ComposedPage<T> {
+  const { carryInShare } = behavior;
+  const isCarried = carryInShare === 1 || (carryInShare > 0 && request.draw() < carryInShare);
+  const rows = isCarried ? [...before, ...matched] : matched;
+  const all = withOthers(withCrowds(rows, behavior), request, behavior);
+  const kept = keep(all, request, behavior, capMin);
+  const isTruncated = kept.length < all.length;
+  const ends = stateEnds(kept, isTruncated, request, behavior);
+  return { elements: inOrder(kept, request, behavior), isTruncated, ...ends };
+}
+
+/** The last of a crowd is the tick itself, at the greatest price. */
+function withCrowds<T extends Row>(rows: readonly T[], { crowd }: TickBehavior): readonly T[] {
+  if (crowd === null) return rows;
+  return rows.flatMap((row) =>
+    Math.imul(row.t % 100_003, 7919) % 100 === 0
+      ? Array.from({ length: crowd }, (_, i) => ({ ...row, p: row.p - (crowd - 1 - i) / 1e6 }))
+      : [row],
+  );
+}
+
+function withOthers<T extends Row>(
+  rows: readonly T[],
+  { draw }: PageRequest,
+  { repeatShare, foreignShare }: TickBehavior,
+): readonly (T | null)[] {
+  if (repeatShare === 0 && foreignShare === 0) return rows;
+  const timesOf = (share: number): number => (share === 0 ? 0 : Math.floor(share) + (draw() < share % 1 ? 1 : 0));
+  const out: (T | null)[] = [];
+  for (const row of rows) {
+    out.push(row);
+    for (let i = timesOf(repeatShare); i > 0; i--) out.push(row);
+    for (let i = timesOf(foreignShare); i > 0; i--) out.push(null);
+  }
+  return out;
+}
+
+/** What fits on the page. */
+function keep<T extends Row>(
+  all: readonly (T | null)[],
+  request: PageRequest,
+  behavior: TickBehavior,
+  capMin: number,
+): readonly (T | null)[] {
+  const { liveOnTopMs, sample } = behavior;
+  if (liveOnTopMs !== null) {
+    const first = all.findIndex((row) => row !== null && row.t >= request.nowMs - liveOnTopMs);
+    const history = first < 0 ? all : all.slice(0, first);
+    return [...contiguous(history, request, behavior, capMin), ...all.slice(history.length)];
+  }
+  if (sample !== null && all.length > sample) {
+    const step = all.length / sample;
+    return Array.from({ length: sample }, (_, i) => all[Math.floor(i * step)]!);
+  }
+  return contiguous(all, request, behavior, capMin);
+}
+
+/** The run of elements at the side that is kept. */
+function contiguous<T extends Row>(
+  all: readonly (T | null)[],
+  request: PageRequest,
+  behavior: TickBehavior,
+  capMin: number,
+): readonly (T | null)[] {
+  const cap = drawCap(request, behavior, capMin);
+  const isEarliest = keptSide(request.n, behavior) === 'earliest';
+  let [used, count] = [0, 0];
+  for (; count < all.length && count < request.limit; count++) {
+    used += behavior.capUnit === 'rows' ? 1 : bytesOf(all[isEarliest ? count : all.length - 1 - count]!) / bytesOfUnit;
+    // A page of at least one element: a service that can send none sends nothing.
+    if (used > cap && count > 0) break;
+  }
+  return isEarliest ? all.slice(0, count) : all.slice(all.length - count);
+}
+
+const bytesOfUnit = 32;
+const bytesOf = (row: Row | null): number => (row === null ? 24 : `{"t":${row.t},"p":${row.p}}`.length);
+
+/** The shortest tick of a UTC millisecond since 2001, as JSON. */
+const bytesOfTickMin = '{"t":1000000000000,"p":0}'.length;
+
+/** Ticks at one end of a window that decide a page of at most `limit` elements: one more than it can hold. */
+export const rowsOfPageMax = ({ cap, capUnit }: TickBehavior, limit: number): number =>
+  Math.min(limit, capUnit === 'rows' ? cap : Math.ceil((cap * bytesOfUnit) / bytesOfTickMin)) + 1;
+
+function drawCap(
+  { n, rank, draw }: PageRequest,
+  { cap, capBySymbol, capFallsAfter, capVariation }: TickBehavior,
+  capMin: number,
+): number {
+  const bySymbol = capBySymbol ? 1 / (1 + rank) : 1;
+  const later = capFallsAfter !== null && n > capFallsAfter ? 0.6 : 1;
+  const whole = Math.max(capMin, cap * bySymbol * later);
+  return Math.max(capMin, Math.round(whole * (1 - draw() * capVariation)));
+}
+
+function inOrder<T>(elements: readonly T[], { draw }: PageRequest, { order }: TickBehavior): readonly T[] {
+  if (order === 'ascending') return elements;
+  if (order === 'newest-first') return elements.toReversed();
+  const out = [...elements];
+  for (let i = out.length - 1; i > 0; i--) {
+    const j = Math.floor(draw() * (i + 1));
+    [out[i], out[j]] = [out[j]!, out[i]!];
+  }
+  return out;
+}
+
+function stateEnds(
+  kept: readonly (Row | null)[],
+  isTruncated: boolean,
+  request: PageRequest,
+  behavior: TickBehavior,
+): { readonly from: number | null; readonly to: number | null } {
+  const { from, to } = request.window;
+  const [first, last] = [kept.find((row) => row !== null)?.t ?? from, kept.findLast((row) => row !== null)?.t ?? to];
+  switch (behavior.echoWindow) {
+    case 'none':
+      return { from: null, to: null };
+    case 'echo':
+      return { from, to };
+    case 'span':
+      return { from: first, to: last };
+    case 'cut':
+      return isTruncated ? { from: first, to: last } : { from, to };
+    case 'cut-from':
+      return { from: isTruncated ? first : from, to };
+    case 'cut-to':
+      return { from, to: isTruncated ? last : to };
+    default: {
+      const answered = answeredWindow(request);
+      if (!isTruncated || behavior.echoWindow === 'asked') return answered;
+      if (keptSide(request.n, behavior) === 'earliest')
+        return { from: answered.from, to: last + (behavior.toInclusive ? 0 : 1) };
+      return { from: first - (behavior.fromInclusive ? 0 : 1), to: answered.to };
+    }
+  }
+}
+
+/** What was requested, limited to what there is between the retention and now; empty where nothing is left. */
+export function answeredWindow({
+  window,
+  nowMs,
+  oldestMs,
+}: Pick<PageRequest, 'window' | 'nowMs' | 'oldestMs'>): Window {
+  const to = Math.min(window.to, nowMs);
+  return { from: Math.min(Math.max(window.from, oldestMs), to), to };
+}

@@ -1,0 +1,224 @@
+import { describe, expect, test } from 'vitest';
+import type { RunningOptions } from '../../src/sandbox/options.ts';
+import type { Sandbox } from '../../src/sandbox/sandbox.ts';
+import { busiest, columns, dayMs, hourMs, noon, type Page, page, sandbox } from './asking.ts';
+
+// Each way to page, over HTTP: what comes back of a window whose truth is known.
+
+interface Asking {
+  readonly box: Sandbox;
+  readonly symbol: string;
+  readonly from: number;
+  readonly to: number;
+  /** Times of the truth in the window. */
+  readonly truth: number[];
+  /** The page of this window, or of another. */
+  get(window?: { readonly from: number; readonly to: number }): Promise<Page>;
+}
+
+async function asking(options: RunningOptions & { readonly seed?: number }): Promise<Asking> {
+  const box = await sandbox(options);
+  const { symbol, from, to } = busiest(box);
+  const truth = [...box.truth(symbol, { from, to }).t];
+  return { box, symbol, from, to, truth, get: (window) => page(box, { symbol, from, to, ...window }) };
+}
+
+const times = ({ ticks }: Pick<Page, 'ticks'>): number[] => ticks.map(({ t }) => t);
+
+describe('the room of a page', () => {
+  test('varies by the share that is asked for, alike for a seed', async () => {
+    const counts = async (seed: number): Promise<number[]> => {
+      const { get } = await asking({ cap: 200, capVariation: 0.1, seed });
+      return Promise.all(Array.from({ length: 12 }, get.bind(null, undefined))).then((pages) =>
+        pages.map(({ count }) => count).sort((a, b) => a - b),
+      );
+    };
+    const first = await counts(1);
+    expect(new Set(first).size).toBeGreaterThan(4);
+    expect(first[0]).toBeGreaterThanOrEqual(180);
+    expect(first.at(-1)).toBeLessThanOrEqual(200);
+    expect(await counts(1)).toEqual(first);
+    expect(await counts(2)).not.toEqual(first);
+  });
+
+  test('is of text where it counts bytes', async () => {
+    const { get } = await asking({ cap: 100, capUnit: 'bytes' });
+    const { ticks, count } = await get();
+    const bytes = ticks.reduce((sum, tick) => sum + JSON.stringify(tick).length, 0);
+    expect(count).not.toBe(100);
+    expect(bytes).toBeLessThanOrEqual(3200);
+    expect(bytes).toBeGreaterThan(3200 - 40);
+  });
+
+  test('differs from symbol to symbol', async () => {
+    const { box, from, to } = await asking({ cap: 60, capBySymbol: true });
+    const busy = box.symbols().filter((symbol) => box.truth(symbol, { from, to }).t.length > 60);
+    const counts = await Promise.all(busy.map(async (symbol) => (await page(box, { symbol, from, to })).count));
+    expect([...new Set(counts)].sort((a, b) => b - a)).toEqual([60, 30, 20, 15]);
+    expect(await Promise.all(busy.map(async (symbol) => (await page(box, { symbol, from, to })).count))).toEqual(
+      counts,
+    );
+  });
+
+  test('falls after so many requests of a symbol', async () => {
+    const { get } = await asking({ cap: 100, capFallsAfter: 2 });
+    const counts = [await get(), await get(), await get()].map(({ count }) => count);
+    expect(counts).toEqual([100, 100, 60]);
+  });
+
+  test('is kept of one side and the other by turns', async () => {
+    const { get, truth } = await asking({ cap: 50, truncate: 'alternating' });
+    expect(times(await get())).toEqual(truth.slice(-50));
+    expect(times(await get())).toEqual(truth.slice(0, 50));
+  });
+
+  test('is for old ticks alone where live ones are put on top', async () => {
+    const { get, truth } = await asking({ cap: 50, liveOnTopMs: 2 * hourMs });
+    const live = truth.filter((t) => t >= noon - 2 * hourMs);
+    expect(live.length).toBeGreaterThan(0);
+    expect(times(await get())).toEqual([...truth.slice(0, 50), ...live]);
+  });
+
+  test('is filled by an even sample of a window with more ticks, and by all of one with fewer', async () => {
+    const { get, truth, from } = await asking({ sample: 40 });
+    const sampled = times(await get());
+    const step = truth.length / 40;
+    expect(sampled).toEqual(Array.from({ length: 40 }, (_, i) => truth[Math.floor(i * step)]));
+    const few = { from, to: truth[40]! };
+    expect(times(await get(few))).toEqual(truth.slice(0, 40));
+  });
+});
+
+describe('of the window', () => {
+  test.each([
+    ['window', 20, 40],
+    ['end', 0, 40],
+    ['nothing', 0, Number.POSITIVE_INFINITY],
+  ] as const)('%s is heeded', async (heeds, first, end) => {
+    const { box, symbol, get, truth } = await asking({ heeds, cap: 1_000_000, defaultLimit: 1_000_000 });
+    const all = [...box.truth(symbol, { from: 0, to: noon }).t];
+    const offset = all.indexOf(truth[0]!);
+    const answered = times(await get({ from: truth[20]!, to: truth[40]! }));
+    expect(answered).toEqual(all.slice(first === 0 ? 0 : offset + first, offset + end));
+  });
+
+  test('whole hours are answered', async () => {
+    const { get, truth } = await asking({ heeds: 'hours' });
+    const from = truth[20]!;
+    const [low, high] = [from - (from % hourMs), from - (from % hourMs) + hourMs];
+    expect(times(await get({ from, to: from + 1 }))).toEqual(truth.filter((t) => low <= t && t < high));
+  });
+
+  test('the last tick before it comes along, always or in a share of the answers', async () => {
+    const { box, get, truth } = await asking({ carryInShare: 1 });
+    const window = { from: truth[20]! + 1, to: truth[30]! };
+    expect(times(await get(window))).toEqual(truth.slice(20, 30));
+    box.set({ carryInShare: 0.5 });
+    const counts = [];
+    for (let i = 0; i < 20; i++) counts.push((await get(window)).count);
+    expect(new Set(counts)).toEqual(new Set([9, 10]));
+  });
+});
+
+describe('the ends that are stated', () => {
+  const later = noon + dayMs;
+  test.each([
+    ['asked', ({ from }: Asking) => [from, noon]],
+    ['echo', ({ from }: Asking) => [from, later]],
+    ['tightened', ({ from, truth }: Asking) => [from, truth[49]! + 1]],
+    ['cut', ({ truth }: Asking) => [truth[0], truth[49]]],
+    ['cut-from', ({ truth }: Asking) => [truth[0], later]],
+    ['cut-to', ({ from, truth }: Asking) => [from, truth[49]]],
+    ['span', ({ truth }: Asking) => [truth[0], truth[49]]],
+    ['none', () => [undefined, undefined]],
+  ] as const)('of a truncated page: %s', async (echoWindow, ends) => {
+    const box = await asking({ cap: 50, echoWindow });
+    const { from, to } = await box.get({ from: box.from, to: later });
+    expect([from, to]).toEqual(ends(box));
+  });
+
+  test.each([
+    ['cut', ({ from, to }: Asking) => [from, to]],
+    ['span', ({ truth }: Asking) => [truth[0], truth.at(-1)]],
+  ] as const)('of a whole page: %s', async (echoWindow, ends) => {
+    const box = await asking({ echoWindow });
+    const { from, to } = await box.get();
+    expect([from, to]).toEqual(ends(box));
+  });
+});
+
+describe('among the elements', () => {
+  test('are unusable ones, the same in every answer', async () => {
+    const { box, get, truth } = await asking({ unusableShare: 0.1 });
+    const isText = ({ p }: { p: unknown }): boolean => p === '?';
+    const { ticks, count } = await get();
+    expect(times({ ticks })).toEqual(truth);
+    expect(count).toBe(truth.length);
+    const unusable = ticks.filter(isText);
+    expect(unusable.length / count).toBeGreaterThan(0.05);
+    expect(unusable.length / count).toBeLessThan(0.2);
+    expect((await get()).ticks.filter(isText)).toEqual(unusable);
+    expect(box.stats().tickRows).toBe(2 * (count - unusable.length));
+  });
+
+  test('are some that are no ticks, which count and take room', async () => {
+    const { get, truth } = await asking({ cap: 100, foreignShare: 0.25 });
+    const { ticks, count } = await get();
+    expect([ticks.length, count]).toEqual([100, 100]);
+    const foreign = ticks.filter((tick) => !('t' in tick));
+    expect(foreign[0]).toEqual({ type: 'heartbeat' });
+    expect(foreign.length).toBeGreaterThan(8);
+    expect(foreign.length).toBeLessThan(35);
+    expect(times({ ticks: ticks.filter((tick) => 't' in tick) })).toEqual(truth.slice(0, 100 - foreign.length));
+  });
+
+  test('are crowds in one millisecond, the tick itself at the greatest price', async () => {
+    const { box, symbol, from, to, get, truth } = await asking({ crowd: 7, cap: 20_000, defaultLimit: 20_000 });
+    const { ticks } = await get();
+    const byTime = Map.groupBy(ticks, ({ t }) => t);
+    expect([...byTime.keys()]).toEqual(truth);
+    const sizes = [...byTime.values()].map((group) => group.length);
+    expect(new Set(sizes)).toEqual(new Set([1, 7]));
+    expect(columns([...byTime.values()].map((group) => group.at(-1)!))).toEqual(box.truth(symbol, { from, to }));
+    const crowd = [...byTime.values()].find((group) => group.length === 7)!;
+    expect(new Set(crowd.map(({ p }) => p)).size).toBe(7);
+    expect(Math.max(...crowd.map(({ p }) => p))).toBe(crowd.at(-1)!.p);
+  });
+});
+
+describe('the moment of an answer', () => {
+  test('is behind, in steps, or not stated', async () => {
+    const { box, get } = await asking({ generatedBehindMs: 700 });
+    expect((await get()).generated_at).toBe(noon - 700);
+    box.set({ generatedBehindMs: 0, generatedStepMs: hourMs, nowMs: noon + 17 });
+    expect((await get()).generated_at).toBe(noon);
+    box.set({ generatedBehindMs: null });
+    expect(await get()).not.toHaveProperty('generated_at');
+  });
+
+  test('is that of one replica or another, one of which lags', async () => {
+    const { get, truth } = await asking({ replicaLagsMs: [0, 6 * hourMs] });
+    const behind = truth.filter((t) => t < noon - 6 * hourMs);
+    const counts = new Set<number>();
+    for (let i = 0; i < 12; i++) counts.add((await get()).count);
+    expect(counts).toEqual(new Set([truth.length, behind.length]));
+  });
+});
+
+test('windows without ticks are named, as far as they were asked for', async () => {
+  const [first, second] = [
+    { from: noon - 6 * hourMs, to: noon - 5 * hourMs },
+    { from: noon - 3 * dayMs, to: noon - 22 * hourMs },
+  ];
+  const { box, get, truth, from } = await asking({ gaps: [first, second] });
+  const answer = await get();
+  expect(answer).toMatchObject({ gaps: [{ from, to: second.to }, first] });
+  expect(times(answer)).toEqual(truth.filter((t) => t >= second.to && !(first.from <= t && t < first.to)));
+  box.set({ cap: 50, carryInShare: 1 });
+  const after = { from: first.from + hourMs / 2, to: noon };
+  const beside = truth.filter((t) => t < first.from || t >= first.to);
+  const next = beside.findIndex((t) => t >= first.to);
+  expect(times(await get(after))).toEqual(beside.slice(next - 1, next + 49));
+  box.set({ gaps: [] });
+  expect(await get()).not.toHaveProperty('gaps');
+});
