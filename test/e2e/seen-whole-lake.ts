@@ -1,0 +1,110 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { job as backfill } from '../../jobs/backfill.ts';
+import { job as nightly } from '../../jobs/nightly.ts';
+import type { Summary } from '../../src/app/summary.ts';
+import { type Evidence, isProven } from '../../src/core/coverage.ts';
+import { dayMs, type Window, within } from '../../src/core/window.ts';
+import type { SandboxOptions } from '../../src/sandbox/options.ts';
+import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
+import { isUsable } from '../../src/sandbox/tick-behavior.ts';
+import { systemClock } from '../../src/system.ts';
+import { fewFiles } from '../app/nights.ts';
+import { contextOf } from '../app/one-process.ts';
+import { scratchRoot } from '../harness/scratch-root.ts';
+import { coverageOf, manifestOf, ticksOf } from './lake.ts';
+
+// An archive of a server that pages in one way or another: the real jobs, over HTTP, and what is there beside what was had.
+
+/** Midnight before the first run: two whole days of the past end there. */
+export const midnight = Date.UTC(2025, 5, 1);
+export const past: Window = { from: midnight - 2 * dayMs, to: midnight };
+
+/** The archive after a run, beside what the server has of the symbols that the run was for. */
+export interface Seen {
+  readonly summary: Summary;
+  /** Usable ticks that the server has up to the run, and those of them that are not published. */
+  readonly there: number;
+  readonly missing: number;
+  /** Of the missing: those in a window that counts as covered, and in one that counts as seen whole. */
+  readonly missingCovered: number;
+  readonly missingProven: number;
+  /** State of each day by its date. */
+  readonly days: Readonly<Record<string, string>>;
+}
+
+export interface SeenLake {
+  readonly box: Sandbox;
+  readonly output: string;
+  backfill(how?: {
+    readonly recheckInferred?: boolean;
+    readonly force?: boolean;
+    readonly window?: Window;
+  }): Promise<Seen>;
+  /** The night after so many days. */
+  night(days: number): Promise<Seen>;
+}
+
+/** Server and collector have one clock, which goes on: responses of one moment would be one observation. */
+export async function seenLake(options: Partial<SandboxOptions>, set: readonly string[] = []): Promise<SeenLake> {
+  const output = mkdtempSync(join(scratchRoot, 'oddslake-seen-'));
+  onTestFinished(() => rmSync(output, { recursive: true, force: true }));
+  let base = midnight + 3 * 3_600_000;
+  let since = performance.now();
+  const nowMs = (): number => Math.floor(base + performance.now() - since);
+  const box = await startSandbox(
+    {
+      seed: 11,
+      markets: 5,
+      ticksPerDay: 700,
+      lifeDaysMax: 30,
+      epochMs: past.from,
+      cap: 200,
+      echoWindow: 'echo',
+      ...options,
+    },
+    { clock: { ...systemClock, nowMs } },
+  );
+  onTestFinished(() => box.stop());
+  const always = [...fewFiles, 'source.first_lookback_days=2', 'archive.settle_minutes=0', ...set];
+
+  function look(summary: Summary, window: Window): Seen {
+    const [published, coverage] = [ticksOf(output), coverageOf(output)];
+    const failed = summary.failures.map(({ symbol }) => symbol);
+    const sums = { there: 0, missing: 0, missingCovered: 0, missingProven: 0 };
+    for (const symbol of new Set([...coverage.map((row) => row.symbol), ...failed])) {
+      if (symbol === null) continue;
+      const mine = coverage.filter((row) => row.symbol === symbol);
+      const had = new Set(published.get(symbol)?.map(({ t }) => t));
+      const { t, p } = box.truth(symbol, { from: window.from, to: Math.min(window.to, summary.started_at) });
+      for (const [i, time] of t.entries()) {
+        if (!isUsable({ t: time, p: p[i]! }, { unusableShare: options.unusableShare ?? 0 })) continue;
+        sums.there++;
+        if (had.has(time)) continue;
+        sums.missing++;
+        const around = mine.filter((row) => within(time, row));
+        if (around.length > 0) sums.missingCovered++;
+        if (around.some((row) => isProven({ evidence: row.evidence as Evidence }))) sums.missingProven++;
+      }
+    }
+    const { days } = manifestOf(output);
+    return { summary, ...sums, days: Object.fromEntries(Object.entries(days).map(([day, { state }]) => [day, state])) };
+  }
+
+  return {
+    ...{ box, output },
+    async backfill({ window = past, recheckInferred = false, force = false } = {}) {
+      const how = { symbols: [], force, recheckInferred, allKnown: false, showPlan: null };
+      return look(await backfill.run(await contextOf(output, box.url, nowMs, always), { window, ...how }), window);
+    },
+    async night(days) {
+      base = midnight + days * dayMs + 3 * 3_600_000;
+      since = performance.now();
+      return look(await nightly.run(await contextOf(output, box.url, nowMs, always), { day: null }), {
+        from: past.from,
+        to: nowMs(),
+      });
+    },
+  };
+}
