@@ -141,15 +141,25 @@ export const passing: readonly Misbehaviour[] = (
 );
 
 /** Every symbol of the service is served so. */
+/** Of a server that never truncated a page as small before. */
+export const unseenTruncation =
+  'Covered as inferred, and no more: the next night begins at the last known tick, sees that more follows and brings it.';
+
 export const paging: readonly Misbehaviour[] = [
   {
     does: 'a page that is always full of one moment, that at which it begins',
-    happens: 'Asked on twenty times a symbol; what is left of the window fails, what was answered is kept.',
+    happens: 'Each such moment is a gap, and after many of them what is left of the window; what was answered is kept.',
     ticks: (honest, asked, _, truth) => {
-      const ticks = Array.from({ length: capMax }, () => truth(asked.from, asked.to)[0]!);
-      return { ...honest, ticks, count: capMax, to: ticks[0]!.t };
+      const [first] = truth(asked.from, asked.to);
+      if (first === undefined) return honest;
+      const ticks = Array.from({ length: capMax }, () => first);
+      return { ...honest, ticks, count: capMax, to: first.t };
     },
-    ...{ isAlone: true, fails: /does not answer for this window/, isAnswered: true },
+    ...{
+      isAlone: true,
+      fails: /more ticks in one millisecond than a page holds|does not answer for this window/,
+      isAnswered: true,
+    },
     ...{ keeps: 'a part', covers: 'a part' },
   },
   {
@@ -157,8 +167,7 @@ export const paging: readonly Misbehaviour[] = [
     happens: 'Given up at once: what is left of the window fails, what was answered is kept.',
     ticks: (honest) => ({ ...honest, ticks: honest.ticks.slice(0, 1), count: 1, to: honest.from }),
     ...{ isAlone: true, fails: /does not answer for this window/, isAnswered: true },
-    keeps: (truth) => truth.slice(0, 1),
-    covers: 'nothing',
+    ...{ keeps: nothing, covers: 'nothing' },
   },
   {
     does: 'the same last fifty ticks, whatever window is asked for',
@@ -190,11 +199,11 @@ export const paging: readonly Misbehaviour[] = [
   },
   {
     does: 'pages of twenty of the earliest, unsorted, the window as asked for',
-    happens: 'Asked on until nothing is left out; the truth is kept.',
+    happens: unseenTruncation,
     ticks: (honest, asked, _, truth) => {
       const ticks = truth(asked.from, asked.to).slice(0, 20);
       return { ...honest, ticks: ticks.toSorted((a, b) => (a.t % 97) - (b.t % 97)), count: ticks.length, to: asked.to };
     },
-    ...{ isAlone: true, isRetried: true },
+    ...{ isAlone: true, keeps: 'a part', isInferred: true },
   },
 ];

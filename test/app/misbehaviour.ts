@@ -1,4 +1,5 @@
 import { paging, passing, unreadable } from './misbehaviour-answers.ts';
+import { silentPaging } from './misbehaviour-paging.ts';
 import { harmless, partly, unusable } from './misbehaviour-ticks.ts';
 import type { Script, Tick } from './scripted-service.ts';
 
@@ -29,6 +30,8 @@ export interface Misbehaviour {
   readonly keeps?: 'a part' | ((truth: Ticks) => Ticks);
   /** Up to where the time since the night before is covered; up to the night where it is not given. */
   readonly covers?: 'nothing' | 'a part' | ((nightMs: number) => number);
+  /** What is covered counts as `inferred` alone, and may lack ticks until the next night. */
+  readonly isInferred?: true;
   /** Requests of the symbol: more than one, as it is asked again. */
   readonly isRetried?: true;
   /** What brings the truth once the upstream is in order; the next night where it is not given. */
@@ -42,4 +45,5 @@ export const misbehaviours: readonly Misbehaviour[] = [
   ...unreadable,
   ...passing,
   ...paging,
+  ...silentPaging,
 ];
