@@ -50,6 +50,30 @@ describe('nothing is called whole that was not seen whole', () => {
     expect(rechecked.days).toMatchObject({ ...pastDays, '2025-06-01': 'complete', '2025-06-02': 'complete' });
   });
 
+  describe('a server whose cap falls from one night to the next', () => {
+    const fallen = async (set: readonly string[] = []) => {
+      const lake = await seenLake({ cap: 5000 }, set);
+      expectWhole(await lake.night(0));
+      lake.box.set({ cap: 60 });
+      return lake;
+    };
+
+    test('is had whole by nights that confirm at once', async () => {
+      const lake = await fallen(['poll.confirm=now']);
+      for (const night of [1, 2]) expectWhole(await lake.night(night));
+    });
+
+    test('is not promised to be had whole by the next night, whose days are provisional; a recheck brings the rest', async () => {
+      const lake = await fallen();
+      const next = await lake.night(1);
+      expect(next).toMatchObject({ missingProven: 0, summary: { exit_code: 0 } });
+      expect(next.days['2025-06-01']).toBe('provisional');
+      expectWhole(
+        await lake.backfill({ recheckInferred: true, window: { from: past.from, to: midnight + dayMs + 3 * hourMs } }),
+      );
+    });
+  });
+
   test('a server of whose ticks 2 % are unusable is incomplete, though all others are had', async () => {
     const lake = await seenLake({ unusableShare: 0.02 });
     const filled = await lake.backfill();
