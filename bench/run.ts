@@ -20,6 +20,7 @@ import { findAccounting } from './measure.ts';
 import { benchNightly } from './nightly.ts';
 import { benchNothingNew } from './nothing-new.ts';
 import { recordedPages, recordingIn, writePages } from './pages.ts';
+import { benchPaging } from './paging.ts';
 import { findPeers, type PeerName } from './peers.ts';
 import { benchRate } from './rate.ts';
 import { benchRequests } from './requests.ts';
@@ -86,6 +87,7 @@ const benchmarks: readonly Benchmark[] = [
   { name: 'nightly', run: async () => [await benchNightly(bench)] },
   { name: 'nothing-new', run: async () => [await benchNothingNew(bench)] },
   { name: 'requests', run: async () => [await benchRequests(bench)] },
+  { name: 'paging', run: async () => [await benchPaging(bench)] },
   { name: 'rate', run: async () => [await benchRate(bench)] },
   { name: 'growth', run: async () => [await benchGrowth(bench)] },
   { name: 'help', run: async () => [await benchHelp(bench)] },

@@ -54,17 +54,19 @@ export function* fetchSide(
   // All pages so far were generated at this moment or later.
   let observedAt = first.observedAt;
   const end = (outcome: SideEnd['outcome'], again: number | null, pages: readonly Observation[]): SideEnd => ({
-    ...{ outcome, again, page, edge: edgeOf(w, side, pages) },
+    // The page that confirms a side asked for it whole, and speaks for it alone.
+    ...{ outcome, again, page, edge: edgeOf(w, side, outcome === 'confirmed' ? pages.slice(-1) : pages) },
     observedAt: Math.min(observedAt, ...pages.map((p) => p.observedAt)),
   });
   for (;;) {
     const { times } = page;
     const outermost = outermostTick(times, side);
-    const isCut = side === 'high' ? page.isCutHigh : page.isCutLow;
+    // Some state the span of a truncated page at both ends, the one that it keeps included.
+    const isKept = behavior.side === (side === 'high' ? 'latest' : 'earliest');
+    const isCut = !isKept && (side === 'high' ? page.isCutHigh : page.isCutLow);
     const isShort = side === 'high' ? outermost < furthest : outermost > furthest;
     const lacksKnown = side === 'high' && lastTick !== null && outermost < lastTick && lastTick < w.to;
-    // Confirmed at once, a page that was truncated after all costs half a page; of a poll it would stay unseen.
-    const isSuspicious = isCut || lacksKnown || looksTruncated(behavior, page, side, mode === 'now' ? 1.25 : 1);
+    const isSuspicious = isCut || lacksKnown || looksTruncated(behavior, page, side, mode === 'now');
     const isNear = isShort || (!isEndChecked && (isSuspicious || isCrowded(work, page, outermost, side)));
     if (mode === 'next' && side === 'high' && !isNear) {
       yield { kind: 'presumed', window: { from: w.from, to: w.to } };

@@ -116,22 +116,22 @@ export function noteWhole(behavior: ServerBehavior, count: number): void {
 /**
  * Whether a page may have left some of its window out at a side: it has as many elements as were requested, or it looks so
  * beside other pages.
- * @param growth while no page was seen truncated: by how much a page may be larger than any that was seen whole
+ * @param isAskedOn whether more requests follow whatever it looks like: then a wrong guess costs one more, and no tick
  */
 export function looksTruncated(
   behavior: ServerBehavior,
   { received: count, isFull }: { readonly received: number; readonly isFull: boolean },
   side: Side,
-  growth = 1,
+  isAskedOn = false,
 ): boolean {
   if (count < capMin && !isFull) return false;
-  if (behavior.isErratic) return true;
-  if (behavior.truncatedPages === 0) return isFull || count > growth * behavior.largestWhole;
+  if (behavior.isErratic && !isAskedOn) return true;
+  if (behavior.truncatedPages === 0) return isFull || count > (isAskedOn ? 1.25 : 1) * behavior.largestWhole;
   if (behavior.side === (side === 'high' ? 'latest' : 'earliest')) return false;
   return (
     isFull ||
     count >= truncatedShare * behavior.truncatedMin ||
-    count > Math.max(behavior.largestWhole, behavior.truncatedMin)
+    (!isAskedOn && count > Math.max(behavior.largestWhole, behavior.truncatedMin))
   );
 }
 
@@ -140,6 +140,9 @@ export const smallPageShare = 0.2;
 
 /** Truncated pages of one size after which a cap counts as fixed. */
 const fixedPagesMin = 4;
+
+/** Truncated pages after which the smallest of a cap that varies widely counts as seen. */
+const knownRangePagesMin = 12;
 
 /** How many windows have their end checked by one more request before a server counts as steady, and every how many after that. */
 const endChecksFirst = 4;
@@ -159,7 +162,7 @@ export function needsEndCheck(behavior: ServerBehavior, count: number, before: n
   if (isFixed) return count >= truncatedMin;
   // Half of a page is as much as a page from its median holds: of a cap that falls by less than that it is no full page.
   if (truncatedPages > 0 && truncatedMin < truncatedMax)
-    return truncatedMin < 0.8 * truncatedMax || count >= 0.5 * truncatedMin;
+    return (truncatedMin < 0.8 * truncatedMax && truncatedPages < knownRangePagesMin) || count >= 0.5 * truncatedMin;
   const nth = behavior.endChecks++;
   return nth < endChecksFirst || nth % endCheckEvery === 0;
 }

@@ -1,0 +1,74 @@
+import { dayMs } from '../src/core/window.ts';
+import { openLake } from '../test/ingest/adversary/lake.ts';
+import { collectNight, falseClaims } from '../test/ingest/adversary/night.ts';
+import { type Random, randomOf } from '../test/ingest/adversary/random.ts';
+import { adversary, honest, type Row, type Traits } from '../test/ingest/adversary/server.ts';
+import type { Bench } from './bench.ts';
+import { atMost, type Comparison, type Report } from './results.ts';
+import { spread } from './statistics.ts';
+
+/**
+ * Requests of a backfill of one day against the fewest that could have brought and confirmed the same: as many full pages as
+ * the ticks of each symbol fill, and two confirmations for each symbol that has any; one request for a symbol without.
+ * In process, against the servers that the tests draw; how a page is cut is said in `servers`.
+ */
+
+const cap = 500;
+const symbolCounts = [60, 600];
+const start = Date.UTC(2026, 6, 1);
+const day = { from: start, to: start + dayMs };
+
+const servers: readonly { readonly name: string; readonly goal: number; readonly traits: Partial<Traits> }[] = [
+  { name: 'one cap, nothing stated', goal: 1.05, traits: { echoWindow: 'none' } },
+  { name: 'one cap, the latest kept', goal: 1.05, traits: { truncate: 'latest' } },
+  { name: 'states the ends where it cut', goal: 1.05, traits: { echoWindow: 'cut' } },
+  { name: 'a cap that varies by up to 5 %', goal: 1.25, traits: { capVariation: 0.05 } },
+  { name: 'a cap that varies by up to 60 %', goal: 1.75, traits: { capVariation: 0.6 } },
+];
+
+export async function benchPaging(bench: Bench): Promise<Report> {
+  const comparisons: Comparison[] = [];
+  for (const [symbols, { name, goal, traits }] of symbolCounts.flatMap((n) => servers.map((of) => [n, of] as const))) {
+    const rounds = [];
+    for (let n = 0; n < bench.runs; n++)
+      rounds.push(await backfill(bench.seed + n, symbols, { ...honest, cap, ...traits }));
+    const ratio = spread(rounds.map(({ requests, least }) => requests / least));
+    const { requests, least } = rounds[0]!;
+    bench.tell(`${symbols} symbols, ${name}: ${requests} requests, at least ${least}`);
+    comparisons.push({
+      ...{ what: 'requests of a backfill', input: `${symbols} uneven symbols, cap of ${cap}: ${name}` },
+      ...{ ours: `${requests}`, peer: { name: 'pages and two confirmations a symbol', figure: `${least}` }, ratio },
+      ...{ goal: atMost(goal), value: ratio.median, missing: null },
+    });
+  }
+  return { comparisons, timings: [], failed: [] };
+}
+
+/** @throws Error where a tick is missing, or proven to be absent */
+async function backfill(seed: number, symbols: number, traits: Traits): Promise<{ requests: number; least: number }> {
+  const truth = drawTicks(randomOf(seed), symbols);
+  const hand = { nowMs: day.to + dayMs };
+  const lake = openLake();
+  const service = adversary(truth, traits, hand, randomOf(seed + 1_000_000));
+  const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], first: false }));
+  const { requests } = await collectNight(lake, service, hand, plans, 'backfill');
+  const wrong = falseClaims(lake, truth, traits);
+  for (const [symbol, rows] of truth)
+    if ((lake.times.get(symbol)?.size ?? 0) !== rows.length) wrong.push(`${symbol}: not all ticks`);
+  if (wrong.length > 0) throw new Error(wrong[0]);
+  let least = 0;
+  for (const rows of truth.values()) least += rows.length === 0 ? 1 : Math.ceil(rows.length / cap) + 2;
+  return { requests, least };
+}
+
+/** A fifth of the symbols is silent, most have less than a page, some fill up to ten. */
+function drawTicks(random: Random, symbols: number): Map<string, Row[]> {
+  return new Map(
+    Array.from({ length: symbols }, (_, i) => {
+      const count = random.pick([0, random.int(50), random.int(cap), random.int(cap), random.int(10 * cap)]);
+      const times = new Set(Array.from({ length: count }, () => start + random.int(dayMs)));
+      const rows = [...times].sort((a, b) => a - b).map((t) => ({ t, p: random.share(), seenFrom: 0 }));
+      return [`S${i}`, rows];
+    }),
+  );
+}
