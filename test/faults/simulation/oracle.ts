@@ -143,7 +143,10 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     covers.set(symbol, left);
   }
 
-  /** A claim is true where all that was told of its window at its moment has been accepted. */
+  /**
+   * A claim is true where all that was told of its window at its moment has been accepted. An inferred one promises no more
+   * than that nothing spoke against it.
+   */
   function claim({ symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence }: CoverRow): void {
     const list = covers.get(symbol) ?? [];
     covers.set(symbol, list);
@@ -152,8 +155,8 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
     if (market === undefined) return;
     const had = seen.get(symbol);
     for (const { t } of toldTicks(market, { from, to }, fetchedAt)) {
-      if (had?.has(t)) continue;
-      wrongs.push(`coverage: ${symbol} [${from}, ${to}) as of ${fetchedAt} is claimed without its tick at ${t}`);
+      if (evidence === 'inferred' || had?.has(t)) continue;
+      wrongs.push(`coverage: ${symbol} [${from}, ${to}) as of ${fetchedAt} is ${evidence}, without its tick at ${t}`);
     }
     if (to > fetchedAt)
       wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);

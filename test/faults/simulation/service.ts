@@ -1,20 +1,20 @@
+import { composePage, matchedWindow, plainBehavior, type TickBehavior } from '../../../src/sandbox/tick-behavior.ts';
 import type { Draw } from '../seeds.ts';
-import { dayMs, hourMs, toldHoles, toldPrices, toldTicks, type World, type WorldMarket } from './world.ts';
+import {
+  dayMs,
+  hourMs,
+  toldHoles,
+  toldPrices,
+  toldTicks,
+  type World,
+  type WorldMarket,
+  type WorldTick,
+} from './world.ts';
 
-/** How the simulated service tells what it knows; it never tells what is not so. */
+/** How the simulated service tells what it knows; it never tells what is not so, and each page is one run of its ticks. */
 export interface Manners {
-  /** Ticks of an answer at most, whatever limit was asked for. */
-  readonly cap: number;
-  /** Which ticks of a window too full it gives. */
-  readonly side: 'earliest' | 'latest';
-  /** Whether the ends of a window belong to it. */
-  readonly fromIncluded: boolean;
-  readonly toIncluded: boolean;
-  readonly order: 'sorted' | 'reversed' | 'shuffled';
-  /** Share of ticks that stand twice in an answer. */
-  readonly repeats: number;
-  /** The window that an answer states: as asked, the one that its ticks are of, or none. */
-  readonly states: 'asked' | 'told' | 'none';
+  /** How it pages, by the sandbox's own code. */
+  readonly paging: TickBehavior;
   /** Whether answers say when they were generated. */
   readonly tellsMoment: boolean;
   /** How far its clock is ahead of the collector's, in ms. */
@@ -23,18 +23,24 @@ export interface Manners {
 
 export function makeManners(draw: Draw): Manners {
   const tellsMoment = draw.chance(0.85);
-  return {
+  const paging: TickBehavior = {
+    ...plainBehavior,
     cap: draw.one([7, 12, 30, 100, 1000]),
-    side: draw.one(['earliest', 'latest']),
-    fromIncluded: draw.chance(0.7),
-    toIncluded: draw.chance(0.4),
-    order: draw.one(['sorted', 'sorted', 'reversed', 'shuffled']),
-    repeats: draw.one([0, 0, 0.1]),
-    states: draw.one(['asked', 'told', 'none']),
-    tellsMoment,
-    skewMs: tellsMoment && draw.chance(0.4) ? draw.below(120_000) - 60_000 : 0,
+    capUnit: draw.one(['rows', 'rows', 'bytes']),
+    capVariation: draw.one([0, 0, 0.02, 0.3]),
+    truncate: draw.one(['earliest', 'latest']),
+    fromInclusive: draw.chance(0.7),
+    toInclusive: draw.chance(0.4),
+    order: draw.one(['ascending', 'ascending', 'newest-first', 'shuffled']),
+    repeatShare: draw.one([0, 0, 0.1]),
+    carryInShare: draw.one([0, 0, 0, 0.5, 1]),
+    echoWindow: draw.one(['echo', 'tightened', 'none']),
   };
+  return { paging, tellsMoment, skewMs: tellsMoment && draw.chance(0.4) ? draw.below(120_000) - 60_000 : 0 };
 }
+
+/** Elements that every page has room for: a millisecond may have two prices, each of them twice. */
+const capMin = 5;
 
 export interface Service {
   /** The body of the answer to a path with its query, or the status of a refusal; `nowMs`: of the collector's clock. */
@@ -44,30 +50,25 @@ export interface Service {
 }
 
 export function startService(world: World, manners: Manners, draw: Draw): Service {
-  const { cap, side, fromIncluded, toIncluded, order, repeats, states, tellsMoment, skewMs } = manners;
+  const { paging, tellsMoment, skewMs } = manners;
+  let requests = 0;
 
   function ticks(query: URLSearchParams, atMs: number): string | number {
     const market = world.bySymbol.get(query.get('symbol') ?? '');
     if (market === undefined) return 404;
     const [from, to, limit] = ['from', 'to', 'limit'].map((name) => Number(query.get(name)));
-    const window = { from: from! + (fromIncluded ? 0 : 1), to: to! + (toIncluded ? 1 : 0) };
-    let rows = toldTicks(market, window, atMs).flatMap((tick) =>
-      toldPrices(tick, atMs).flatMap((p) =>
-        Array.from({ length: draw.chance(repeats) ? 2 : 1 }, () => ({ t: tick.t, p })),
-      ),
-    );
-    const most = Math.min(limit!, cap);
-    let stated = { from: from!, to: to! };
-    if (rows.length > most) {
-      rows = side === 'earliest' ? rows.slice(0, most) : rows.slice(-most);
-      if (states === 'told')
-        stated = side === 'earliest' ? { from: from!, to: rows.at(-1)!.t } : { from: rows[0]!.t, to: to! };
-    }
-    if (order === 'reversed') rows.reverse();
-    if (order === 'shuffled') rows = shuffled(draw, rows);
-    const gaps = toldHoles(market, { from: from!, to: window.to }, atMs);
+    const asked = { from: from!, to: to! };
+    const window = matchedWindow(asked, paging);
+    const rowsOf = (told: readonly WorldTick[]) =>
+      told.flatMap((tick) => toldPrices(tick, atMs).map((p) => ({ t: tick.t, p })));
+    const before = rowsOf(toldTicks(market, { from: 0, to: window.from }, atMs)).slice(-1);
+    const request = { window: asked, limit: limit!, n: ++requests, rank: 0, nowMs: atMs, oldestMs: 0, draw };
+    const page = composePage(before, rowsOf(toldTicks(market, window, atMs)), request, paging, capMin);
+    const gaps = toldHoles(market, { from: asked.from, to: window.to }, atMs);
     return JSON.stringify({
-      ...{ symbol: market.symbol, ticks: rows, count: rows.length, ...(states === 'none' ? {} : stated) },
+      ...{ symbol: market.symbol, ticks: page.elements, count: page.elements.length },
+      ...(page.from !== null && { from: page.from }),
+      ...(page.to !== null && { to: page.to }),
       ...(tellsMoment ? { generated_at: atMs } : {}),
       ...(gaps.length > 0 ? { gaps } : {}),
     });
@@ -126,13 +127,4 @@ function recordOf(market: WorldMarket, atMs: number): object {
     ...(isResolved && { resolution_time: resolvedAt, outcome: opensAt % 2 }),
     volume: Math.floor(atMs / hourMs),
   };
-}
-
-function shuffled<T>(draw: Draw, items: readonly T[]): T[] {
-  const out = [...items];
-  for (let i = out.length - 1; i > 0; i--) {
-    const j = draw.below(i + 1);
-    [out[i], out[j]] = [out[j]!, out[i]!];
-  }
-  return out;
 }
