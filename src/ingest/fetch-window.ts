@@ -121,7 +121,7 @@ function* takeIgnoring(work: Work, w: Pending, o: Observation, knownTick: number
 function* takePage(work: Work, planned: Pending, o: Observation, knownTick: number | null): Fetch {
   const { behavior, options } = work;
   if (knownTick !== null && !isCrowded(work, o, knownTick, 'high')) yield* confirmEarlier(work, o, knownTick);
-  const mode = options.confirm === 'next' && !planned.isPart ? 'next' : 'now';
+  const mode = options.confirm === 'next' && !planned.isPart && !bringsEarlier(work, o, knownTick) ? 'next' : 'now';
   const ends: Partial<Record<Side, SideEnd>> = {};
   const widest = { from: 0, to: 0 };
   noteWidest(widest, o);
@@ -257,6 +257,15 @@ function* split(work: Work, w: Pending, o: Observation, cuts?: readonly number[]
   work.pending.unshift(...parts);
 }
 
+/**
+ * Whether a page that begins at a known tick shows ticks of a window that was inferred to have none after it. They may be
+ * late; or else the page before was truncated, and this one may be, too.
+ */
+function bringsEarlier({ options }: Work, o: Observation, knownTick: number | null): boolean {
+  const to = options.inferred.at(-1)?.to;
+  return knownTick !== null && to !== undefined && o.times.some((t) => t > knownTick && t < to);
+}
+
 /** Confirms what earlier polls left inferred: the known tick came again, and nothing new in what followed it then. */
 function* confirmEarlier(work: Work, o: Observation, knownTick: number, last = Number.POSITIVE_INFINITY): Fetch {
   const { inferred } = work.options;
@@ -264,7 +273,7 @@ function* confirmEarlier(work: Work, o: Observation, knownTick: number, last = N
   const to = Math.min(inferred.at(-1)?.to ?? knownTick, last + 1);
   const isLate = o.times.some((t) => t > knownTick && t < to);
   // A page that begins before the known tick may have been cut off right behind it, as the page of the poll before was.
-  const mayBeCut = o.times.at(-1) === knownTick && o.times.length > 2;
+  const mayBeCut = o.times.at(-1) === knownTick && o.times.length > 1;
   const until = Math.min(isLate || mayBeCut ? knownTick + 1 : to, o.observedAt);
   for (const earlier of inferred) {
     // What an even earlier poll left and the last one did not confirm, it had a reason not to.

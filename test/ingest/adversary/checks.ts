@@ -3,6 +3,7 @@ import { type Covered, isProven, overlay } from '../../../src/core/coverage.ts';
 import type { SymbolFacts } from '../../../src/core/market.ts';
 import { subtract, union } from '../../../src/core/window.ts';
 import { type SymbolPlan, withTail } from '../../../src/ingest/plan.ts';
+import { type KnownPages, knownPages } from '../../../src/ingest/server-behavior.ts';
 import { drawTraits, drawTruth, hourMs, type Kind, start } from './draw.ts';
 import { type Lake, openLake } from './lake.ts';
 import { collectNight, falseClaims, forgotten, missed } from './night.ts';
@@ -42,11 +43,14 @@ export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> 
 export async function continueOnce(seed: number, kind: Kind): Promise<string[]> {
   const { traits, truth, hand, service, name } = draw(seed, kind);
   const lake = openLake();
+  const overlapMs = [hourMs / 6, 2 * hourMs, 6 * hourMs][seed % 3]!;
   let oldestTick = Number.POSITIVE_INFINITY;
+  let known: Partial<KnownPages> = {};
   for (const hours of [5, 9, 13, 19, 25, 26]) {
     hand.nowMs = start + hours * hourMs;
-    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs));
-    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick);
+    const plans = [...truth.keys()].map((symbol) => planPoll(lake, symbol, hand.nowMs, overlapMs));
+    const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
+    known = knownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
     const wrong = falseClaims(lake, truth, traits);
     if (wrong.length > 0) return wrong.map((what) => `${name}, polled at ${hours} h: ${what}`);
@@ -54,10 +58,8 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
   return [];
 }
 
-const overlapMs = hourMs / 6;
-
 /** What a poll asks for: from its cursor on, with the overlap, and what it lacks before that. */
-function planPoll(lake: Lake, symbol: string, nowMs: number): SymbolPlan {
+function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs: number): SymbolPlan {
   const coverage = lake.coverageOf(symbol);
   const lacking = subtract([{ from: start, to: nowMs }], coverage);
   const windows = lacking.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));

@@ -3,7 +3,7 @@ import type { Clock } from '../../../src/core/clock.ts';
 import { intersect, subtract, union, type Window, within } from '../../../src/core/window.ts';
 import { type Collected, collect } from '../../../src/ingest/collect.ts';
 import type { SymbolPlan } from '../../../src/ingest/plan.ts';
-import { type ServerBehavior, unknownBehavior } from '../../../src/ingest/server-behavior.ts';
+import { type KnownPages, type ServerBehavior, unknownBehavior } from '../../../src/ingest/server-behavior.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';
 import type { Lake } from './lake.ts';
 import type { Adversary, Hand, Row, Traits } from './server.ts';
@@ -21,6 +21,7 @@ export async function collectNight(
   plans: readonly SymbolPlan[],
   origin: 'poll' | 'backfill',
   oldestTick?: number,
+  known: Partial<KnownPages> = {},
 ): Promise<Night> {
   const clock: Clock = {
     nowMs: () => hand.nowMs,
@@ -29,7 +30,7 @@ export async function collectNight(
       hand.nowMs += ms;
     },
   };
-  const behavior = unknownBehavior(oldestTick);
+  const behavior = unknownBehavior(oldestTick, known);
   const before = service.requests;
   const collected = await collect(
     {
