@@ -1,5 +1,5 @@
+import { generator, hash } from '../src/core/random.ts';
 import { dayMs } from '../src/core/window.ts';
-import { generator, hash } from '../src/sandbox/random.ts';
 import { marketNames } from '../src/sandbox/simulated-names.ts';
 import type { SandboxPage } from '../src/sandbox/tick-page.ts';
 

@@ -1,7 +1,7 @@
 import { cpSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { generator, hash } from '../src/core/random.ts';
 import { dayMs } from '../src/core/window.ts';
-import { generator, hash } from '../src/sandbox/random.ts';
 import type { SandboxPage } from '../src/sandbox/tick-page.ts';
 import type { Bench } from './bench.ts';
 import { alternate, type Contender, isMeasured, processTimings, summarise } from './harness.ts';

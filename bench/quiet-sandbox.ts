@@ -3,8 +3,9 @@
  * are more than a day old, so that one night is like the next.
  * Run: node bench/quiet-sandbox.ts SYMBOLS SEED
  */
+
+import { generator } from '../src/core/random.ts';
 import { dayFloor, dayMs } from '../src/core/window.ts';
-import { generator } from '../src/sandbox/random.ts';
 import { type Recording, recordedFeed } from '../src/sandbox/recorded-feed.ts';
 import { startSandbox } from '../src/sandbox/sandbox.ts';
 import { systemClock } from '../src/system.ts';

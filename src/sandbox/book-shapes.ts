@@ -1,5 +1,5 @@
+import { generator } from '../core/random.ts';
 import type { BookLevel, orderBook } from './order-book.ts';
-import { generator } from './random.ts';
 
 /**
  * How the order book of a symbol is told; the service documents no shape, and venues differ.

@@ -1,4 +1,4 @@
-import { chance } from './random.ts';
+import { chance } from '../core/random.ts';
 
 /**
  * What can go wrong on purpose, one kind a request.

@@ -1,4 +1,4 @@
-import { hash } from './random.ts';
+import { hash } from '../core/random.ts';
 
 export interface BookLevel {
   readonly price: number;

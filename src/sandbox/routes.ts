@@ -1,10 +1,10 @@
+import { textKey } from '../core/random.ts';
 import { dayMs } from '../core/window.ts';
 import { type Answer, json, problem } from './answer.ts';
 import { bookText } from './book-shapes.ts';
 import type { Feed, SandboxMarket } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
 import { orderBook } from './order-book.ts';
-import { textKey } from './random.ts';
 import { pageLayouts, pageText } from './tick-page.ts';
 import { tickPage } from './tick-query.ts';
 import { visiblePart } from './visible.ts';

@@ -1,7 +1,7 @@
+import { chance, hash, textKey } from '../core/random.ts';
 import { dayMs, type Window } from '../core/window.ts';
 import type { SandboxMarket } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
-import { chance, hash, textKey } from './random.ts';
 import { marketNames } from './simulated-names.ts';
 
 export type Simulation = Pick<

@@ -1,4 +1,4 @@
-import { chance } from './random.ts';
+import { chance } from '../core/random.ts';
 
 /** What a market is about, and how each venue would name it. */
 interface Topic {

@@ -1,5 +1,5 @@
+import { chance, hash } from '../core/random.ts';
 import { dayMs } from '../core/window.ts';
-import { chance, hash } from './random.ts';
 import type { SimulatedMarket, SimulatedSymbol } from './simulated-markets.ts';
 
 /** Slow to fast: how long a swing takes, and how far it goes in logits. */

@@ -1,5 +1,5 @@
+import { chance, generator, hash } from '../core/random.ts';
 import type { TickColumns } from '../core/tick.ts';
-import { chance, generator, hash } from './random.ts';
 import type { SimulatedMarket, SimulatedSymbol } from './simulated-markets.ts';
 import { priceOf } from './simulated-price.ts';
 

@@ -1,7 +1,7 @@
+import { generator, hash, textKey } from '../core/random.ts';
 import { intersect, type Window, within } from '../core/window.ts';
 import type { Feed } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
-import { generator, hash, textKey } from './random.ts';
 import {
   answeredWindow,
   composePage,

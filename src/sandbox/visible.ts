@@ -1,9 +1,9 @@
+import { chance, textKey } from '../core/random.ts';
 import type { TickColumns } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
 import { joined, rows } from './columns.ts';
 import type { Feed } from './feed.ts';
 import type { SandboxOptions } from './options.ts';
-import { chance, textKey } from './random.ts';
 
 /** What stands between the truth and what can be seen of it at a moment. */
 export type Amendments = Pick<
