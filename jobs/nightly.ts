@@ -6,10 +6,11 @@ import { lostStep } from '../src/app/steps/lost-step.ts';
 import { nightStep } from '../src/app/steps/night-step.ts';
 import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps/poll-steps.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
+import { recheckStep } from '../src/app/steps/recheck-step.ts';
 import { suspendedStep } from '../src/app/steps/suspended-step.ts';
 import { dayMs } from '../src/core/window.ts';
 
-/** The main job: markets, ticks of every live symbol from its cursor on, order books, publish, verify what changed. */
+/** The main job: markets, ticks of every live symbol from its cursor on, order books, rechecks of a sample, publish, verify what changed. */
 export const job: Job<NightlyFlags> = {
   name: 'nightly',
   async run(context, { day }) {
@@ -19,7 +20,9 @@ export const job: Job<NightlyFlags> = {
       await ticksStep(run, end, []);
       // Books are of the present: a poll of a past day has none, and repeated changes nothing.
       if (day === null || day + dayMs > end) await configuredBooksStep(run);
+      const damage = await recheckStep(run, end);
       await publishStep(run);
+      if (damage !== null) throw damage;
       nightStep(run, end, markets);
       await verifyStep(run);
       gapsStep(run, { symbols: [], window: { from: Number.NEGATIVE_INFINITY, to: end }, fromNamed: false });

@@ -1,5 +1,6 @@
 import { type Archive, openArchive } from '../archive/archive.ts';
 import type { LingerRules } from '../core/life.ts';
+import { overlapInUse, type RecheckMemory } from '../core/rechecks.ts';
 import { dayMs } from '../core/window.ts';
 import type { Context } from './context.ts';
 
@@ -38,6 +39,10 @@ export const lingerRules = ({ settings }: Context): LingerRules => ({
   lingerMs: settings.source.lingerDays * dayMs,
   settleMs: settings.archive.settleMinutes * minuteMs,
 });
+
+/** How far before its cursor a poll reads again by now, in ms: as configured, or farther where ticks come later. */
+export const overlapMsOf = ({ settings }: Context, memory: RecheckMemory): number =>
+  overlapInUse(memory, settings.poll.overlapMinutes * minuteMs, settings.poll.overlapMinutesMax * minuteMs);
 
 /** How far ahead of ours the service's clock may be, in ms. */
 export const skewMs = ({ settings }: Pick<Context, 'settings'>): number => settings.poll.futureSkewSeconds * 1000;

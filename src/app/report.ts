@@ -35,6 +35,8 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   const rules = {
     ...{ ...lingerRules(context), named: settings.symbols, days: settings.report.days },
     lagMsMax: settings.service.lagSecondsMax * 1000,
+    overlapMs: settings.poll.overlapMinutes * 60_000,
+    overlapMsMax: settings.poll.overlapMinutesMax * 60_000,
     requestsPerSecond: settings.upstream.requestsPerSecond,
   };
   const gathered = await gatherReport(archive, rules, { nowMs: clock.nowMs(), random });

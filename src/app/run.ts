@@ -29,6 +29,7 @@ import {
   type NightFacts,
   noBooks,
   type RateUse,
+  type RecheckCounts,
   type Restored,
   type RunFacts,
   type Summary,
@@ -60,6 +61,8 @@ export interface Run {
   /** What its polls note for the summary of a night, and that summary once the night is over. */
   readonly night: NightNotes;
   nightFacts?: NightFacts;
+  /** What its rechecks came to; absent where it made none. */
+  rechecks?: RecheckCounts;
   /** Whether markets or ticks fell sharply against the last nights, and which symbols are overdue by more than a day. */
   fell: boolean;
   longOverdue: readonly string[];
@@ -210,6 +213,7 @@ function counted(run: Run, client: Upstream | undefined): Counted {
     ...{ schema_drift: run.drifts, asksOther: run.asksOther, ...(run.restored && { restored: run.restored }) },
     ...(asked !== undefined && asked.requests > 0 && { rate: rateUse(asked) }),
     ...(run.nightFacts && { night: run.nightFacts }),
+    ...(run.rechecks && { rechecks: run.rechecks }),
     files: [...run.files.values()],
     publishedTicks: { added, lost },
     ...(run.markets !== null && { markets: run.markets }),

@@ -89,6 +89,8 @@ export interface Summary {
   readonly rate?: RateUse;
   /** What a night brought, beside the nights before it; of `nightly` alone. */
   readonly night?: NightFacts;
+  /** What came of reading a sample of settled windows again; of `nightly` alone, zeros where it made none. */
+  readonly rechecks?: RecheckCounts;
   /** The one thing to do next, as a sentence with its command; null where nothing has to be done. */
   readonly next_action?: string | null;
 }
@@ -102,12 +104,29 @@ export interface RateUse {
   readonly waited_ms: number;
 }
 
+export interface RecheckCounts {
+  /** Requests of the sample, and of all that was fetched again. */
+  readonly requests: number;
+  /** Settled windows that were read again, those of them that brought ticks which were missing, and these ticks. */
+  readonly windows: number;
+  readonly contradicted: number;
+  readonly new_ticks: number;
+  /** Windows of coverage that were withdrawn, or count as inferred until they are read again. */
+  readonly withdrawn_windows: number;
+  /** Windows in doubt that were read again, and those that are left for the next nights. */
+  readonly reread_windows: number;
+  readonly doubtful_windows: number;
+  /** How late ticks came at least in the last 30 days, 0 where none did, and how far before its cursor the next poll reads again. */
+  readonly lateness_ms: number;
+  readonly overlap_ms: number;
+}
+
 export interface NightFacts {
   /** Nights that the medians are of, at most the last seven. */
   readonly nights: number;
   /**
-   * Of this run and of the polls since the night before: new ones; those of them older than the end of what had been
-   * covered of their symbol; those that differ from a published price.
+   * Of this run and of the polls since the night before: new ones; those of them that came after their window was
+   * covered; those that differ from a published price.
    */
   readonly ticks: { readonly new: Compared; readonly late: Compared; readonly conflicts: Compared };
   /**
@@ -236,6 +255,7 @@ export function summarize(facts: RunFacts): Summary {
     ...(facts.restored && { restored: facts.restored }),
     ...(facts.rate && { rate: facts.rate }),
     ...(facts.night && { night: facts.night }),
+    ...(facts.rechecks && { rechecks: facts.rechecks }),
     ...(facts.next_action !== undefined && { next_action: facts.next_action }),
   };
 }

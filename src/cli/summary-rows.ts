@@ -1,4 +1,4 @@
-import type { Compared, NightFacts, Summary } from '../app/summary.ts';
+import type { Compared, NightFacts, RecheckCounts, Summary } from '../app/summary.ts';
 import { isoUtc } from '../core/time.ts';
 import { duration, many, number, size } from './amounts.ts';
 import { visible } from './visible.ts';
@@ -13,7 +13,7 @@ const nameWidth = 13;
 export function summaryRows(summary: Summary, root: string, width: number | null): Row[] {
   if (summary.run_id === null) return [];
   const room = width === null ? null : Math.max(20, width - nameWidth);
-  const { night, books, restored, published, symbols } = summary;
+  const { night, books, rechecks, restored, published, symbols } = summary;
   const inLines = (...parts: (string | null)[]): string[] =>
     joined(
       parts.filter((part) => part !== null),
@@ -44,6 +44,8 @@ export function summaryRows(summary: Summary, root: string, width: number | null
         some(books.missing, 'without one'),
       ),
     ]);
+  if (rechecks !== undefined && rechecks.windows + rechecks.reread_windows > 0)
+    rows.push(['rechecks', inLines(...recheckParts(rechecks))]);
   if (summary.requests > 0) rows.push(['requests', inLines(...requestParts(summary))]);
   if (restored !== undefined) {
     const back = restoredParts(restored);
@@ -56,6 +58,15 @@ export function summaryRows(summary: Summary, root: string, width: number | null
   rows.push(['archive', [visible(root)]]);
   return rows;
 }
+
+const recheckParts = (rechecks: RecheckCounts): (string | null)[] => [
+  many(rechecks.windows, 'window'),
+  some(rechecks.contradicted, 'contradicted'),
+  some(rechecks.new_ticks, 'new'),
+  some(rechecks.reread_windows, 'read again'),
+  some(rechecks.doubtful_windows, 'in doubt'),
+  rechecks.lateness_ms === 0 ? null : `up to ${duration(rechecks.lateness_ms)} late`,
+];
 
 const some = (count: number, what: string): string | null => (count > 0 ? `${number(count)} ${what}` : null);
 

@@ -7,7 +7,7 @@ export interface TicksMeaning {
   /** The window that the answer was to speak for; the one in the request may be wider or narrower by its edges. */
   readonly asked: Window;
   /** `probe`: which side of `asked`, a stretch with ticks at both ends, the service keeps. */
-  readonly kind: 'whole' | 'low' | 'high' | 'earlier' | 'probe';
+  readonly kind: 'whole' | 'low' | 'high' | 'earlier' | 'probe' | 'recheck';
   /** For low and high: the answer that may have left something out. */
   readonly parent?: {
     readonly count: number;
@@ -109,7 +109,14 @@ function readQuestion(asked: Fields): RawQuestion {
 }
 
 const origins: readonly unknown[] = ['poll', 'backfill', 'import'] satisfies Origin[];
-const kinds: readonly unknown[] = ['whole', 'low', 'high', 'earlier', 'probe'] satisfies TicksMeaning['kind'][];
+const kinds: readonly unknown[] = [
+  'whole',
+  'low',
+  'high',
+  'earlier',
+  'probe',
+  'recheck',
+] satisfies TicksMeaning['kind'][];
 
 function readMeaning({ origin, asked, kind, parent }: Fields): TicksMeaning {
   const { from, to } = fieldsOf(asked);

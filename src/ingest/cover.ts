@@ -157,7 +157,11 @@ const pauseMs = 2;
 async function request(
   context: CoverContext,
   symbol: string,
-  { window, side, isExact }: Extract<Step, { kind: 'request' }>,
+  {
+    window,
+    side,
+    isExact,
+  }: Pick<Extract<Step, { kind: 'request' }>, 'window' | 'isExact'> & { side: TicksMeaning['kind'] },
   limit: number,
 ): Promise<{ observation: Observation; record: TickRecord; gaps: Window[] } | UpstreamError> {
   const { behavior, clock, signal, origin } = context;
@@ -177,6 +181,18 @@ async function request(
   context.onPage(ticks.t.length);
   const record = { ...emptyRecord(context, symbol, window, observation.observedAt), ticks, rejected };
   return { observation, record, gaps: intersect(page.gaps, [window]) };
+}
+
+/**
+ * Requests a window once and makes durable what it brings; claims nothing of it. Null where the service may have refused
+ * how much was asked for, or how old it is. Rejects with UpstreamError.
+ */
+export async function requestOnce(context: CoverContext, symbol: string, window: Window): Promise<Observation | null> {
+  const step = { window, side: 'recheck', isExact: false } as const;
+  const response = await request(context, symbol, step, Math.min(context.pageLimit, context.behavior.limit));
+  if (response instanceof UpstreamError) return null;
+  await context.append(response.record);
+  return response.observation;
 }
 
 const emptyRecord = (context: CoverContext, symbol: string, asked: Window, observedAt: number): TickRecord => ({

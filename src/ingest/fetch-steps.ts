@@ -63,6 +63,10 @@ export interface Work {
   idleRequests: number;
   creeping: number;
   crowds: number;
+  /** Whether responses of the server contradicted each other before. */
+  readonly isCaught: boolean;
+  /** Of a server that was caught: the narrowest window, in ms, about which responses disagreed. None as wide is asked for again. */
+  contradictedMs: number;
   /** Whether something of the window being fetched was claimed so far. */
   claimed: boolean;
   /** Elements of the largest page so far. */

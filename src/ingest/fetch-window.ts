@@ -52,16 +52,34 @@ export function* fetchWindow(behavior: ServerBehavior, window: Window, options: 
   const { from, to } = window;
   const work: Work = {
     ...{ behavior, options, pending: [{ from, to }] },
-    ...{ splitsLeft: splitsMax, idleRequests: 0, creeping: 0, crowds: 0, claimed: false, lacking: [], largestPage: 0 },
+    ...{
+      splitsLeft: splitsMax,
+      isCaught: behavior.contradictions > 0,
+      contradictedMs: Number.POSITIVE_INFINITY,
+      idleRequests: 0,
+      creeping: 0,
+      crowds: 0,
+      claimed: false,
+      lacking: [],
+      largestPage: 0,
+    },
   };
   while (work.pending.length > 0) {
     const next = work.pending.shift()!;
     if (isEmpty(next)) continue;
     work.claimed = false;
-    if (isGivenUp(work)) yield gap(next, unansweredReason);
+    if (isKnownTooWide(work, next)) {
+      work.splitsLeft--;
+      const middle = Math.floor((next.from + next.to) / 2);
+      work.pending.unshift({ from: next.from, to: middle, isPart: true }, { from: middle, to: next.to, isPart: true });
+    } else if (isGivenUp(work)) yield gap(next, unansweredReason);
     else yield* fetchPending(work, next);
   }
 }
+
+/** Whether a window is as wide as one that left ticks out between its own. */
+const isKnownTooWide = ({ contradictedMs, splitsLeft }: Work, { from, to, isEarlier, isExact }: Pending): boolean =>
+  to - from >= contradictedMs && splitsLeft > 0 && isEarlier !== true && isExact !== true;
 
 /** Whether the last requests brought so little that it is not worth going on. */
 const isGivenUp = ({ idleRequests, creeping, crowds }: Work): boolean =>
@@ -145,7 +163,14 @@ function* takePage(work: Work, planned: Pending, o: Observation, knownTick: numb
     const between = yield* request(work, { from: widest.from, to: widest.to + 1 }, 'whole', false);
     if (between !== null && !isJust(between.times, widest)) {
       behavior.contradictions++;
-      return yield* split(work, w, o, [widest.from, widest.to]);
+      // Where the gap is not the only one, the halves are no wider than they have to be.
+      const median = medianTick(o.times, 'high');
+      return yield* split(
+        work,
+        w,
+        o,
+        [...new Set([widest.from, median, widest.to])].sort((a, b) => a - b),
+      );
     }
   }
   yield* claimBetween(work, w, low, high);
@@ -252,6 +277,7 @@ function* split(work: Work, w: Pending, o: Observation, cuts?: readonly number[]
     return;
   }
   work.splitsLeft--;
+  if (work.isCaught) work.contradictedMs = Math.min(work.contradictedMs, w.to - w.from);
   const bounds = [w.from, ...cutsHere, w.to];
   const parts = bounds.slice(1).map((to, i) => ({ from: bounds[i]!, to, isPart: true }));
   work.pending.unshift(...parts);

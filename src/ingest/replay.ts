@@ -81,6 +81,7 @@ export function openRereader(futureSkewMs: number): Rereader {
       const { origin } = meaning;
       const record = { symbol, asked: meaning.asked, observedAt, origin, rank: ranks.poll, ticks, rejected };
       const side = meaning.kind === 'low' || meaning.kind === 'high' ? meaning.kind : null;
+      if (meaning.kind === 'recheck') return { ...record, covered: [] };
       const going = fetched.get(symbol);
       if (side !== null && going !== undefined && goesOn(going[side], observation, side))
         return { ...record, covered: [] };

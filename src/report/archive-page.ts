@@ -6,6 +6,7 @@ import type { Gathered } from '../reading/report/gather.ts';
 import { coverageSection, gapsSection, quarantineSection, symbolsSection } from './archive-coverage.ts';
 import { conflictsSection, growthSection, ticksSection } from './archive-days.ts';
 import { arranged } from './archive-parts.ts';
+import { rechecksSection } from './archive-rechecks.ts';
 import { driftSection, lagSection, requestsSection, runsSection } from './archive-runs.ts';
 import { archiveStyle } from './archive-style.ts';
 import { type Growth, growthOf } from './growth.ts';
@@ -36,6 +37,7 @@ export function archiveReport(gathered: Gathered, version: string): ArchiveRepor
       ...ticksSection(gathered),
       ...coverageSection(gathered),
       ...gapsSection(gathered),
+      ...rechecksSection(gathered),
       ...lagSection(gathered),
       ...conflictsSection(gathered),
       ...quarantineSection(gathered),

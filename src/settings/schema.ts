@@ -43,6 +43,8 @@ export const settingsSchema = section({
   symbols: texts([]),
   poll: section({
     overlap_minutes: number(60, 0, 10_080),
+    overlap_minutes_max: number(1440, 0, 10_080),
+    recheck_share: number(0.01, 0, 1),
     page_limit: whole(5000, 1, 1_000_000),
     future_skew_seconds: number(300, 0, 86_400),
     confirm: { type: 'string', enum: ['next', 'now'], default: 'next' },

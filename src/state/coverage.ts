@@ -69,6 +69,25 @@ export const segmentsOf = (db: Database, symbol: string): Covered[] =>
     )
     .map(coveredOf);
 
+/** The coverage of one symbol, published or journaled, at the grain of single responses; in the order of time, windows may overlap. */
+export function responsesOf(db: Database, symbol: string): Covered[] {
+  const withdrawn = db.all<{ from: number; to: number; record: number } & Record<string, never>>(
+    'select t_from as "from", t_to as "to", record_id as record from journal_withdrawn where symbol = ?',
+    symbol,
+  );
+  return db
+    .all<SegmentRow & { record: number } & Record<string, never>>(
+      `select symbol, t_from, t_to, fetched_at, origin, evidence, 0 as record from segments where symbol = ?1
+       union all select symbol, t_from, t_to, fetched_at, origin, evidence, record_id from journal_cover
+       where symbol = ?1 order by t_from, evidence`,
+      symbol,
+    )
+    .flatMap((row) => {
+      const later = withdrawn.filter(({ record }) => record > row.record);
+      return subtract([coveredOf(row)], later).map((window) => ({ ...coveredOf(row), ...window }));
+    });
+}
+
 /** The published coverage of every symbol. */
 export function allSegments(db: Database): Map<string, Covered[]> {
   const out = new Map<string, Covered[]>();
@@ -113,17 +132,6 @@ export function inferredTails(db: Database, sinceMs: number): Map<string, Covere
   }
   return out;
 }
-
-/** Whether some answer is journaled that covers something. */
-export const isCoverJournaled = (db: Database): boolean => db.one('select 1 from journal_cover limit 1') !== undefined;
-
-/** The end of what is published as covered, by symbol. */
-export const coveredEnds = (db: Database): Map<string, number> =>
-  new Map(
-    db
-      .all<{ symbol: string; to: number }>('select symbol, max(t_to) as "to" from segments group by symbol')
-      .map(({ symbol, to }) => [symbol, to]),
-  );
 
 /** The published coverage that reaches into a window, by symbol; as it is, not cut. */
 export function segmentsIn(db: Database, { from, to }: Window): Map<string, Covered[]> {

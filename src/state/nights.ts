@@ -40,7 +40,7 @@ export function rememberNight(db: Database, night: KnownNight): void {
 export interface PolledCounts {
   /** Published ticks that were new; */
   readonly ticks: number;
-  /** those of them that were older than the end of what had been covered of their symbol; */
+  /** those of them that came after their window was covered; */
   readonly late: number;
   /** and ticks that differ from a published price. */
   readonly conflicts: number;

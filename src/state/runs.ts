@@ -88,7 +88,7 @@ export function addTally(db: Database, runId: string, tally: Tally): void {
   );
 }
 
-/** Counts new ticks that were older than what had been covered of their symbol; in the publish's transaction. */
+/** Counts new ticks that came after their window was covered; in the publish's transaction. */
 export function addLate(db: Database, runId: string, ticks: number): void {
   db.run('update runs set late = late + ? where run_id = ?', ticks, runId);
 }

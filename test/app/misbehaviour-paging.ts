@@ -1,4 +1,4 @@
-import { generator, hash } from '../../src/sandbox/random.ts';
+import { generator, hash } from '../../src/core/random.ts';
 import {
   composePage,
   isUsable,

@@ -65,7 +65,7 @@ const lossOf = (name: string, w: { from: number; to: number }, ticks: number): L
 
 const nothing = knownStandings({ stretches: new Map(), answers: new Map() });
 const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'>): PartTask => ({
-  ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, coveredEnds: new Map(), ...rest },
+  ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, claimed: new Map(), latenessMsMax: 0, ...rest },
 });
 
 const inputs = fc.record({

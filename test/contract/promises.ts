@@ -88,7 +88,9 @@ export const summaryFields = [
   ...['warnings', 'failures', 'schema_drift', 'rate.allowed_per_second', 'rate.used', 'rate.waited_ms'],
   ...['night.nights', 'night.ticks.new', 'night.ticks.late', 'night.ticks.conflicts', 'night.markets.new'],
   ...['night.markets.gone', 'night.markets.resolved', 'night.markets.overdue', 'night.covered.symbols'],
-  ...['night.covered.gap_minutes', 'night.too_late', 'next_action'],
+  ...['night.covered.gap_minutes', 'night.too_late', 'rechecks.requests', 'rechecks.windows'],
+  ...['rechecks.contradicted', 'rechecks.new_ticks', 'rechecks.withdrawn_windows', 'rechecks.reread_windows'],
+  ...['rechecks.doubtful_windows', 'rechecks.lateness_ms', 'rechecks.overlap_ms', 'next_action'],
 ] as const;
 
 const time = 'Timestamp<MILLISECOND, UTC>';

@@ -65,6 +65,18 @@ const addsUp: Proof = [
   'leaves exactly the truth in the archive after two runs, and counts that add up',
 ];
 const nightFact = (title: string): Proof => ['app/night-facts.test.ts', title];
+const recheckShare: Proof = [
+  'app/recheck-nights.test.ts',
+  'a recheck_share of 0 rechecks nothing; a greater one sends that share of the requests again',
+];
+const caught: Proof = [
+  'app/recheck-nights.test.ts',
+  'is caught: what it was believed is inferred until it was read again, and nothing is missing then',
+];
+const growingOverlap: Proof = [
+  'app/recheck-nights.test.ts',
+  'that come after the overlap are found, and the overlap grows until it holds them',
+];
 const longNightFact = (title: string): Proof => ['app/night-facts.long.test.ts', title];
 const rateTold = nightFact('the rate is told of a run that asked the upstream');
 const besideMedian = longNightFact('a night is told beside the median of those before it, by counts that add up');
@@ -347,6 +359,8 @@ export const proofs: Proofs = {
     ),
     symbols: effect('symbols of the config are polled in place of those of the lists'),
     'poll.overlap_minutes': effect('overlap_minutes are read again before the cursor'),
+    'poll.overlap_minutes_max': ['app/recheck-nights.test.ts', 'are looked for no farther than overlap_minutes_max'],
+    'poll.recheck_share': recheckShare,
     'poll.confirm': effect('confirm says whether the end of a poll is confirmed at once or by the next'),
     'poll.page_limit': effect('page_limit is what one request asks for'),
     'poll.future_skew_seconds': effect(
@@ -475,7 +489,7 @@ export const proofs: Proofs = {
     'rate.waited_ms': rateTold,
     'night.nights': besideMedian,
     'night.ticks.new': nightFact('what another job polled since the last night counts for the night'),
-    'night.ticks.late': nightFact('late ticks are those older than the end of what had been covered, counted by hand'),
+    'night.ticks.late': nightFact('late ticks are those that came after their window was covered, counted by hand'),
     'night.ticks.conflicts': besideMedian,
     'night.markets.new': marketsChanged,
     'night.markets.gone': marketsChanged,
@@ -487,6 +501,15 @@ export const proofs: Proofs = {
     'night.covered.symbols': uncovered,
     'night.covered.gap_minutes': uncovered,
     'night.too_late': tooLate,
+    'rechecks.requests': recheckShare,
+    'rechecks.windows': recheckShare,
+    'rechecks.contradicted': caught,
+    'rechecks.new_ticks': caught,
+    'rechecks.withdrawn_windows': caught,
+    'rechecks.reread_windows': caught,
+    'rechecks.doubtful_windows': caught,
+    'rechecks.lateness_ms': growingOverlap,
+    'rechecks.overlap_ms': growingOverlap,
     next_action: [
       'e2e/next-commands.test.ts',
       'what a run could not fetch is asked for by the command that it prints, with its settings',

@@ -22,7 +22,7 @@ test('tells first whether all is well, and shows what there is, the rest in a li
 test('tells of all that can be wrong, in the order in which it is wanted', () => {
   const text = archiveReport(madeTroubled(['A', 'B', 'C', 'D']), '1').text;
   expect(headings(text)).toEqual([
-    ...['Runs', 'Ticks and bytes', 'Coverage', 'Gaps', 'Lag', 'Conflicts', 'Quarantine', 'Schema drift'],
+    ...['Runs', 'Ticks and bytes', 'Coverage', 'Gaps', 'Rechecks', 'Lag', 'Conflicts', 'Quarantine', 'Schema drift'],
     ...['Newly silent symbols', 'Busiest symbols', 'Requests', 'Growth'],
   ]);
   expect(text).toContain('Something has to be done');

@@ -1,3 +1,4 @@
+import { noRechecks, sumRechecks } from '../../src/core/rechecks.ts';
 import { dayOf } from '../../src/core/time.ts';
 import type { Gathered } from '../../src/reading/report/gather.ts';
 import { type PastRun, type PastSummary, readSummary } from '../../src/reading/report/past-run.ts';
@@ -37,6 +38,7 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
       named: [],
       days: 60,
       lagMsMax: 2 * dayMs,
+      ...{ overlapMs: hourMs, overlapMsMax: dayMs },
       requestsPerSecond: 5,
     },
   },
@@ -72,6 +74,7 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
     rows: [madeHeat('crypto', 1), madeHeat('weather', 1)],
   },
   gaps: none,
+  rechecks: { ...sumRechecks(noRechecks), overlapMs: hourMs },
   habits: {
     ...{ days: 14, silent: [], error: null },
     busiest: [{ symbol: 'KXBTC-1', ticks: 9000, hours: 300, longestPause: 2, question: 'Will it be?' }],
@@ -121,6 +124,10 @@ export function madeTroubled(names: readonly string[]): Gathered {
       greatest: [{ ...gap, symbols: [name(0), name(1), name(2)] }],
       oldest: { ...gap, symbols: [name(0)] },
       span: gap,
+    },
+    rechecks: {
+      ...{ nights: 3, windows: 40, contradicted: 2, seen: 900, found: 9, missingShare: 0.01 },
+      ...{ contradictedShareMax: 0.14, latenessMs: 2 * hourMs, isCaught: true, overlapMs: 3 * hourMs },
     },
     habits: {
       ...{ days: 14, error: null },

@@ -1,9 +1,12 @@
+import type { LateRules } from '../../archive/publish/late-ticks.ts';
 import type { Window } from '../../core/window.ts';
 
 /** What the polls of a run note for the summary of a night. */
 export interface NightNotes {
-  /** Up to where each symbol had been covered before the run; absent where it polls no ticks. */
-  coveredEnds?: ReadonlyMap<string, number>;
+  /** How late ticks are counted; absent where it polls no ticks. */
+  late?: LateRules;
+  /** Whether responses to its polls contradicted each other. */
+  isPagingContradicted: boolean;
   /** The moment of the market lists that it polled, epoch ms; null where none could be had. */
   listedAt: number | null;
   /** Why its lists are suspiciously short, one clause; null where they are not. */
@@ -16,4 +19,6 @@ export interface NightNotes {
   readonly tooLate: string[];
 }
 
-export const startNotes = (): NightNotes => ({ listedAt: null, shortLists: null, polled: 0, lacking: [], tooLate: [] });
+export const startNotes = (): NightNotes => ({
+  ...{ listedAt: null, shortLists: null, polled: 0, lacking: [], tooLate: [], isPagingContradicted: false },
+});

@@ -2,13 +2,15 @@ import { aheadMsMax } from '../../core/clock.ts';
 import { comparedMax, fallsOf, type Night, newlyPolledMs } from '../../core/falls.ts';
 import { lifetimeOf } from '../../core/life.ts';
 import { compared, marketChanges, named, nightCoverage } from '../../core/night.ts';
+import { latenessOf } from '../../core/rechecks.ts';
 import { dayMs, type Window } from '../../core/window.ts';
 import { coverageOf } from '../../state/coverage.ts';
 import { type KnownNight, lastNights, polledCounts, rememberNight } from '../../state/nights.ts';
+import { readRechecks } from '../../state/rechecks.ts';
 import { listedStates, oneSymbol } from '../../state/symbols.ts';
-import { lingerRules } from '../configured.ts';
+import { lingerRules, overlapMsOf } from '../configured.ts';
 import type { Run } from '../run.ts';
-import type { NightFacts } from '../summary.ts';
+import type { NightFacts, RecheckCounts } from '../summary.ts';
 import { shortListsStep } from './poll-steps.ts';
 
 /**
@@ -41,6 +43,12 @@ export function nightStep(run: Run, end: number, markets: number | null): void {
     }),
     too_late: named(run.night.tooLate.filter((symbol) => !lacking.has(symbol))),
   };
+  // What was published since the rechecks may have grown the overlap.
+  const known = readRechecks(db);
+  run.rechecks = {
+    ...(run.rechecks ?? noRechecks),
+    ...{ lateness_ms: latenessOf(known), overlap_ms: overlapMsOf(run.context, known) },
+  };
   const { listedAt, shortLists } = run.night;
   if (polledMs === null) {
     shortListsStep(run);
@@ -59,6 +67,11 @@ export function nightStep(run: Run, end: number, markets: number | null): void {
     run.failures.unshift({ symbol: null, from: null, to: null, reason });
   }
 }
+
+const noRechecks: Omit<RecheckCounts, 'lateness_ms' | 'overlap_ms'> = {
+  ...{ requests: 0, windows: 0, contradicted: 0, new_ticks: 0, withdrawn_windows: 0 },
+  ...{ reread_windows: 0, doubtful_windows: 0 },
+};
 
 const column = (nights: readonly KnownNight[], name: 'ticks' | 'late' | 'conflicts'): (number | null)[] =>
   nights.map((night) => night[name]);

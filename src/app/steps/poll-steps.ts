@@ -11,13 +11,14 @@ import { type MarketsPoll, pollMarkets } from '../../ingest/markets.ts';
 import { planBackfill, planPoll, type SymbolPlan, withTail, withWholeLost } from '../../ingest/plan.ts';
 import { type KnownPages, knownPages, unknownBehavior } from '../../ingest/server-behavior.ts';
 import { openSink } from '../../ingest/sink.ts';
-import { coverageOf, coveredEnds, findInferredOf, inferredTails, isCoverJournaled } from '../../state/coverage.ts';
+import { coverageOf, findInferredOf, inferredTails } from '../../state/coverage.ts';
 import { evidenceSince, noteKnownPages, noteOldestShown, oldestShown, readKnownPages } from '../../state/evidence.ts';
 import { settledGaps } from '../../state/excepted.ts';
 import { appendMarkets } from '../../state/journal.ts';
 import { namedBefore, noteListings, shortReason } from '../../state/listings.ts';
 import { allLostTicks, lostTicksOf, sureCoverageOf } from '../../state/lost.ts';
 import { allOwedWindows, noteOwed, owedWindowsOf } from '../../state/owed.ts';
+import { readRechecks } from '../../state/rechecks.ts';
 import type { State } from '../../state/state.ts';
 import {
   allSymbols,
@@ -28,7 +29,7 @@ import {
   observeMarkets,
   oneSymbol,
 } from '../../state/symbols.ts';
-import { lingerRules, namedSymbols, skewMs } from '../configured.ts';
+import { lingerRules, namedSymbols, overlapMsOf, skewMs } from '../configured.ts';
 import type { Context } from '../context.ts';
 import type { BackfillFlags } from '../job.ts';
 import type { Run } from '../run.ts';
@@ -114,19 +115,16 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
   for (const symbol of chosen) run.byHand.add(symbol);
-  const rules = {
-    ...lingerRules(context),
-    overlapMs: context.settings.poll.overlapMinutes * minuteMs,
-  };
+  const rechecks = readRechecks(db);
+  const isCaught = rechecks.caughtAt !== null;
+  const rules = { ...lingerRules(context), overlapMs: overlapMsOf(context, rechecks) };
+  run.night.late = { beforeMs: nowMs, withinMs: rules.overlapMs };
   // Those of the config are there to stay; one on the command line is known once it has answered.
   ensureSymbols(db, context.settings.symbols, nowMs);
   const plans: SymbolPlan[] = [];
   const [lostBySymbol, owedBySymbol, settled] = [allLostTicks(db), allOwedWindows(db), settledGaps(db)];
   const inferred = inferredTails(db, evidenceSince(db));
   const { thinsAfterDays } = context.settings.source;
-  const ends = new Map<string, number>();
-  // What a broken run has journaled is new to the archive; without any, what is looked at below tells the ends.
-  run.night.coveredEnds = isCoverJournaled(db) ? coveredEnds(db) : ends;
   for (const { facts, coverage } of polledSymbols(run, chosen, nowMs)) {
     const lost = lostBySymbol.get(facts.symbol) ?? [];
     // What a run was told to be lost for good, or is settled otherwise, is nothing to ask for night after night.
@@ -135,9 +133,11 @@ export async function ticksStep(run: Run, end: number, chosen: readonly string[]
     const left = union([...coverage, ...told, ...(settled.get(facts.symbol) ?? [])]);
     const windows = withWholeLost(planPoll(facts, left, end, rules, owedBySymbol.get(facts.symbol)), untold);
     const { confirm } = context.settings.poll;
-    const plan = withTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
+    // Of a service that leaves ticks out, the known tick coming again says nothing of what follows it.
+    const plan = isCaught
+      ? { ...windows, tail: { lastTick: null, knownTick: null, inferred: [], confirm: 'now' as const } }
+      : withTail(windows, facts, coverage, inferred.get(facts.symbol) ?? [], rules, confirm);
     run.night.polled++;
-    if (coverage.length > 0) ends.set(facts.symbol, coverage.at(-1)!.to);
     if (thinsAfterDays !== null && isTooLate(plan.windows, coverage, nowMs, thinsAfterDays * dayMs))
       run.night.tooLate.push(facts.symbol);
     if (plan.windows.length > 0) plans.push(plan);
@@ -177,16 +177,21 @@ export function backfillPlans(
   return { plans, facts: new Map(symbols.map((facts) => [facts.symbol, facts])) };
 }
 
-/**
- * Fetches what the plans ask for into the journal, publishing on the way when it grows too large.
- * @param journalTicksMax ticks it may hold; infinite where the answers have to be published together
- */
+interface CollectFlags {
+  /** Ticks the journal may hold; infinite where the answers have to be published together. As configured by default. */
+  readonly journalTicksMax?: number;
+  /** Of windows that a recheck put in doubt: their symbols are counted already, and each response is compared. */
+  readonly isAgain?: boolean;
+}
+
+/** Fetches what the plans ask for into the journal, publishing on the way when it grows too large. */
 export async function collectPlans(
   run: Run,
   plans: readonly SymbolPlan[],
   origin: Origin,
-  journalTicksMax = run.context.settings.publish.journalTicksMax,
+  { journalTicksMax = run.context.settings.publish.journalTicksMax, isAgain = false }: CollectFlags = {},
 ): Promise<void> {
+  const symbols = { ...run.symbols };
   run.symbols.planned += plans.length;
   noteAsked(run, plans);
   if (plans.length === 0) return;
@@ -198,6 +203,9 @@ export async function collectPlans(
   let ticks = 0;
   let done = 0;
   const behavior = unknownBehavior(oldestShown(db), readKnownPages<KnownPages>(db));
+  // A service that was caught has all of its windows compared with narrower ones.
+  const contradictions = isAgain || readRechecks(db).caughtAt !== null ? 1 : 0;
+  behavior.contradictions = contradictions;
   const sink = openSink(archive.state, clock, journalTicksMax, () => publishStep(run));
   try {
     const collected = await collect(
@@ -223,7 +231,9 @@ export async function collectPlans(
     noteOldestShown(db, behavior.oldestTick);
     noteKnownPages(db, knownPages(behavior));
     if (origin === 'poll') notePolled(db, plans);
+    if (behavior.contradictions > contradictions) run.night.isPagingContradicted = true;
     account(run, collected);
+    if (isAgain) Object.assign(run.symbols, symbols);
   } catch (error) {
     // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
     await sink.drain().catch(() => {});

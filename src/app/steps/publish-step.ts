@@ -4,6 +4,9 @@ import { publish } from '../../archive/publish/publish.ts';
 import type { QuarantinedRows } from '../../archive/publish/quarantine.ts';
 import { hashFiles } from '../../archive/verify/hash-share.ts';
 import { DamageError } from '../../core/errors.ts';
+import { noteLateness } from '../../core/rechecks.ts';
+import { dayFloor } from '../../core/window.ts';
+import { updateRechecks } from '../../state/rechecks.ts';
 import { lingerRules, namedSymbols } from '../configured.ts';
 import type { Run } from '../run.ts';
 import { openThreads, type Threads } from '../threads.ts';
@@ -35,11 +38,18 @@ export async function publishStep(
       rules: lingerRules(context),
       candles: context.settings.archive.candles,
       quarantineBytesMax: context.settings.quarantine.bytesMax,
-      ...{ intake: from.intake, workers, coveredEnds: run.night.coveredEnds },
+      ...{ intake: from.intake, workers, late: run.night.late },
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);
     noteAnswered(run, published.lacking);
+    const { db } = archive.state;
+    const nowMs = context.clock.nowMs();
+    // A service that leaves ticks out brings them late wherever it is asked again: that is no lateness.
+    if (published.latenessMs > 0)
+      updateRechecks(db, (known) =>
+        known.caughtAt !== null ? known : noteLateness(known, dayFloor(nowMs), published.latenessMs, nowMs),
+      );
     if (published.quarantined !== null) run.warnings.push(quarantinedText(published.quarantined));
     if (published.refused.length > 0) {
       throw new DamageError(

@@ -30,7 +30,7 @@ export async function refetchStep(run: Run): Promise<void> {
   const { tried, answered } = run.lost;
   const apart = lostTicks(run).filter((loss) => tried.has(keyOf(loss)) && !answered.has(keyOf(loss)));
   for (const loss of apart) {
-    await collectPlans(run, plansOf([loss]), 'backfill', Number.POSITIVE_INFINITY);
+    await collectPlans(run, plansOf([loss]), 'backfill', { journalTicksMax: Number.POSITIVE_INFINITY });
     await publishStep(run);
   }
 }

@@ -6,6 +6,7 @@ import type { Window } from '../../core/window.ts';
 import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
 import type { EncodedFile } from '../generation/encoded-file.ts';
+import { addLateTicks, type LateTicks, noLate } from './late-ticks.ts';
 
 /** What became of a part. */
 export interface PartDone {
@@ -20,8 +21,8 @@ export interface PartDone {
   readonly lacking: readonly LostWindow[];
   /** The coverage to publish of the symbols where it is another now. */
   readonly coverage: ReadonlyMap<string, readonly PublishedCoverage[]>;
-  /** New ticks that were older than what had been covered of their symbol. */
-  readonly late: number;
+  /** New ticks whose moment had been covered before. */
+  readonly late: LateTicks;
   /** The ticks where they changed, and the candles. */
   readonly files: readonly EncodedFile[];
 }
@@ -45,7 +46,7 @@ export const startDone = () => ({
   restored: [] as LostWindow[],
   lacking: [] as LostWindow[],
   coverage: new Map<string, readonly PublishedCoverage[]>(),
-  late: 0,
+  late: noLate,
 });
 
 /** Adds what came of a lot. */
@@ -66,7 +67,7 @@ export function addDone(done: Doing, lot: LotDone): void {
   for (const delta of lot.deltas) done.deltas.push(delta);
   for (const [symbol, covered] of lot.covered) done.covered.set(symbol, covered);
   for (const [symbol, windows] of lot.withdrawn) done.withdrawn.set(symbol, windows);
-  done.late += lot.late;
+  done.late = addLateTicks(done.late, lot.late);
   done.restored.push(...lot.restored);
   done.lacking.push(...lot.lacking);
   for (const [symbol, stretches] of lot.coverage) done.coverage.set(symbol, stretches);

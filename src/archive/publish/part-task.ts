@@ -16,6 +16,7 @@ import type { TickDelta } from '../../state/symbols.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
 import { startPartFiles } from '../generation/part-files.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
+import { type ClaimedWindow, countLate } from './late-ticks.ts';
 import { addDone, type PartDone, startDone } from './part-done.ts';
 import { lotsOf, type PartLot } from './part-lots.ts';
 import type { SpilledChunk } from './sources.ts';
@@ -36,8 +37,10 @@ export interface PartTask {
   readonly answers: ReadonlyMap<string, readonly Covered[]>;
   /** The windows of the day that are lost. */
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
-  /** Up to where its symbols had been covered; empty where late ticks are not to be counted. */
-  readonly coveredEnds: ReadonlyMap<string, number>;
+  /** What had been covered of its symbols before the run; empty where late ticks are not to be counted. */
+  readonly claimed: ReadonlyMap<string, readonly ClaimedWindow[]>;
+  /** See `LateRules.withinMs`. */
+  readonly latenessMsMax: number;
   /** What candles are kept of. */
   readonly intervals: readonly CandleInterval[];
   readonly groupRows: number;
@@ -74,7 +77,7 @@ export function workPart(task: PartTask, known: KnownStandings, ticksMax = lotTi
       const changed = coverageChanged(published, withdrawn, judged.covered, [...merged.added.keys()], columns);
       // Of a part that is merged at once it is known by now whether its ticks are to be written.
       files.add(columns, new Map([...published, ...changed]), lots.length > 1 || merged.changed);
-      const late = lateIn(task.coveredEnds, merged.added, lot.old, columns);
+      const late = countLate(ofLot(task.claimed, lot), merged.added, { old: lot.old, columns }, task.latenessMsMax);
       addDone(done, { merged, deltas: deltasOf(merged.added, columns), ...judged, withdrawn, coverage: changed, late });
     }
   } finally {
@@ -146,25 +149,6 @@ function coverageChanged(
     );
   }
   return out;
-}
-
-/** New ticks before the end of what had been covered of their symbol: a merge takes no old one away. */
-function lateIn(
-  coveredEnds: ReadonlyMap<string, number>,
-  added: ReadonlyMap<string, number>,
-  old: PartColumns,
-  columns: PartColumns,
-): number {
-  if (coveredEnds.size === 0) return 0;
-  const [before, after] = [timesIn(old), timesIn(columns)];
-  let late = 0;
-  for (const [symbol, count] of added) {
-    const to = coveredEnds.get(symbol);
-    if (count === 0 || to === undefined) continue;
-    const past = { from: Number.NEGATIVE_INFINITY, to };
-    late += countIn(after(symbol), past) - countIn(before(symbol), past);
-  }
-  return late;
 }
 
 function deltasOf(added: ReadonlyMap<string, number>, columns: PartColumns): TickDelta[] {

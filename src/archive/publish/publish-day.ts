@@ -3,7 +3,9 @@ import { DamageError } from '../../core/errors.ts';
 import type { LostWindow } from '../../core/lost.ts';
 import type { Conflict } from '../../core/merge.ts';
 import { partOf } from '../../core/part.ts';
-import { dayMs } from '../../core/window.ts';
+import { dayMs, type Window } from '../../core/window.ts';
+import { segmentsIn } from '../../state/coverage.ts';
+import type { Database } from '../../state/database.ts';
 import type { Bin } from '../../state/journal.ts';
 import type { BookAnswer } from '../../state/journal-books.ts';
 import { lostTicksIn } from '../../state/lost.ts';
@@ -22,6 +24,7 @@ import {
 import { type Stage, stageFile, stageRemoval } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
+import type { ClaimedWindow, LateRules } from './late-ticks.ts';
 import type { LotDone, PartDone } from './part-done.ts';
 import type { PartTask } from './part-task.ts';
 import type { PartWorkers, Standings } from './part-workers.ts';
@@ -47,7 +50,7 @@ export interface DaysInput {
   readonly end: number;
   readonly intervals: readonly CandleInterval[];
   /** See PublishOptions. */
-  readonly coveredEnds: ReadonlyMap<string, number> | undefined;
+  readonly late: LateRules | undefined;
   readonly workers: PartWorkers;
   readonly signal: AbortSignal | undefined;
   /** Told of each part that is done. */
@@ -69,6 +72,8 @@ interface Day {
   readonly conflicts: Conflict[];
   /** The coverage that was published, by part. */
   readonly byPart: ReadonlyMap<number, readonly (readonly [string, readonly PublishedCoverage[]])[]>;
+  /** What had been covered before the run, by symbol, where late ticks are to be counted. */
+  readonly claimed: ReadonlyMap<string, readonly ClaimedWindow[]>;
   readonly lost: ReadonlyMap<string, readonly LostWindow[]>;
   taken: number;
 }
@@ -125,7 +130,7 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
   async function all(): Promise<void> {
     for (const ofDay of input.days) {
       signal?.throwIfAborted();
-      const day = openDay(archive, stage, ofDay);
+      const day = openDay(archive, stage, ofDay, input.late);
       if (day instanceof DamageError) {
         outcome.refused.push(day.message);
         continue;
@@ -157,15 +162,16 @@ export async function stageDays(archive: Archive, stage: Stage, input: DaysInput
 }
 
 /** What is published of a day; the error where that is damaged. */
-function openDay(archive: Archive, stage: Stage, input: DayInput): Day | DamageError {
+function openDay(archive: Archive, stage: Stage, input: DayInput, late: LateRules | undefined): Day | DamageError {
   const { day } = input;
   try {
     const coverage = readCoverage(archive, stage.base, day);
     const conflicts = readConflicts(archive, stage.base, day);
     const { db, identity } = archive.state;
+    const claimed = late === undefined ? new Map() : claimedIn(db, { from: day, to: day + dayMs }, late.beforeMs);
     const byPart = Map.groupBy(coverage.ticks, ([symbol]) => partOf(symbol, identity.parts));
     const lost = lostTicksIn(db, { from: day, to: day + dayMs });
-    return { input, coverage, conflicts, byPart, lost, taken: 0 };
+    return { input, coverage, conflicts, byPart, claimed, lost, taken: 0 };
   } catch (error) {
     if (error instanceof DamageError) return error;
     throw error;
@@ -183,7 +189,7 @@ async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: D
     ...{ day, part, old, chunks, coverage, answers: input.source.coverage(bin) },
     withdrawn: input.source.withdrawn(bin),
     ...{ lost: of.lost, intervals: input.intervals, groupRows: archive.groupRows },
-    coveredEnds: endsOf(chunks, day, input.coveredEnds),
+    ...{ claimed: claimedOf(chunks, of.claimed), latenessMsMax: input.late?.withinMs ?? 0 },
   };
   const standings: Standings = {
     live: dayStandings(db, day),
@@ -192,20 +198,23 @@ async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: D
   return input.workers.work(task, standings);
 }
 
-/** Of the symbols that something comes for, those that had been covered into the day. */
-function endsOf(
+/** The same of the symbols that something comes for. */
+const claimedOf = (
   chunks: readonly { readonly symbol: string }[],
-  day: number,
-  ends: ReadonlyMap<string, number> | undefined,
-): ReadonlyMap<string, number> {
-  const out = new Map<string, number>();
-  if (ends === undefined) return out;
-  for (const { symbol } of chunks) {
-    const end = ends.get(symbol);
-    if (end !== undefined && end > day) out.set(symbol, end);
-  }
-  return out;
-}
+  claimed: Day['claimed'],
+): ReadonlyMap<string, readonly ClaimedWindow[]> =>
+  new Map(chunks.flatMap(({ symbol }) => (claimed.has(symbol) ? [[symbol, claimed.get(symbol)!] as const] : [])));
+
+/** What is published as covered of a window and was fetched before a moment, by symbol. */
+const claimedIn = (db: Database, window: Window, beforeMs: number): ReadonlyMap<string, readonly ClaimedWindow[]> =>
+  new Map(
+    [...segmentsIn(db, window)].map(([symbol, covered]) => [
+      symbol,
+      covered
+        .filter(({ fetchedAt }) => fetchedAt < beforeMs)
+        .map(({ from, to, fetchedAt }) => ({ from, to, fetchedAt })),
+    ]),
+  );
 
 function take(of: Day, bin: Bin, done: LotDone): BinOutcome {
   const { coverage, ...rest } = done;

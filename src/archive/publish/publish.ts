@@ -30,6 +30,7 @@ import { isSuperseded, recordFiles, type Stage, startStage } from '../generation
 import { dayPath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
 import type { Intake } from './intake.ts';
+import type { LateRules } from './late-ticks.ts';
 import { ownThread, type PartWorkers } from './part-workers.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
@@ -47,8 +48,8 @@ export interface PublishOptions extends JudgedBy {
   readonly quarantineBytesMax?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
-  /** Up to where each symbol had been covered before the run, where it is to be counted how many ticks come late. */
-  readonly coveredEnds?: ReadonlyMap<string, number> | undefined;
+  /** Where late ticks are to be counted: see `LateRules`. */
+  readonly late?: LateRules | undefined;
   /** What an import has read, besides what is journaled. */
   readonly intake?: Intake | undefined;
   /**
@@ -71,6 +72,8 @@ export interface Published {
   readonly files: readonly PublishedFile[];
   /** Lost windows that answers covered wholly, with fewer ticks than were once had: they stay lost. */
   readonly lacking: readonly LostWindow[];
+  /** How late the ticks of re-read windows were, in ms; 0 where none was. See `LateRules`. */
+  readonly latenessMs: number;
   /** Sentences on damaged files that nothing was merged into; what was for them stays journaled. */
   readonly refused: readonly string[];
   /** What of the journal was damaged and is quarantined; null where nothing was. */
@@ -140,7 +143,7 @@ async function publishLocked(archive: Archive, options: PublishOptions): Promise
   const upgrades = options.upgrades === true;
   if (!upgrades) requireCurrentFormat(archive);
   else if (base.format_version === formatVersion)
-    return { before: base, manifest: base, files: [], lacking: [], refused: [] };
+    return { before: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused: [] };
   const stage = startStage(archive, base, builtOn);
   try {
     return await publishStage(archive, stage, options);
@@ -163,7 +166,7 @@ async function publishStage(archive: Archive, stage: Stage, options: PublishOpti
   let done = 0;
   const ofDays = await stageDays(archive, stage, {
     ...{ days: daysOf(bins, books.answers), source, end, intervals, signal: options.signal },
-    coveredEnds: options.coveredEnds,
+    late: options.late,
     workers:
       (await options.workers?.(publishedIn(base, bins) + journaledTicks(db) + (intake?.ticks ?? 0))) ?? ownThread,
     onPart: () => options.onProgress?.(++done, bins.length),
@@ -182,7 +185,7 @@ async function publishStage(archive: Archive, stage: Stage, options: PublishOpti
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
   if (!anything && !upgrades && options.judges !== true) {
     if (intake !== undefined) db.transaction(() => intake.settle(archive.state, []));
-    return { before: base, manifest: base, files: [], lacking: [], refused };
+    return { before: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
   }
   const symbols = symbolsAfter(allSymbols(db), intake?.seen ?? new Map(), taken, options.clock.nowMs());
   if (!upgrades) stageSymbols(archive, stage, symbols);
@@ -197,7 +200,8 @@ async function publishStage(archive: Archive, stage: Stage, options: PublishOpti
   });
   const lacking = taken.flatMap((bin) => bin.lacking);
   const files = [...stage.files.values()].map((staged) => staged.file);
-  return { before: base, manifest, files, lacking, refused };
+  const { latenessMs } = sumLate(taken);
+  return { before: base, manifest, files, lacking, latenessMs, refused };
 }
 
 /**
@@ -247,6 +251,11 @@ function stageMarkets(archive: Archive, stage: Stage, end: number, refused: stri
   }
   return taken;
 }
+
+const sumLate = (taken: readonly BinOutcome[]): { ticks: number; latenessMs: number } => ({
+  ticks: taken.reduce((sum, { late }) => sum + late.ticks, 0),
+  latenessMs: taken.reduce((max, { late }) => Math.max(max, late.latenessMs), 0),
+});
 
 /** The symbols as they will be once this publish is committed; the state does the same sum in `addTickDeltas`. */
 function symbolsAfter(
@@ -311,8 +320,8 @@ function record(
     for (const count of merged.added.values()) added += count;
   }
   addPublished(db, own, { added, lost: 0 });
-  const late = taken.reduce((sum, bin) => sum + bin.late, 0);
-  if (late > 0) addLate(db, options.runId, late);
+  const { ticks } = sumLate(taken);
+  if (ticks > 0) addLate(db, options.runId, ticks);
   for (const [symbol, windows] of joinBins(taken.map(({ withdrawn }) => withdrawn)))
     retractSegments(db, symbol, windows);
   for (const [symbol, covered] of joinBins(taken.map(({ covered }) => covered)))

@@ -5,10 +5,12 @@ import { aheadMsMax, type Random } from '../../core/clock.ts';
 import { OddslakeError } from '../../core/errors.ts';
 import { cursorOf, isLive } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
+import { overlapInUse, type RecheckFacts, sumRechecks } from '../../core/rechecks.ts';
 import { dayOf, dayStart } from '../../core/time.ts';
 import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import { knownSpan } from '../../state/coverage.ts';
 import { sureCoverageOf } from '../../state/lost.ts';
+import { readRechecks } from '../../state/rechecks.ts';
 import { isOver, type KnownRun, latestEndOf, latestRuns } from '../../state/runs.ts';
 import { allSymbols, oneSymbol } from '../../state/symbols.ts';
 import { listGaps } from '../gaps.ts';
@@ -25,6 +27,9 @@ export interface ReportRules extends StatusRules {
   readonly days: number;
   /** How far the archive may lie behind before it is told, in ms. */
   readonly lagMsMax: number;
+  /** How far before its cursor a poll reads again, and up to how far where ticks come later; in ms, as configured. */
+  readonly overlapMs: number;
+  readonly overlapMsMax: number;
   /** Requests a second as configured. */
   readonly requestsPerSecond: number;
 }
@@ -44,6 +49,10 @@ export interface Gathered {
   readonly shown: Window;
   readonly coverage: CoverageFacts;
   readonly gaps: GapFacts;
+  readonly rechecks: RecheckFacts & {
+    /** How far before its cursor a poll reads again, in ms. */
+    readonly overlapMs: number;
+  };
   readonly habits: HabitFacts;
   readonly quarantine: QuarantineFacts;
   readonly space: Space | null;
@@ -98,7 +107,7 @@ export async function gatherReport(
   };
 }
 
-type Known = Pick<Gathered, 'status' | 'runs' | 'lastNight' | 'coverage' | 'gaps'> & {
+type Known = Pick<Gathered, 'status' | 'runs' | 'lastNight' | 'coverage' | 'gaps' | 'rechecks'> & {
   manifest: Manifest;
   end: number;
 };
@@ -117,10 +126,12 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
       const first = dayFloor(known?.from ?? end);
       const span = { from: Math.min(Math.max(first, end - heatDays * dayMs), end - dayMs), to: end };
       const named = new Set(rules.named);
+      const memory = readRechecks(db);
       const past = (run: KnownRun): PastRun => pastRun(run, (runId) => isOver(db, runId));
       const night = latestEndOf(db, 'nightly', nowMs + aheadMsMax);
       return {
         ...{ manifest, end, status: readStatus(archive, rules, nowMs) },
+        rechecks: { ...sumRechecks(memory), overlapMs: overlapInUse(memory, rules.overlapMs, rules.overlapMsMax) },
         runs: latestRuns(db, runsMax, nowMs + aheadMsMax).map(past),
         lastNight: night === undefined ? null : past(night),
         coverage: coverageFacts(db, allSymbols(db), span, {

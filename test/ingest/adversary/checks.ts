@@ -59,7 +59,7 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
 }
 
 /** What a poll asks for: from its cursor on, with the overlap, and what it lacks before that. */
-function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs: number): SymbolPlan {
+export function planPoll(lake: Lake, symbol: string, nowMs: number, overlapMs = hourMs / 6): SymbolPlan {
   const coverage = lake.coverageOf(symbol);
   const lacking = subtract([{ from: start, to: nowMs }], coverage);
   const windows = lacking.map((w) => (w.to === nowMs ? { ...w, from: Math.max(start, w.from - overlapMs) } : w));

@@ -14,6 +14,14 @@ export interface Night {
   readonly requests: number;
 }
 
+export const clockOf = (hand: Hand): Clock => ({
+  nowMs: () => hand.nowMs,
+  monotonicMs: () => hand.nowMs,
+  sleep: async (ms: number) => {
+    hand.nowMs += ms;
+  },
+});
+
 export async function collectNight(
   lake: Lake,
   service: Adversary,
@@ -22,15 +30,11 @@ export async function collectNight(
   origin: 'poll' | 'backfill',
   oldestTick?: number,
   known: Partial<KnownPages> = {},
+  isCaught = false,
 ): Promise<Night> {
-  const clock: Clock = {
-    nowMs: () => hand.nowMs,
-    monotonicMs: () => hand.nowMs,
-    sleep: async (ms: number) => {
-      hand.nowMs += ms;
-    },
-  };
+  const clock = clockOf(hand);
   const behavior = unknownBehavior(oldestTick, known);
+  if (isCaught) behavior.contradictions = 1;
   const before = service.requests;
   const collected = await collect(
     {

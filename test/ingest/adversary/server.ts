@@ -25,6 +25,8 @@ export interface Row {
 export interface Traits extends TickBehavior {
   /** Lags of its replicas, ms; one answers each request. */
   readonly lagsMs: readonly number[];
+  /** Windows wider than so many ms are answered with a coarser grid: every second tick, always the same ones. */
+  readonly coarseMs: number | null;
   /** Oldest tick that it answers with, ms before now; null: all. */
   readonly keepsMs: number | null;
   /** Windows that it lacks and names. */
@@ -33,7 +35,7 @@ export interface Traits extends TickBehavior {
 
 export const honest: Traits = {
   ...plainBehavior,
-  ...{ cap: 100, echoWindow: 'echo', lagsMs: [0], keepsMs: null, gaps: [] },
+  ...{ cap: 100, echoWindow: 'echo', lagsMs: [0], coarseMs: null, keepsMs: null, gaps: [] },
 };
 
 export interface Hand {
@@ -80,7 +82,8 @@ export function adversary(
         !traits.gaps.some((gap) => within(row.t, gap)),
     );
     const window = matchedWindow(query, traits);
-    const inside = rows.filter((row) => window.from <= row.t && row.t < window.to);
+    const isCoarse = traits.coarseMs !== null && query.to - query.from > traits.coarseMs;
+    const inside = rows.filter((row) => window.from <= row.t && row.t < window.to && !(isCoarse && row.t % 2 === 1));
     const before = traits.carryInShare > 0 ? rows.filter((row) => row.t < window.from).slice(-1) : [];
     const { limit, symbol } = query;
     const page = composePage(

@@ -17,6 +17,7 @@ const rules: ReportRules = {
     named: [],
     days: 60,
     lagMsMax: 2 * dayMs,
+    ...{ overlapMs: 3_600_000, overlapMsMax: 86_400_000 },
     requestsPerSecond: 5,
   },
 };

@@ -1,0 +1,197 @@
+import type { Random } from '../core/clock.ts';
+import type { Covered } from '../core/coverage.ts';
+import { apartMs } from '../core/rechecks.ts';
+import { dayMs, union, type Window, within } from '../core/window.ts';
+import type { Observation } from './observation.ts';
+import type { SymbolPlan } from './plan.ts';
+import { coverageAbout, type DrawnFrom, drawMoment, drawSymbol, placeWindow, reachOf } from './recheck-plan.ts';
+
+/** What rechecks need from outside. */
+export interface RecheckContext {
+  readonly symbols: readonly DrawnFrom[];
+  /** How long after a moment a response must come to be final, in ms. */
+  readonly settleMs: number;
+  /** The latest moment that is rechecked, excluded; epoch ms. */
+  readonly endMs: number;
+  readonly random: Random;
+  /** Coverage with what is journaled, at the grain of responses. */
+  coverageOf(symbol: string): readonly Covered[];
+  /** Times of the ticks that the archive has, journaled ones included; ascending, distinct. */
+  timesOf(symbol: string, window: Window): Promise<Float64Array>;
+  nowMs(): number;
+  /** Sends one request and makes durable what it brings; null where the service refuses it or fails. */
+  request(symbol: string, window: Window): Promise<Observation | null>;
+  /** Makes durable that windows count as covered no more. */
+  withdraw(symbol: string, windows: readonly Window[]): Promise<void>;
+  /** Fetches windows of a service that was caught: every response is compared with narrower ones. */
+  refetch(plans: readonly SymbolPlan[]): Promise<void>;
+}
+
+/** A settled window that brought ticks which the archive should have had. */
+export interface Contradiction extends Window {
+  readonly symbol: string;
+  /** Coverage that was withdrawn for it. */
+  readonly withdrawn: readonly Window[];
+  /** New ticks of these windows once they were fetched again. */
+  readonly ticks: number;
+  /** How late they were at least, in ms; null where they were left out, or nobody can tell. */
+  readonly latenessMs: number | null;
+  /** When the latest of the responses that claimed these ticks' moments was generated, epoch ms. */
+  readonly fetchedAt: number;
+  /** Whether the service left the ticks out, though it had them: `proven` by a wide response without them. */
+  readonly isLeftOut: boolean;
+  readonly isProven: boolean;
+}
+
+export interface Rechecked {
+  readonly requests: number;
+  readonly windows: number;
+  /** Ticks that the rechecked windows brought, and those of them that were new. */
+  readonly seen: number;
+  readonly found: number;
+  readonly contradictions: readonly Contradiction[];
+}
+
+/** How many times as many windows are rechecked at most where some of them contradict. */
+const growthMax = 32;
+/** How many further windows a contradiction is worth at least. */
+const growthMin = 8;
+/** Contradictions after which a run knows enough: what is left is to read again what is in doubt. */
+const contradictionsMax = 8;
+/** How often a draw may fail to find anything settled, for each window. */
+const drawsMax = 8;
+
+/**
+ * Reads a sample of settled windows again, with bounds and widths of its own. What brings ticks that the archive should
+ * have had is withdrawn and fetched again; the sample is doubled then, by eight windows at least, up to 32 times its size,
+ * eight contradictions, or the proof that the service leaves ticks out: more would teach nothing new.
+ * @param windows how many to recheck
+ */
+export async function recheck(context: RecheckContext, windows: number): Promise<Rechecked> {
+  const contradictions: Contradiction[] = [];
+  const sum = { requests: 0, windows: 0, seen: 0, found: 0 };
+  let wanted = windows;
+  for (let drawn = 0; drawn < wanted * drawsMax && sum.requests < wanted; drawn++) {
+    const one = await draw(context);
+    if (one === null) continue;
+    const { symbol, window, coverage } = one;
+    const known = new Set(await context.timesOf(symbol, window));
+    sum.requests++;
+    const o = await context.request(symbol, window);
+    if (o === null) continue;
+    sum.windows++;
+    sum.seen += o.times.length;
+    const found = [...o.times].filter((t) => !known.has(t) && coverage.some((w) => within(t, w)));
+    if (found.length === 0) continue;
+    sum.found += found.length;
+    const contradiction = await followUp(context, symbol, window, coverage, found);
+    contradictions.push(contradiction);
+    if (contradiction.isProven || contradictions.length >= contradictionsMax) break;
+    wanted = Math.min(windows * growthMax, Math.max(wanted * 2, sum.windows + growthMin));
+  }
+  return { ...sum, contradictions };
+}
+
+interface Drawn {
+  readonly symbol: string;
+  readonly window: Window;
+  /** What polls and backfills covered of the symbol. */
+  readonly coverage: readonly Covered[];
+}
+
+/** Draws a window; null where the symbol drawn has nothing that is settled there. */
+async function draw({ symbols, settleMs, endMs, random, ...context }: RecheckContext): Promise<Drawn | null> {
+  const symbol = drawSymbol(symbols, random);
+  if (symbol === null) return null;
+  const coverage = context
+    .coverageOf(symbol)
+    .filter(({ origin, from }) => origin !== 'import' && from < endMs)
+    .map((w) => ({ ...w, to: Math.min(w.to, endMs) }));
+  const moment = drawMoment(coverage, settleMs, random);
+  if (moment === null) return null;
+  const times = await context.timesOf(symbol, reachOf(moment));
+  return { symbol, window: placeWindow(moment, coverage, settleMs, times, random), coverage };
+}
+
+/** Withdraws the days of coverage that a window contradicts, fetches them again, and judges by what came. */
+async function followUp(
+  context: RecheckContext,
+  symbol: string,
+  window: Window,
+  coverage: readonly Covered[],
+  found: readonly number[],
+): Promise<Contradiction> {
+  const withdrawn = coverageAbout(coverage, found);
+  const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
+  const relapse = await compareWide(context, symbol, coverage, found);
+  const isNew = new Set(found);
+  const before = new Set([...(await context.timesOf(symbol, span))].filter((t) => !isNew.has(t)));
+  await context.withdraw(symbol, withdrawn);
+  await context.refetch([{ symbol, windows: union(withdrawn), first: false }]);
+  const fresh = [...(await context.timesOf(symbol, span))].filter((t) => !before.has(t));
+  const judged =
+    relapse === 'late' ? { ...judgeFound(coverage, fresh), isLeftOut: false } : judgeFound(coverage, fresh);
+  const isProven = relapse === 'left out';
+  const claims = coverage.filter((w) => found.some((t) => within(t, w)));
+  const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
+  const verdict = isProven ? { isLeftOut: true, latenessMs: null } : judged;
+  return { symbol, from: window.from, to: window.to, withdrawn, ticks: fresh.length, fetchedAt, ...verdict, isProven };
+}
+
+/**
+ * Requests all from where the response that claimed the ticks began up to now. What is a contiguous run brings each of
+ * them that lies between its first and last tick: they were late. Where one is left out again, the service samples, or
+ * joins two sources.
+ */
+async function compareWide(
+  context: RecheckContext,
+  symbol: string,
+  coverage: readonly Covered[],
+  found: readonly number[],
+): Promise<'late' | 'left out' | 'unknown'> {
+  const from = Math.min(...found.map((t) => responseOf(coverage, t)?.from ?? t));
+  const o = await context.request(symbol, { from, to: context.nowMs() });
+  if (o === null || o.times.length === 0) return 'unknown';
+  const brought = new Set(o.times);
+  const inside = found.filter((t) => o.times[0]! <= t && t <= o.times.at(-1)!);
+  if (inside.some((t) => !brought.has(t))) return 'left out';
+  return inside.length === found.length ? 'late' : 'unknown';
+}
+
+/** The latest response that claimed a moment: when it was generated, and from where on it and its pages reached. */
+function responseOf(coverage: readonly Covered[], t: number): { fetchedAt: number; from: number } | null {
+  const claims = coverage.filter((w) => within(t, w));
+  if (claims.length === 0) return null;
+  const fetchedAt = claims.reduce((max, w) => Math.max(max, w.fetchedAt), 0);
+  const pages = union(coverage.filter((w) => Math.abs(w.fetchedAt - fetchedAt) < tellingMsMin));
+  return { fetchedAt, from: Math.max(fetchedAt - apartMs, pages.find((w) => within(t, w))!.from) };
+}
+
+/** In responses that go back so far, late ticks and left-out ones can be told apart by where they lie. */
+const tellingMsMin = dayMs / 4;
+
+/**
+ * Judges new ticks inside coverage. A late tick was not there yet when its response was generated: it lies shortly before
+ * that moment, and how long before is the least that it was late. A service that leaves ticks out does so anywhere.
+ * @param times of the new ticks, epoch ms
+ */
+export function judgeFound(
+  coverage: readonly Covered[],
+  times: readonly number[],
+): Pick<Contradiction, 'latenessMs' | 'isLeftOut'> {
+  const newest = coverage.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
+  let [latenessMs, isLeftOut, isTold] = [0, false, false];
+  for (const t of times) {
+    const response = responseOf(coverage, t);
+    // Responses of long ago are joined: when each was generated is not known any more.
+    if (response === null || t <= newest - apartMs) continue;
+    const { fetchedAt } = response;
+    const spanMs = fetchedAt - response.from;
+    const isFar = fetchedAt - t > Math.min(spanMs, dayMs) / 2;
+    isTold = true;
+    isLeftOut ||= isFar;
+    if (!isFar || spanMs < tellingMsMin) latenessMs = Math.max(latenessMs, fetchedAt - t);
+  }
+  if (!isTold) return { latenessMs: null, isLeftOut: true };
+  return { latenessMs: latenessMs === 0 ? null : latenessMs, isLeftOut };
+}
