@@ -1,5 +1,6 @@
 import { type Covered, isProven } from '../core/coverage.ts';
 import {
+  apartMs,
   cleanWindowsMin,
   doubtfulWindows,
   noteRechecks,
@@ -65,7 +66,7 @@ export async function recheckNight(
   let noted = noteRechecks(memory, { ...night, latenessMs, isProven, isPagingContradicted });
   let withdrawn = contradictions.reduce((sum, one) => sum + one.withdrawn.length, 0);
   if (noted.caughtAt !== memory.caughtAt) {
-    noted = { ...noted, caughtAt: findNewest(context, contradictions) + 1 };
+    noted = { ...noted, caughtAt: Math.max(at, findNewest(context, contradictions) + 1) };
     withdrawn += await demoteAll(context, noted.caughtAt!);
   }
   const { reread, doubtful } = await rereadDoubtful(context, noted, limits);
@@ -105,7 +106,9 @@ async function rereadDoubtful(
   memory: RecheckMemory,
   { overlapOf, rereadRequestsMax }: RecheckLimits,
 ): Promise<{ reread: number; doubtful: number }> {
-  if (memory.caughtAt === null && memory.lateAt === null) return { reread: 0, doubtful: 0 };
+  // What was fetched longer ago is told apart no more.
+  const isLateNews = memory.lateAt !== null && context.nowMs() - memory.lateAt < apartMs;
+  if (memory.caughtAt === null && !isLateNews) return { reread: 0, doubtful: 0 };
   const overlapMs = overlapOf(memory);
   const doubtful = context.symbols.flatMap(({ symbol }) =>
     doubtfulWindows(context.coverageOf(symbol), memory, overlapMs).flatMap((w): (Window & { symbol: string })[] => {

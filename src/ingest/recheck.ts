@@ -58,6 +58,8 @@ const growthMax = 32;
 const growthMin = 8;
 /** Contradictions after which a run knows enough: what is left is to read again what is in doubt. */
 const contradictionsMax = 8;
+/** Requests in a row that the service may refuse before it is asked no more. */
+const refusedMax = 8;
 /** How often a draw may fail to find anything settled, for each window. */
 const drawsMax = 8;
 
@@ -71,6 +73,7 @@ export async function recheck(context: RecheckContext, windows: number): Promise
   const contradictions: Contradiction[] = [];
   const sum = { requests: 0, windows: 0, seen: 0, found: 0 };
   let wanted = windows;
+  let refused = 0;
   for (let drawn = 0; drawn < wanted * drawsMax && sum.requests < wanted; drawn++) {
     const one = await draw(context);
     if (one === null) continue;
@@ -78,6 +81,8 @@ export async function recheck(context: RecheckContext, windows: number): Promise
     const known = new Set(await context.timesOf(symbol, window));
     sum.requests++;
     const o = await context.request(symbol, window);
+    refused = o === null ? refused + 1 : 0;
+    if (refused >= refusedMax) break;
     if (o === null) continue;
     sum.windows++;
     sum.seen += o.times.length;

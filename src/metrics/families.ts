@@ -40,12 +40,16 @@ export const families: Readonly<Record<string, Family>> = {
   oddslake_job_last_run_published_rows: ofJob('Rows of the files that it published'),
   oddslake_job_last_run_published_bytes: ofJob('Bytes of the files that it published'),
 
-  oddslake_job_last_run_late_ticks: ofJob('Ticks older than what had been covered of their symbol; of nightly'),
+  oddslake_job_last_run_late_ticks: ofJob('Ticks that came after their window was covered; of nightly'),
   oddslake_job_last_run_markets: ofJob('Markets, by what the lists say of them against the night before', 'change'),
   oddslake_job_last_run_gap_seconds: ofJob(
     'Seconds of the lives of symbols, since the night before, that nothing covers',
   ),
   oddslake_job_last_run_symbols_too_late: ofJob('Symbols fetched so late that the service may have thinned their past'),
+  oddslake_job_last_run_rechecked_windows: ofJob('Settled windows that were read again with other bounds; of nightly'),
+  oddslake_job_last_run_contradicted_windows: ofJob('Those of them that brought ticks which were missing'),
+  oddslake_job_last_run_lateness_seconds: ofJob('How late ticks came at least in the last 30 days'),
+  oddslake_job_last_run_overlap_seconds: ofJob('How far before its cursor the next poll reads again'),
 
   oddslake_generation: ofAll('The published generation'),
   oddslake_symbols_suspended: ofAll('Active symbols that are suspended: the watermark leaves them out'),

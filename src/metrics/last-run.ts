@@ -31,6 +31,7 @@ export interface LastRun {
     readonly covered: { readonly gap_minutes: number };
     readonly too_late: { readonly count: number };
   };
+  readonly rechecks?: Readonly<Record<'windows' | 'contradicted' | 'lateness_ms' | 'overlap_ms', number>>;
 }
 
 const changes = ['new', 'gone', 'resolved', 'overdue'] as const;
@@ -46,7 +47,7 @@ const prefix = 'oddslake_job_last_run_';
 export function samplesOfRun(run: LastRun): Sample[] {
   const one = (name: string, value: number | undefined, more: Record<string, string> = {}): Sample[] =>
     Number.isFinite(value) ? [{ name: prefix + name, labels: { name: run.job, ...more }, value: value! }] : [];
-  const { ticks, symbols, published, rate, night } = run;
+  const { ticks, symbols, published, rate, night, rechecks } = run;
   // Of a run that did not get as far as the archive nothing of its work is known, and 0 would be a claim.
   const work = (): Sample[] => [
     ...one('ticks', ticks.accepted, { kind: 'new' }),
@@ -73,6 +74,10 @@ export function samplesOfRun(run: LastRun): Sample[] {
     ...changes.flatMap((change) => one('markets', night?.markets[change].count, { change })),
     ...one('gap_seconds', night && night.covered.gap_minutes * 60),
     ...one('symbols_too_late', night?.too_late.count),
+    ...one('rechecked_windows', rechecks?.windows),
+    ...one('contradicted_windows', rechecks?.contradicted),
+    ...one('lateness_seconds', rechecks && rechecks.lateness_ms / 1000),
+    ...one('overlap_seconds', rechecks && rechecks.overlap_ms / 1000),
   ];
   return [
     ...one('start_timestamp_seconds', run.started_at / 1000),

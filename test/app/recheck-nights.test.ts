@@ -93,16 +93,6 @@ describe('a service that answers wide windows with a coarser grid', () => {
       for (let n = 0; n < 10; n++) {
         summaries.push(await night(n));
         const { caughtAt } = inState(output, readRechecks);
-        console.log(
-          n,
-          summaries.at(-1)!.requests,
-          summaries.at(-1)!.exit_code,
-          JSON.stringify(summaries.at(-1)!.rechecks),
-          symbols.map((s) => {
-            const had = new Set((ticksOf(output).get(s) ?? []).map(({ t }) => t));
-            return box.truth(s, at(-3), box.nowMs).filter(({ t }) => !had.has(t)).length;
-          }),
-        );
         if (caughtIn < 0 && caughtAt !== null) caughtIn = n;
       }
       expect(caughtIn).toBeGreaterThanOrEqual(0);

@@ -112,6 +112,16 @@ test('a night is told in aligned lines, beside the median, and of nothing that t
   ]);
 });
 
+test('rechecks are told with what they found, and not where none were made', () => {
+  const rechecks = {
+    ...{ requests: 40, windows: 12, contradicted: 2, new_ticks: 31, withdrawn_windows: 2, reread_windows: 0 },
+    ...{ doubtful_windows: 0, lateness_ms: 7_200_000, overlap_ms: 10_800_000 },
+  };
+  const lines = linesOf(night({ rechecks }), 80);
+  expect(lines).toContain('  rechecks   12 windows · 2 contradicted · 31 new · up to 2 h 0 min late');
+  expect(linesOf(night({ rechecks: { ...rechecks, windows: 0 } }), 80).join()).not.toContain('rechecks');
+});
+
 test('no line is longer than the terminal, but for a word that is', () => {
   const reason =
     'markets fell by 80 %: the lists name 12, and 60 in the median of the last 7 nights (falls.markets_share_max is 0.5)';

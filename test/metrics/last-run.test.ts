@@ -31,6 +31,7 @@ const run: LastRun = {
     covered: { gap_minutes: 1.5 },
     too_late: { count: 12 },
   },
+  rechecks: { windows: 20, contradicted: 1, lateness_ms: 5000, overlap_ms: 7500 },
 };
 
 test('a run is told in base units, each figure in a family of its own', async () => {
@@ -46,6 +47,8 @@ test('a run is told in base units, each figure in a family of its own', async ()
   expect(of('published_bytes')).toBe(5000);
   expect([of('late_ticks'), of('gap_seconds'), of('symbols_too_late')]).toEqual([11, 90, 12]);
   expect(sampleOf(told, 'oddslake_job_last_run_markets', 'change="overdue",name="nightly"')).toBe(4);
+  const rechecked = ['rechecked_windows', 'contradicted_windows', 'lateness_seconds', 'overlap_seconds'];
+  expect(rechecked.map((name) => of(name))).toEqual([20, 1, 5, 7.5]);
   expect(sampleOf(told, 'oddslake_generation')).toBe(7);
   expect(sampleOf(told, 'oddslake_watermark_timestamp_seconds')).toBe(950);
   expect(sampleOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);

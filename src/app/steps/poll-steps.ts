@@ -232,7 +232,7 @@ export async function collectPlans(
     noteKnownPages(db, knownPages(behavior));
     if (origin === 'poll') notePolled(db, plans);
     if (behavior.contradictions > contradictions) run.night.isPagingContradicted = true;
-    account(run, collected);
+    account(run, isAgain ? uncoveredOnly(run, collected) : collected);
     if (isAgain) Object.assign(run.symbols, symbols);
   } catch (error) {
     // Stopped or broken: what was accepted is kept all the same. Why it ended is what is said, whatever this meets.
@@ -241,6 +241,14 @@ export async function collectPlans(
   } finally {
     display.stop();
   }
+}
+
+/** What was covered before and could not be fetched again is no failure. */
+function uncoveredOnly({ archive }: Run, collected: Collected): Collected {
+  const failures = collected.failures.flatMap((failure) =>
+    subtract([failure], coverageOf(archive.state.db, failure.symbol)).map((w) => ({ ...failure, ...w })),
+  );
+  return { ...collected, failures, unbrought: new Set(), behind: [] };
 }
 
 /** Enters what a collection brought into the run. Throws what stopped it where nothing more can be done. */

@@ -117,7 +117,9 @@ function contextOf(
   }
   let isSilent = false;
   return {
-    symbols: allSymbols(db).map(({ symbol, ticks }) => ({ symbol, ticks })),
+    symbols: allSymbols(db)
+      .filter(({ suspendedAt }) => suspendedAt === null)
+      .map(({ symbol, ticks }) => ({ symbol, ticks })),
     ...{ settleMs: context.settings.archive.settleMinutes * minuteMs, endMs: end },
     nowMs: () => context.clock.nowMs(),
     coverageOf: (symbol) => responsesOf(db, symbol),
@@ -134,8 +136,9 @@ function contextOf(
         return observation;
       } catch (error) {
         if (!(error instanceof UpstreamError)) throw error;
-        isSilent = true;
-        context.log.warn({ reason: error.reason }, 'the service answers no recheck');
+        // Of a symbol that it refuses it may have answered for others.
+        if (error.failure !== 'refused') isSilent = true;
+        context.log.warn({ symbol, reason: error.reason }, 'a recheck was not answered');
         return null;
       }
     },

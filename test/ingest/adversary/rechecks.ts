@@ -25,7 +25,7 @@ export type Misbehavior = 'honest' | 'sampling' | 'coarse' | 'joining' | 'laggin
 
 export interface Simulated {
   readonly name: string;
-  /** Nights, counted from 0, after whose poll 1 % of the settled ticks was first missing, and when one was first found; null: never. */
+  /** Nights, counted from 0, after whose poll 1 % of a night's ticks was first missing, and when one was first found; null: never. */
   readonly firstMissing: number | null;
   readonly firstFound: number | null;
   /** Settled ticks that were claimed and missing, after each night. */
@@ -114,8 +114,8 @@ export async function simulateNights(
     // What the overlap brings is late; a publish measures it.
     if (!isCaught) memory = noteLateness(memory, end, overlapLateness(lake, claimed, had, overlapMs), hand.nowMs);
     sum.pollRequests += night.requests;
-    if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > ticksOf(lake) / 100)
-      firstMissing = n;
+    const least = ticksOf(lake) / (n + 1) / 100;
+    if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > least) firstMissing = n;
     const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
     const windows = countRechecks(share, night.requests);
     const limits = { windows, rereadRequestsMax: Math.max(32, night.requests), overlapOf };
