@@ -128,9 +128,9 @@ async function followUp(
 ): Promise<Contradiction> {
   const withdrawn = coverageAbout(coverage, found);
   const span = { from: withdrawn[0]!.from, to: withdrawn.at(-1)!.to };
-  const relapse = await compareWide(context, symbol, coverage, found);
   const isNew = new Set(found);
   const before = new Set([...(await context.timesOf(symbol, span))].filter((t) => !isNew.has(t)));
+  const relapse = await compareWide(context, symbol, coverage, found);
   await context.withdraw(symbol, withdrawn);
   await context.refetch([{ symbol, windows: union(withdrawn), first: false }]);
   const fresh = [...(await context.timesOf(symbol, span))].filter((t) => !before.has(t));

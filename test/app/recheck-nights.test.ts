@@ -14,7 +14,7 @@ describe('late ticks', () => {
   test('that come after the overlap are found, and the overlap grows until it holds them', async () => {
     const nights = await startNights({ ...input, lateShare: 0.3, lateDelayMsMax: 6 * hourMs }, fewFiles);
     const summaries: Summary[] = [];
-    for (let n = 0; n < 8; n++) summaries.push(await nights.night(at(n)));
+    for (let n = 0; n < 6; n++) summaries.push(await nights.night(at(n)));
     const { lateness_ms, overlap_ms } = summaries.at(-1)!.rechecks!;
     // The bound is what the service was told: nothing is later than that.
     expect(lateness_ms).toBeGreaterThan(3 * hourMs);
@@ -90,7 +90,7 @@ describe('a service that answers wide windows with a coarser grid', () => {
       };
       const summaries: Summary[] = [];
       let caughtIn = -1;
-      for (let n = 0; n < 10; n++) {
+      for (let n = 0; n < 8; n++) {
         summaries.push(await night(n));
         const { caughtAt } = inState(output, readRechecks);
         if (caughtIn < 0 && caughtAt !== null) caughtIn = n;

@@ -4,7 +4,7 @@ import { DamageError, UpstreamError } from '../../core/errors.ts';
 import { newlyPolledMs } from '../../core/falls.ts';
 import { ranks } from '../../core/merge.ts';
 import { generator, textKey } from '../../core/random.ts';
-import { latenessOf, type RecheckMemory } from '../../core/rechecks.ts';
+import { latenessOf, noteLateness, type RecheckMemory } from '../../core/rechecks.ts';
 import { noTicks } from '../../core/tick.ts';
 import { dayMs, type Window } from '../../core/window.ts';
 import { type CoverContext, requestOnce } from '../../ingest/cover.ts';
@@ -66,17 +66,16 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
   };
   const known = readRechecks(db);
   try {
-    const {
-      memory,
-      at: _,
-      ...night
-    } = await recheckNight(
+    const { memory, ...night } = await recheckNight(
       { ...contextOf(run, cover, sink, end), random: generator(seed), requests: () => upstream.counters().requests },
       known,
       limits,
       known.caughtAt !== null && run.night.isPagingContradicted,
     );
-    updateRechecks(db, () => memory);
+    // A publish on the way may have measured a lateness.
+    updateRechecks(db, ({ lateness }) =>
+      lateness.reduce((noted, { day, ms }) => noteLateness(noted, day, ms, night.at), memory),
+    );
     run.rechecks = {
       ...{ requests: night.requests, windows: night.windows, contradicted: night.contradicted },
       ...{ new_ticks: night.found, withdrawn_windows: night.withdrawn },
