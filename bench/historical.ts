@@ -64,7 +64,7 @@ for (let day = 0; day < days; day++) {
   appendTicks(archive.state, answers);
   if (day % 5 === 4 || day === days - 1)
     await publish(archive, {
-      ...{ runId: 'bench', clock: systemClock, waitMs: 0, named: null, rules, candles: ['1h', '1d'] },
+      ...{ runId: 'bench', clock: systemClock, waitMs: 0, named: null, views: [], rules, candles: ['1h', '1d'] },
     });
 }
 const key = await makeKey(archive.layout.root);

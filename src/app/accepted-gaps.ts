@@ -3,10 +3,10 @@ import { publish } from '../archive/publish/publish.ts';
 import { UsageError } from '../core/errors.ts';
 import { isoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
-import { findGaps } from '../reading/gaps.ts';
+import { listGaps } from '../reading/gaps.ts';
+import { judgedBy } from '../settings/judged-by.ts';
 import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/accepted.ts';
 import { oneSymbol } from '../state/symbols.ts';
-import { lingerRules, namedSymbols } from './configured.ts';
 import type { Context } from './context.ts';
 
 /**
@@ -24,7 +24,7 @@ export async function acceptGaps(
   const facts = oneSymbol(db, symbol);
   if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.`);
   const nowMs = context.clock.nowMs();
-  const gaps = findGaps(db, [facts], { from, to: Math.min(to, nowMs) }, lingerRules(context), true);
+  const { gaps } = listGaps(archive, { from, to, symbols: [facts] }, judgedBy(context.settings), nowMs);
   if (gaps.length === 0)
     throw new UsageError(`There is no gap of ${symbol} from ${isoUtc(from)} to ${isoUtc(to)}: nothing to accept.`);
   const isTold = gaps.every((gap) => gap.reason !== 'never asked');
@@ -53,7 +53,7 @@ export async function revokeGaps(
 async function publishJudgement(context: Context, archive: Archive): Promise<void> {
   await publish(archive, {
     ...{ runId: 'gaps', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-    ...{ named: namedSymbols(context), rules: lingerRules(context), judges: true },
+    ...{ ...judgedBy(context.settings), judges: true },
     candles: context.settings.archive.candles,
   });
 }

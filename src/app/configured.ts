@@ -1,7 +1,7 @@
 import { type Archive, openArchive } from '../archive/archive.ts';
 import type { LingerRules } from '../core/life.ts';
 import { overlapInUse, type RecheckMemory } from '../core/rechecks.ts';
-import { dayMs } from '../core/window.ts';
+import { judgedBy } from '../settings/judged-by.ts';
 import type { Context } from './context.ts';
 
 // What the settings say, in the terms of those who need it.
@@ -34,11 +34,7 @@ export function openConfiguredArchive(
 const minuteMs = 60_000;
 
 /** When a symbol's lifetime begins, and when one that turned inactive is left alone. */
-export const lingerRules = ({ settings }: Context): LingerRules => ({
-  lookbackMs: settings.source.firstLookbackDays * dayMs,
-  lingerMs: settings.source.lingerDays * dayMs,
-  settleMs: settings.archive.settleMinutes * minuteMs,
-});
+export const lingerRules = ({ settings }: Context): LingerRules => judgedBy(settings).rules;
 
 /** How far before its cursor a poll reads again by now, in ms: as configured, or farther where ticks come later. */
 export const overlapMsOf = ({ settings }: Context, memory: RecheckMemory): number =>
@@ -48,5 +44,4 @@ export const overlapMsOf = ({ settings }: Context, memory: RecheckMemory): numbe
 export const skewMs = ({ settings }: Pick<Context, 'settings'>): number => settings.poll.futureSkewSeconds * 1000;
 
 /** Symbols that the config names, or null where the market lists decide. */
-export const namedSymbols = ({ settings }: Context): ReadonlySet<string> | null =>
-  settings.symbols.length === 0 ? null : new Set(settings.symbols);
+export const namedSymbols = ({ settings }: Context): ReadonlySet<string> | null => judgedBy(settings).named;

@@ -3,7 +3,8 @@ import type { Archive } from '../archive/archive.ts';
 import { requireWritable, writeInPlace } from '../archive/copies/export-file.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { Verdict } from '../report/verdict.ts';
-import { lingerRules, openConfiguredArchive } from './configured.ts';
+import { judgedBy } from '../settings/judged-by.ts';
+import { openConfiguredArchive } from './configured.ts';
 import type { Context } from './context.ts';
 
 export interface WrittenReport {
@@ -33,7 +34,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   ]);
   const { settings, clock, random, version } = context;
   const rules = {
-    ...{ ...lingerRules(context), named: settings.symbols, days: settings.report.days },
+    ...{ judged: judgedBy(settings), days: settings.report.days },
     lagMsMax: settings.service.lagSecondsMax * 1000,
     overlapMs: settings.poll.overlapMinutes * 60_000,
     overlapMsMax: settings.poll.overlapMinutesMax * 60_000,

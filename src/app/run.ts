@@ -6,6 +6,7 @@ import { recover } from '../archive/publish/publish.ts';
 import type { RawKeeper } from '../archive/raw/raw-keeper.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
+import { readPublishedVerdict } from '../reading/standing.ts';
 import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import { knownDamage } from '../state/damage.ts';
 import { openIntent } from '../state/intent.ts';
@@ -189,13 +190,14 @@ const nothing: Counted = {
 };
 
 function counted(run: Run, client: Upstream | undefined): Counted {
-  const { archive } = run;
+  const { archive, context } = run;
   const { db } = archive.state;
   const waiting = waitingTicks(db, run.id) === 0 ? undefined : countWaiting(archive, run.id);
   const counts = runCounts(db, run.id, waiting);
   const { recovered, fetched, accepted, duplicates, conflicts, quarantined, added, lost } = counts;
   const { generation, watermark, reached: covered_to } = archive.manifest();
   const asked = client?.counters();
+  const verdict = readPublishedVerdict(archive, context.clock.nowMs());
   const { requests, retries, throttledMs } = asked ?? { requests: 0, retries: 0, throttledMs: 0 };
   const { failures, pages, reached } = run;
   const symbols = {
@@ -205,7 +207,7 @@ function counted(run: Run, client: Upstream | undefined): Counted {
   const warnings = [...run.warnings, ...quarantineWarning(quarantined, droppedOf(db, run.id))];
   return {
     ...{ run_id: run.id, requests, retries, throttled_ms: throttledMs, pages, recovered, generation, watermark },
-    covered_to,
+    ...{ covered_to, verdict },
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     books: run.books,
     damage: knownDamage(run.archive.state.db),

@@ -1,6 +1,7 @@
 import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import type { Compared, MarketChanges, Named } from '../core/night.ts';
+import type { Counts } from '../core/verdict.ts';
 import type { DamageKind, KnownDamage } from '../state/damage.ts';
 import { Interrupted } from './context.ts';
 import { damageSentence } from './damage-sentence.ts';
@@ -73,6 +74,8 @@ export interface Summary {
   /** The same but for windows that are lost, which nobody may ever have again. */
   readonly covered_to?: number | null;
   readonly gaps: number;
+  /** How whole the archive is, all of it; absent where it was not opened. */
+  readonly verdict?: Counts;
   readonly warnings: readonly string[];
   readonly warnings_count: number;
   readonly failures: readonly FailureLine[];
@@ -244,6 +247,7 @@ export function summarize(facts: RunFacts): Summary {
     watermark: facts.watermark,
     ...(facts.covered_to !== undefined && { covered_to: facts.covered_to }),
     gaps: facts.gaps,
+    ...(facts.verdict && { verdict: facts.verdict }),
     warnings: facts.warnings.slice(0, listMax),
     warnings_count: facts.warnings.length,
     failures: facts.failures.slice(0, listMax),

@@ -1,6 +1,6 @@
-import type { DayState } from '../core/completeness.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
 import type { LostWindow } from '../core/lost.ts';
+import type { Counts, DayState } from '../core/verdict.ts';
 import type { Window } from '../core/window.ts';
 import type { AcceptedWindow } from '../state/accepted.ts';
 import { type DatasetName, datasetNames } from './parquet/datasets.ts';
@@ -54,6 +54,8 @@ export interface Manifest {
   /** The ID of the commit that wrote it; absent from what older versions wrote. */
   readonly commit_id?: string;
   readonly days: Readonly<Record<string, DayState>>;
+  /** How whole the generation is, as it was judged when it was published; absent from what older versions wrote. */
+  readonly verdict?: Counts;
   readonly datasets: Readonly<Record<DatasetName, { readonly files: readonly PublishedFile[] }>>;
   /** Windows whose ticks were published once and were lost, so that a state filled from here knows; absent where none is. */
   readonly lost?: readonly LostWindow[];

@@ -1,51 +1,71 @@
-import { type Covered, isProven, settled } from './coverage.ts';
-import { cursorOf, isLive, type LingerRules, lifetimeOf } from './life.ts';
+import type { Covered } from './coverage.ts';
+import type { GapMark } from './gap-reasons.ts';
+import { type JudgedSymbol, judgeSymbol, type KnownWindows, type Reach } from './judge-symbol.ts';
+import { isActive, type LingerRules } from './life.ts';
 import type { LostWindow } from './lost.ts';
 import type { SymbolFacts } from './market.ts';
-import { dayMs, intersect, intersection, isEmpty, subtract, union, type Window, within } from './window.ts';
+import { type Counts, countVerdict, type DayState } from './verdict.ts';
+import { dayMs, intersect, intersection, isEmpty, subtract, union, type Window } from './window.ts';
 
-/**
- * How whole a UTC day is. `complete`: every symbol expected is covered to its end by proven windows, answered at least
- * `settleMs` after each moment. `provisional`: the same, but for inferred windows. `complete_with_exceptions`: but for
- * suspended symbols and excepted windows. `empty`: no symbol is expected.
- */
-export const dayStates = ['complete', 'provisional', 'complete_with_exceptions', 'incomplete', 'empty'] as const;
+// The one judge of how whole an archive is. Manifest, status, gaps, report, exit code, metrics and health say what it
+// says; core/verdict.ts brings a published verdict up to a later moment.
 
-export interface DayState {
-  readonly state: (typeof dayStates)[number];
-  /** Symbols whose lifetime meets the day. */
-  readonly expected: number;
-  /** Those covered throughout, as far as the day had gone when it was published. */
-  readonly covered: number;
-  /** Some of the others, at most `missingMax`. */
-  readonly missing: readonly string[];
-  /** Suspended symbols, and accepted, lost or expired windows, that the state looks away from. */
-  readonly exceptions: number;
-}
-
-/** Whether nothing of a day is missing as far as is known, be it provisionally or but for exceptions. */
-export const isWhole = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
-
-export interface Question {
-  readonly symbols: readonly SymbolFacts[];
-  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
+/** By what an archive is judged, wherever that is done: see settings/judged-by.ts. */
+export interface JudgeRules {
   /** Symbols named by hand, the only ones that are polled; null where the market lists decide. */
   readonly named: ReadonlySet<string> | null;
-  /** Windows whose ticks were had once: a symbol was alive in them, whatever is left to tell so. */
-  readonly lost?: readonly LostWindow[];
-  /** Windows by symbol that hold nothing up though nothing covers them, besides the lost ones: accepted and expired ones. */
-  readonly excepted?: ReadonlyMap<string, readonly Window[]>;
-  /** UTC midnights. */
-  readonly days: readonly number[];
+  readonly rules: LingerRules;
+  /** The market lists that are polled: a day is complete only if each was had whole within it. None: no list decides. */
+  readonly views: readonly string[];
+}
+
+type BySymbol<Mark> = ReadonlyMap<string, readonly Mark[]>;
+
+/** One state of an archive: all that its verdict rests on. Times are epoch milliseconds. */
+export interface KnownState {
+  readonly symbols: readonly SymbolFacts[];
+  /** Less what is lost. */
+  readonly coverage: BySymbol<Covered>;
+  readonly named: ReadonlySet<string> | null;
+  /** Windows of ticks that were published once and are gone: a symbol was alive in them, whatever is left to tell so. */
+  readonly lost?: readonly (LostWindow & { readonly lostAt?: number })[];
+  readonly accepted?: BySymbol<KnownWindows['accepted'][number]>;
+  readonly owed?: BySymbol<KnownWindows['owed'][number]>;
+  readonly damage?: KnownDamage;
   /** Whether each market list was had whole within a UTC day; all were where it is not given, or no list decides. */
   readonly listedWhole?: ((day: number) => boolean) | undefined;
   readonly nowMs: number;
   readonly rules: LingerRules;
 }
 
-const missingMax = 20;
+/** Published files that are known not to be as published. */
+export interface KnownDamage {
+  readonly files: number;
+  /** UTC midnights of days whose ticks or coverage are damaged. */
+  readonly days: ReadonlySet<number>;
+  /** The days of a symbol whose file of ticks is damaged. */
+  windowsOf(symbol: string): readonly Window[];
+}
 
-export interface Completeness {
+/** What is asked of a state. */
+export interface Asked {
+  /** UTC midnights of the days to judge, in any order. */
+  readonly days?: readonly number[];
+  /** Inside which window gaps are looked for; none where it is null. */
+  readonly window?: Window | null;
+  /** See SymbolRules. */
+  readonly fromNamed?: boolean;
+  readonly isEndOpen?: boolean;
+  /** Whether the symbols were asked for by name. */
+  readonly byName?: boolean;
+}
+
+export interface Gap extends GapMark {
+  readonly symbol: string;
+}
+
+/** How whole an archive is. */
+export interface Verdict {
   readonly days: Map<number, DayState>;
   /**
    * Up to where every live symbol is covered without a gap by proven windows, excepted ones aside; null: no live symbol,
@@ -54,85 +74,120 @@ export interface Completeness {
   readonly watermark: number | null;
   /** The same with inferred windows: how far collecting has come. */
   readonly reached: number | null;
+  /** The live symbols, and how far each is covered. */
+  readonly live: readonly (Reach & { readonly symbol: string })[];
+  readonly gaps: readonly Gap[];
+  /** Windows that are covered by inference alone. */
+  readonly provisional: { readonly windows: number; readonly symbols: number };
+  /** How many symbols the state knows. */
+  readonly known: number;
+  readonly counts: Counts;
 }
 
-/** What of each day is there, and how far all is covered. */
-export function completeness(question: Question): Completeness {
-  const { coverage, named, nowMs, rules } = question;
-  const days = question.days.map((day) => ({
-    // Of a day without whole lists nobody knows whom it should have.
-    ...{ day, isIncomplete: day + dayMs > nowMs || (named === null && question.listedWhole?.(day) === false) },
-    ...{ isProvisional: false, expected: 0, covered: 0, missing: [] as string[], exceptions: 0 },
-  }));
+const noWindow: Window = { from: 0, to: 0 };
+const missingMax = 20;
+
+/** Judges a state: the one function that says what is missing, what is provisional, and how far all is covered. */
+export function judge(state: KnownState, asked: Asked = {}): Verdict {
+  const { coverage, named, nowMs, rules, damage } = state;
+  const days = (asked.days ?? []).map((day) => newTally(state, day));
   const daysOf = daysIn(days);
+  const newest = newestOf(state);
+  const live: Verdict['live'][number][] = [];
+  const gaps: Gap[] = [];
+  const provisional = { windows: 0, symbols: 0 };
+  let suspended = 0;
+  const lost = Map.groupBy(state.lost ?? [], ({ symbol }) => symbol);
+  const by = {
+    ...{ named, nowMs, rules, asked: asked.window ?? noWindow },
+    ...{ fromNamed: asked.fromNamed === true, isEndOpen: asked.isEndOpen === true, byName: asked.byName === true },
+  };
+  for (const facts of state.symbols) {
+    const { symbol } = facts;
+    if (facts.suspendedAt !== null && isActive(facts, named)) suspended++;
+    const known = {
+      answers: coverage.get(symbol) ?? none,
+      lost: lost.get(symbol) ?? none,
+      accepted: state.accepted?.get(symbol) ?? none,
+      owed: state.owed?.get(symbol) ?? none,
+      damaged: damage?.windowsOf(symbol) ?? none,
+    };
+    const judged = judgeSymbol(facts, known, by);
+    if (judged === null) continue;
+    if (judged.reach !== null) live.push({ symbol, ...judged.reach });
+    for (const gap of judged.gaps) gaps.push({ symbol, ...gap });
+    provisional.windows += judged.provisional.length;
+    if (judged.provisional.length > 0) provisional.symbols++;
+    if (days.length > 0) addToDays(judged, daysOf, newest ?? nowMs);
+  }
+  const least = (of: (reach: Reach) => number): number | null =>
+    // Nothing is covered before something is; a run whose clock was ahead may have claimed what is still to come.
+    newest === null || live.length === 0 ? null : live.reduce((min, reach) => Math.min(min, of(reach)), nowMs);
+  const found = {
+    days: new Map(days.map((day) => [day.day, toState(day)])),
+    ...{ watermark: least(({ watermark }) => watermark), reached: least(({ reached }) => reached) },
+    ...{ live, gaps, provisional, known: state.symbols.length },
+  };
+  return { ...found, counts: countVerdict({ ...found, suspended, nowMs, damage: damage ?? null }) };
+}
+
+const none: readonly never[] = [];
+
+/** The last moment of which anything is covered, or was; null where nothing is. */
+function newestOf({ coverage, lost = [] }: KnownState): number | null {
   let newest = Number.NEGATIVE_INFINITY;
   // Of two layers the last window need not be the one that ends last.
   for (const list of coverage.values()) for (const { to } of list) newest = Math.max(newest, to);
-  // Before anything is covered all that was to be is missing.
-  const isAnyCovered = Number.isFinite(newest);
-  if (!isAnyCovered) newest = nowMs;
-  let watermark: number | null = null;
-  let reached: number | null = null;
-  const lost = Map.groupBy(question.lost ?? [], ({ symbol }) => symbol);
-  for (const facts of question.symbols) {
-    const answers = coverage.get(facts.symbol) ?? [];
-    const wanted = named === null ? facts.listed : named.has(facts.symbol);
-    // Of rows of a file that are not said to cover anything there are ticks and no answers.
-    const unasked = answers.length === 0 && !wanted;
-    if (unasked && facts.ticks === 0) continue;
-    const covered = union(answers);
-    const proven = answers.filter(isProven);
-    const final = union(settled(answers, rules.settleMs));
-    const provenFinal = proven.length === answers.length ? final : union(settled(proven, rules.settleMs));
-    const gone = lost.get(facts.symbol);
-    const known = gone === undefined ? covered : union([...covered, ...gone]);
-    const cursor = cursorOf(facts, covered, rules, known);
-    const isSuspended = facts.suspendedAt !== null;
-    const live = named === null ? isLive(facts, cursor, nowMs, rules) : wanted && !isSuspended;
-    const excepted = [...(gone ?? []), ...(question.excepted?.get(facts.symbol) ?? [])];
-    const beside = (windows: readonly Window[]): Window[] => union([...windows, ...excepted]);
-    if (live) {
-      const proof = cursorOf(facts, beside(proven), rules, known);
-      const reach = excepted.length === 0 ? cursor : cursorOf(facts, beside(covered), rules, known);
-      watermark = Math.min(watermark ?? proof, proof);
-      reached = Math.min(reached ?? reach, reach);
-    }
-    const [finalBeside, provenBeside] =
-      excepted.length === 0 ? [final, provenFinal] : [beside(final), beside(provenFinal)];
-    const life = lifetimeOf(facts, known, rules);
-    for (const state of gone === undefined ? daysOf(life) : days) {
-      const day = { from: state.day, to: state.day + dayMs };
-      const living = intersection(life, day);
-      const alive = gone !== undefined && isEmpty(living) ? (gone.find((w) => within(w.from, day)) ?? living) : living;
-      if (isEmpty(alive)) continue;
-      state.expected++;
-      if (holds(covered, unasked || alive !== living ? alive : intersection(alive, { from: state.day, to: newest })))
-        state.covered++;
-      else if (state.missing.length < missingMax) state.missing.push(facts.symbol);
-      if (holds(provenFinal, alive)) continue;
-      if (holds(final, alive)) {
-        state.isProvisional = true;
-      } else if (holds(finalBeside, alive)) {
-        state.exceptions += excepted.filter((w) => subtract(intersect([w], [alive]), final).length > 0).length;
-        if (!holds(provenBeside, alive)) state.isProvisional = true;
-      } else if (isSuspended) {
-        state.exceptions++;
-        // Whatever else is covered of it is as provisional as of any other symbol.
-        if (subtract(intersect(final, [alive]), provenFinal).length > 0) state.isProvisional = true;
-      } else state.isIncomplete = true;
-    }
-  }
-  // A run whose clock was ahead may have claimed what is still to come.
-  const past = (t: number | null): number | null => (t === null || !isAnyCovered ? null : Math.min(t, nowMs));
-  return {
-    days: new Map(days.map((day) => [day.day, toState(day)])),
-    ...{ watermark: past(watermark), reached: past(reached) },
-  };
+  if (!Number.isFinite(newest)) return null;
+  for (const { to } of lost) newest = Math.max(newest, to);
+  return newest;
 }
 
-interface Tally extends Omit<DayState, 'state'> {
-  readonly isIncomplete: boolean;
-  readonly isProvisional: boolean;
+interface Tally extends Omit<DayState, 'state' | 'missing'> {
+  readonly day: number;
+  isIncomplete: boolean;
+  isProvisional: boolean;
+  expected: number;
+  covered: number;
+  readonly missing: string[];
+  exceptions: number;
+}
+
+function newTally({ named, nowMs, listedWhole, damage }: KnownState, day: number): Tally {
+  // Of a day without whole lists nobody knows whom it should have.
+  const isListedWhole = named !== null || listedWhole?.(day) !== false;
+  const isIncomplete = day + dayMs > nowMs || !isListedWhole || damage?.days.has(day) === true;
+  return { day, isIncomplete, isProvisional: false, expected: 0, covered: 0, missing: [], exceptions: 0 };
+}
+
+/** Adds what is there of one symbol to the days that it should be there on. */
+function addToDays(judged: JudgedSymbol, daysOf: (window: Window) => readonly Tally[], newest: number): void {
+  const { expected, covered, final, provenFinal, excepted } = judged;
+  if (expected.length === 0) return;
+  const finalBeside = excepted.length === 0 ? final : union([...final, ...excepted]);
+  const provenBeside = excepted.length === 0 ? provenFinal : union([...provenFinal, ...excepted]);
+  const cutTo = judged.isUnasked ? Number.POSITIVE_INFINITY : Math.max(newest, judged.owedTo);
+  const ofDays = expected.length === 1 ? daysOf(expected[0]!) : new Set(expected.flatMap((window) => daysOf(window)));
+  for (const state of ofDays) {
+    const day = { from: state.day, to: state.day + dayMs };
+    const alive = expected.map((window) => intersection(window, day)).filter((window) => !isEmpty(window));
+    if (alive.length === 0) continue;
+    state.expected++;
+    // Of a day that is not over as much as is known of any symbol.
+    if (alive.every(({ from, to }) => holds(covered, { from, to: Math.min(to, cutTo) }))) state.covered++;
+    else if (state.missing.length < missingMax) state.missing.push(judged.symbol);
+    if (holdAll(provenFinal, alive)) continue;
+    if (holdAll(final, alive)) {
+      state.isProvisional = true;
+    } else if (holdAll(finalBeside, alive)) {
+      state.exceptions += excepted.filter((w) => subtract(intersect([w], alive), final).length > 0).length;
+      if (!holdAll(provenBeside, alive)) state.isProvisional = true;
+    } else if (judged.isSuspended) {
+      state.exceptions++;
+      // Whatever else is covered of it is as provisional as of any other symbol.
+      if (subtract(intersect(final, alive), provenFinal).length > 0) state.isProvisional = true;
+    } else state.isIncomplete = true;
+  }
 }
 
 function toState({ isIncomplete, isProvisional, expected, covered, missing, exceptions }: Tally): DayState {
@@ -163,6 +218,8 @@ function daysIn<Day extends { readonly day: number }>(days: readonly Day[]): (wi
   };
   return ({ from, to }) => days.slice(firstAfter(from - dayMs), firstAfter(to));
 }
+
+const holdAll = (windows: readonly Window[], all: readonly Window[]): boolean => all.every((w) => holds(windows, w));
 
 /** Whether one of the sorted, disjoint windows holds all of `w`; by bisection, since there are many days to ask for. */
 function holds(windows: readonly Window[], w: Window): boolean {

@@ -2,6 +2,7 @@ import { intersect, subtract, type Window } from './window.ts';
 
 /**
  * Why a window of a symbol's lifetime is not covered:
+ * - `damaged`: its ticks are in a file that is not as published, until a repair says what is left of them
  * - `lost`: its ticks were published once, and were lost
  * - `accepted`: somebody said that it stays a gap
  * - `expired`: the service goes back no further by now
@@ -9,7 +10,8 @@ import { intersect, subtract, type Window } from './window.ts';
  * - `failed`: it was asked for, in vain
  * - `never asked`: no request was for it, as far as is known
  */
-export type GapReason = 'lost' | 'accepted' | 'expired' | 'suspended' | 'failed' | 'never asked';
+export const gapReasons = ['damaged', 'lost', 'accepted', 'expired', 'suspended', 'failed', 'never asked'] as const;
+export type GapReason = (typeof gapReasons)[number];
 
 /** A window that has a reason to be a gap. */
 export interface GapMark extends Window {
@@ -22,16 +24,15 @@ export interface GapMark extends Window {
   readonly ticks?: number;
 }
 
-const precedence: readonly GapReason[] = ['lost', 'accepted', 'expired', 'suspended', 'failed', 'never asked'];
-
 /**
  * Cuts the gaps of one symbol, in order and disjoint, where their reasons change. Where several marks hold a window, the
- * one that says the most counts: what is lost, accepted or expired is nothing that the next run brings.
+ * one that says the most counts, in the order of `gapReasons`: what is lost, accepted or expired is nothing that the next
+ * run brings.
  */
 export function cutByReason(gaps: readonly Window[], marks: readonly GapMark[]): GapMark[] {
   const out: GapMark[] = [];
   let rest = [...gaps];
-  for (const mark of marks.toSorted((a, b) => precedence.indexOf(a.reason) - precedence.indexOf(b.reason))) {
+  for (const mark of marks.toSorted((a, b) => gapReasons.indexOf(a.reason) - gapReasons.indexOf(b.reason))) {
     if (rest.length === 0) break;
     const taken = intersect(rest, [mark]);
     if (taken.length === 0) continue;

@@ -1,5 +1,5 @@
 import type { SymbolFacts } from './market.ts';
-import { contiguousEnd, dayFloor, intersect, isEmpty, subtract, union, type Window } from './window.ts';
+import { contiguousEnd, dayFloor, type Window } from './window.ts';
 
 /**
  * When it was resolved, null where it was not: a moment that lay ahead when the lists were last seen is a plan, unless
@@ -85,26 +85,3 @@ export const cursorOf = (
   rules: LifetimeRules,
   known: readonly Window[] = coverage,
 ): number => contiguousEnd(coverage, lifetimeOf(facts, known, rules).from);
-
-export interface GapsAsked {
-  readonly asked: Window;
-  /** Whether the start was asked for by name: an unknown opening bounds nothing then. */
-  readonly fromNamed: boolean;
-  /** Windows that were asked for and are not had, be they before what is known of its lifetime. */
-  readonly owed: readonly Window[];
-}
-
-/** Windows of a symbol's lifetime inside `asked` that nothing covers. */
-export function gapsOf(
-  facts: SymbolFacts,
-  coverage: readonly Window[],
-  { asked, fromNamed, owed }: GapsAsked,
-  rules: LifetimeRules,
-): Window[] {
-  const { from, to } = lifetimeOf(facts, coverage, rules);
-  const isUnbounded = facts.opensAt === null && facts.servedFrom === null;
-  const lifetime = { from: fromNamed && isUnbounded ? Number.NEGATIVE_INFINITY : from, to };
-  const earliest = { from: facts.opensAt ?? Number.NEGATIVE_INFINITY, to };
-  const expected = union([lifetime, ...intersect(owed, [earliest])].filter((w) => !isEmpty(w)));
-  return subtract(intersect(expected, [asked]), coverage);
-}

@@ -1,82 +1,61 @@
 import type { Archive } from '../archive/archive.ts';
-import { allFiles, type Manifest, totalsOf } from '../archive/manifest.ts';
-import { type DayState, dayStates } from '../core/completeness.ts';
-import { cursorOf, isActive, isLive, type LingerRules } from '../core/life.ts';
-import { subtract, union, type Window } from '../core/window.ts';
-import { provenCoverageOf } from '../state/coverage.ts';
-import { exceptedWindows } from '../state/excepted.ts';
+import { daysToJudge, readKnownState, spanOf } from '../archive/known-state.ts';
+import { allFiles, totalsOf } from '../archive/manifest.ts';
+import { type JudgeRules, judge, type Verdict } from '../core/completeness.ts';
+import { countDays } from '../core/verdict.ts';
+import { dayFloor, dayMs } from '../core/window.ts';
 import { journaledTicks } from '../state/journal.ts';
-import { allLostTicks, sureCoverageOf } from '../state/lost.ts';
 import { lastRun } from '../state/runs.ts';
-import { allSymbols } from '../state/symbols.ts';
 import { readDamage } from './damage.ts';
 import { countGaps } from './gaps.ts';
 
 const cursorsMax = 20;
 
-export interface StatusRules extends LingerRules {
-  /** Symbols that are polled whatever the market lists say; none: those of the lists. */
-  readonly named: readonly string[];
+/**
+ * Judges an archive as it is now: what is published, and what is journaled besides. Days are those of the manifest, those
+ * that something is owed of, and all that have ended since.
+ */
+export function judgeNow(archive: Archive, by: JudgeRules, nowMs: number): Verdict {
+  const state = readKnownState(archive, by, nowMs);
+  const days = daysToJudge(Object.keys(archive.manifest().days), state);
+  const today = dayFloor(nowMs);
+  for (let day = (days.at(-1) ?? today) + dayMs; day < today; day += dayMs) days.push(day);
+  return judge(state, { days, window: spanOf(archive.state.db, nowMs), isEndOpen: true });
 }
 
 /**
  * How far the archive is, as `status --json` prints it; `reached` is the watermark with inferred windows. Neither is held
  * up by what is lost, expired or accepted.
  */
-export function readStatus(archive: Archive, rules: StatusRules, nowMs: number) {
+export function readStatus(archive: Archive, by: JudgeRules, nowMs: number) {
+  return statusOf(archive, judgeNow(archive, by, nowMs), nowMs);
+}
+
+/** The same of a verdict on this moment. */
+export function statusOf(archive: Archive, verdict: Verdict, nowMs: number) {
   const { db } = archive.state;
   const manifest = archive.manifest();
-  const symbols = allSymbols(db);
-  const named = new Set(rules.named);
-  const losses = allLostTicks(db);
-  const cursors = symbols
-    .map((facts) => {
-      const lost = losses.get(facts.symbol) ?? [];
-      const covered = sureCoverageOf(db, facts.symbol, undefined, lost);
-      const known = union([...covered, ...lost]);
-      return { facts, covered, known, cursor: cursorOf(facts, covered, rules, known) };
-    })
-    .filter(({ facts, cursor }) =>
-      named.size > 0 ? named.has(facts.symbol) && facts.suspendedAt === null : isLive(facts, cursor, nowMs, rules),
-    )
-    .map(({ facts, covered, known, cursor }) => ({ symbol: facts.symbol, cursor, covered, known, facts }))
-    .sort((a, b) => a.cursor - b.cursor);
-  // Nothing is covered before something is, however long the lifetimes are.
-  const hasCoverage = cursors.some(({ covered }) => covered.length > 0);
-  // What is lost, expired or accepted may be so for good: it is told as a gap, and says nothing of how far behind collecting is.
-  const excepted = exceptedWindows(db);
-  const leastOf = (coverageOfSymbol: (cursor: (typeof cursors)[number]) => readonly Window[]): number | null =>
-    cursors.reduce<number | null>((least, of) => {
-      const windows = excepted.get(of.symbol) ?? [];
-      const end = cursorOf(of.facts, union([...coverageOfSymbol(of), ...windows]), rules, of.known);
-      return Math.min(least ?? end, end);
-    }, null);
-  const watermark = hasCoverage
-    ? leastOf(({ symbol }) => subtract(provenCoverageOf(db, symbol), losses.get(symbol) ?? []))
-    : null;
-  const reached = hasCoverage ? leastOf(({ covered }) => covered) : null;
+  const { watermark, reached, counts } = verdict;
+  const cursors = verdict.live.toSorted((a, b) => a.cursor - b.cursor);
   const run = lastRun(db);
   return {
     archive: archive.layout.root,
     upstream: archive.state.identity.upstream,
     generation: manifest.generation,
+    verdict: counts,
     watermark,
     reached,
     lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
-    symbols: {
-      known: symbols.length,
-      live: cursors.length,
-      suspended: symbols.filter((s) => s.suspendedAt !== null && isActive(s, named.size > 0 ? named : null)).length,
-    },
+    symbols: { known: verdict.known, live: counts.live, suspended: counts.suspended },
     published: {
       ticks: totalsOf(manifest.datasets.ticks.files).rows,
       bytes: totalsOf(allFiles(manifest)).bytes,
-      days: Object.keys(manifest.days).length,
-      days_by_state: countStates(manifest),
+      days: verdict.days.size,
+      days_by_state: countDays([...verdict.days.values()].map(({ state }) => state)),
     },
     ...readDamage(archive, manifest),
     journaled_ticks: journaledTicks(db),
-    gaps: countGaps(archive, symbols, rules, nowMs),
+    gaps: countGaps(verdict.gaps),
     last_run:
       run === undefined
         ? null
@@ -90,11 +69,4 @@ export function readStatus(archive: Archive, rules: StatusRules, nowMs: number) 
     cursors: cursors.slice(0, cursorsMax).map(({ symbol, cursor }) => ({ symbol, cursor })),
     cursors_count: cursors.length,
   };
-}
-
-/** How many days of a manifest have each state. */
-export function countStates({ days }: Pick<Manifest, 'days'>): Record<DayState['state'], number> {
-  const counts = Object.fromEntries(dayStates.map((state) => [state, 0])) as Record<DayState['state'], number>;
-  for (const { state } of Object.values(days)) counts[state]++;
-  return counts;
 }

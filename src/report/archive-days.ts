@@ -1,7 +1,7 @@
-import { isWhole } from '../core/completeness.ts';
 import { grouped } from '../core/grouped.ts';
 import { type Html, html } from '../core/html.ts';
 import { dayOf, dayStart } from '../core/time.ts';
+import { isWhole } from '../core/verdict.ts';
 import { dayMs } from '../core/window.ts';
 import type { DayTotals } from '../reading/report/day-totals.ts';
 import type { Gathered } from '../reading/report/gather.ts';

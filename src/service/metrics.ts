@@ -51,6 +51,6 @@ function samplesNow({ archive, files, clock, log }: ServiceContext): Sample[] {
   return [
     { name: 'oddslake_cache_bytes', labels: {}, value: bytes },
     { name: 'oddslake_cache_files', labels: {}, value: count },
-    ...standingSamples(() => standingOf(archive), clock.nowMs(), log),
+    ...standingSamples(() => standingOf(archive, clock.nowMs()), clock.nowMs(), log),
   ];
 }

@@ -33,9 +33,9 @@ export async function readinessOf(context: ServiceContext): Promise<Readiness> {
 export const lagOf = (watermark: number | null, nowMs: number): number | null =>
   watermark === null ? null : Math.max(0, nowMs - watermark) / 1000;
 
-function readArchive({ archive, log }: ServiceContext) {
+function readArchive({ archive, clock, log }: ServiceContext) {
   try {
-    return standingOf(archive);
+    return standingOf(archive, clock.nowMs());
   } catch (error) {
     log.error({ err: error }, 'the archive cannot be read');
     return null;

@@ -1,4 +1,4 @@
-import { type Covered, type Evidence, joinFinal, type Origin, overlayLayers } from '../core/coverage.ts';
+import { type Covered, type Evidence, joinFinal, type Origin, overlayLayers, withdrawFrom } from '../core/coverage.ts';
 import { dayMs, subtract, union, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';
 
@@ -97,6 +97,49 @@ export function allSegments(db: Database): Map<string, Covered[]> {
     else list.push(coveredOf(row));
   }
   return out;
+}
+
+interface NowRow extends SegmentRow {
+  kind: KnownWindow['kind'];
+  recordId: number;
+}
+
+/** Selects what `coverageNow` is made of, in one statement, so that no publish comes in between. */
+const selectNow = (where: string): string => `
+  select symbol, t_from, t_to, fetched_at, origin, evidence, 'published' as kind, 0 as recordId from segments ${where}
+  union all select symbol, t_from, t_to, fetched_at, origin, evidence, 'journaled', record_id from journal_cover ${where}
+  union all select symbol, t_from, t_to, 0, '', '', 'withdrawn', record_id from journal_withdrawn ${where}`;
+
+/** The coverage of every symbol, published or journaled, with its evidence; windows of a symbol may overlap. */
+export const coverageNow = (db: Database): Map<string, Covered[]> => collectNow(db.iterate<NowRow>(selectNow('')));
+
+/** The same of these symbols. */
+export const coverageNowOf = (db: Database, symbols: readonly string[]): Map<string, Covered[]> =>
+  new Map(symbols.flatMap((symbol) => [...collectNow(db.iterate<NowRow>(selectNow('where symbol = ?1'), symbol))]));
+
+function collectNow(rows: Iterable<NowRow>): Map<string, Covered[]> {
+  const out = new Map<string, Covered[]>();
+  const journaled: NowRow[] = [];
+  const withdrawn = new Map<string, (Window & { record: number })[]>();
+  for (const row of rows) {
+    if (row.kind === 'withdrawn')
+      pushTo(withdrawn, row.symbol, { from: row.t_from, to: row.t_to, record: row.recordId });
+    else if (row.kind === 'published') pushTo(out, row.symbol, coveredOf(row));
+    else journaled.push(row);
+  }
+  // A withdrawal takes back what is published and what records before it journaled.
+  for (const [symbol, windows] of withdrawn) out.set(symbol, withdrawFrom(out.get(symbol) ?? [], windows));
+  for (const row of journaled) {
+    const later = withdrawn.get(row.symbol)?.filter(({ record }) => record > row.recordId) ?? [];
+    for (const left of withdrawFrom([coveredOf(row)], later)) pushTo(out, row.symbol, left);
+  }
+  return out;
+}
+
+function pushTo<T>(lists: Map<string, T[]>, key: string, item: T): void {
+  const list = lists.get(key);
+  if (list === undefined) lists.set(key, [item]);
+  else list.push(item);
 }
 
 /**

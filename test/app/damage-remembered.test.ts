@@ -102,12 +102,12 @@ test('status and the figures of the archive know of damage', async () => {
   const context = await nights.contextAt(at(2));
   const archive = openConfiguredArchive(context, false);
   try {
-    const rules = { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs, named: [] };
+    const rules = { named: null, views: [], rules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs } };
     expect(readStatus(archive, rules, at(2))).toMatchObject({
       damaged: [{ path: part, kind: 'missing', found_at: at(2) }],
       damaged_count: 1,
     });
-    expect(standingOf(archive)).toMatchObject({ damaged: 1 });
+    expect(standingOf(archive, at(2))).toMatchObject({ damaged: 1 });
   } finally {
     archive.close();
   }

@@ -1,11 +1,12 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { lingerRules, openConfiguredArchive } from '../../src/app/configured.ts';
+import { openConfiguredArchive } from '../../src/app/configured.ts';
 import { notePolled } from '../../src/app/steps/polled-symbols.ts';
 import { summaryText } from '../../src/cli/print-summary.ts';
 import { statusText } from '../../src/cli/status-text.ts';
 import { planPoll } from '../../src/ingest/plan.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readStatus } from '../../src/reading/status.ts';
+import { judgedBy } from '../../src/settings/judged-by.ts';
 import { coverageOf } from '../../src/state/coverage.ts';
 import { appendTicks } from '../../src/state/journal.ts';
 import { ensureSymbols, oneSymbol } from '../../src/state/symbols.ts';
@@ -37,7 +38,7 @@ describe('a first night in which every tick request fails', () => {
   };
   const rulesOf = async (nights: Nights, nowMs: number) => {
     const context = await nights.contextAt(nowMs);
-    return { context, archive: openConfiguredArchive(context, false), rules: { ...lingerRules(context), named: [] } };
+    return { context, archive: openConfiguredArchive(context, false), rules: judgedBy(context.settings) };
   };
 
   test('covers nothing, ends with 4, and owes all that the first polls have to bring', async () => {

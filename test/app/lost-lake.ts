@@ -85,8 +85,8 @@ export const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ..
 export const gapsOf = ({ nights, symbols }: Damaged, nowMs: number) =>
   withArchive(nights, nowMs, (archive) => {
     const facts = [...symbols].sort().map((symbol) => oneSymbol(archive.state.db, symbol)!);
-    return listGaps(archive, { from: null, to: null, symbols: facts }, { lookbackMs: 7 * dayMs, named: [] }, nowMs)
-      .gaps;
+    const rules = { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: hourMs };
+    return listGaps(archive, { from: null, to: null, symbols: facts }, { named: null, views: [], rules }, nowMs).gaps;
   });
 
 export const thinned = { thinShare: 0.5, thinAfterMs: dayMs };

@@ -74,8 +74,9 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
   expect(night.requests).toBeLessThanOrEqual(lake.requests + 4);
   expect(night.covered_to).toBe(at(2));
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
-  const rules = { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs, named: symbols };
-  const status = await withArchive(nights, at(2), (archive) => readStatus(archive, rules, at(2)));
+  const rules = { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs };
+  const judged = { named: new Set(symbols), views: [], rules };
+  const status = await withArchive(nights, at(2), (archive) => readStatus(archive, judged, at(2)));
   expect(status.gaps).toEqual({ windows: 2, symbols: 2, lost: 2, accepted: 0 });
   // What never comes back is no reason to call for somebody every night.
   expect(status).toMatchObject({ reached: at(2), lag_ms: 0 });

@@ -152,7 +152,7 @@ describe('symbols of any name', () => {
     const gaps = listGaps(
       archive,
       { from: null, to: null, symbols: [] },
-      { lookbackMs: 7 * 86_400_000, named: [] },
+      { named: null, views: [], rules: { lookbackMs: 7 * 86_400_000, lingerMs: 7 * 86_400_000, settleMs: 3_600_000 } },
       box.nowMs,
     );
     archive.close();

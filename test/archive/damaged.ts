@@ -18,6 +18,7 @@ import {
   day0,
   dayMs,
   hourMs,
+  judged,
   market,
   now,
   opened,
@@ -72,8 +73,7 @@ export async function filledArchive(): Promise<string> {
 
 export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): Promise<Repaired> =>
   repair(archive, {
-    ...{ clock: clockAt(now + 5), waitMs: 0, named: null },
-    rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
+    ...{ clock: clockAt(now + 5), waitMs: 0, ...judged },
     ...rest,
   });
 

@@ -15,7 +15,7 @@ import {
 import { datasetNames } from '../../src/archive/parquet/datasets.ts';
 import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
 import { hasDailyCandles, viewsText } from '../../src/archive/texts/views-file.ts';
-import type { DayState } from '../../src/core/completeness.ts';
+import type { DayState } from '../../src/core/verdict.ts';
 
 const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile => ({
   ...{ path, date: '2026-06-01', rows: 2, bytes: 300, sha256: `hash of ${path}` },

@@ -10,7 +10,7 @@ import { segmentsOf } from '../../src/state/coverage.ts';
 import { lostWindows } from '../../src/state/lost.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
-import { answer, append, day0, hashes, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';
+import { answer, append, day0, hashes, judged, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';
 
 const { lake, template } = damagedLake();
 const ticks0 = dayPath('ticks', day0, 0);
@@ -113,7 +113,7 @@ describe('a file of which nothing is left', () => {
     const day = archive.manifest().days['2026-06-01'];
     expect(day).toMatchObject({ state: 'complete_with_exceptions', covered: 0, missing: symbols });
     // The first tick of each is gone, too: that they lived then is told by what is lost.
-    const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, { lookbackMs: 0, named: [] }, now);
+    const { gaps } = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now);
     expect(gaps.filter(({ reason }) => reason === 'lost').map(({ symbol }) => symbol)).toEqual(symbols);
   });
 

@@ -96,6 +96,12 @@ export function append(archive: Archive, ...records: TickRecord[]): void {
     for (const { from } of origin === 'poll' ? covered : []) notePolledFrom(archive.state.db, symbol, from);
 }
 
+/** By what these archives are judged: no list decides. */
+export const judged = {
+  ...{ named: null, views: [] },
+  rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
+};
+
 export const publishNow = (
   archive: Archive,
   nowMs = now,
@@ -103,8 +109,7 @@ export const publishNow = (
   rest: Partial<PublishOptions> = {},
 ): Promise<Published> =>
   publish(archive, {
-    ...{ runId, clock: clockAt(nowMs), waitMs: 0, named: null },
-    rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
+    ...{ runId, clock: clockAt(nowMs), waitMs: 0, ...judged },
     ...{ candles: ['1h', '1d'], ...rest },
   });
 

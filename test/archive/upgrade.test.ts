@@ -45,7 +45,7 @@ async function older(): Promise<{ archive: Archive; text: string }> {
 
 const upgrade = (archive: Archive) =>
   publish(archive, {
-    ...{ runId: 'upgrade', clock: clockAt(now), waitMs: 10_000, named: null, upgrades: true },
+    ...{ runId: 'upgrade', clock: clockAt(now), waitMs: 10_000, named: null, views: [], upgrades: true },
     candles: ['1h', '1d'],
     rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
   });

@@ -19,6 +19,7 @@ import {
   day0,
   dayMs,
   hourMs,
+  judged,
   market,
   now,
   opened,
@@ -242,7 +243,7 @@ describe('what is known of time', () => {
     poll(archive, day0 + 55 * hourMs, over, early, market('BBB'));
     append(archive, answer('EARLY', [[day0 + 20 * hourMs, 0.5]]));
     await publishNow(archive);
-    const told = listGaps(archive, { from: null, to: null, symbols: [] }, { lookbackMs: 0, named: [] }, now).gaps.map(
+    const told = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now).gaps.map(
       ({ symbol, from, to }) => [symbol, from, to],
     );
     expect(new Set(told.map(([symbol]) => symbol))).toEqual(new Set(['BBB', 'EARLY', 'GONE', 'OVER', 'SOLO']));
@@ -265,7 +266,7 @@ describe('what is known of time', () => {
     });
     await loseTicks(archive, [hours(symbols[0]!, 3, 5), hours(symbols[0]!, 23, 24), hours('FIRST', 0, 2)]);
     await publishNow(archive);
-    const told = listGaps(archive, { from: null, to: null, symbols: [] }, { lookbackMs: 0, named: [] }, now).gaps.map(
+    const told = listGaps(archive, { from: null, to: null, symbols: [] }, judged, now).gaps.map(
       ({ symbol, from, to, reason }) => [symbol, from, to, reason === 'lost' ? reason : null],
     );
     expect(told).toContainEqual([symbols[0], day0 + 24 * hourMs, expect.any(Number), null]);

@@ -1,11 +1,24 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { completeness, type Question } from '../../src/core/completeness.ts';
+import { judge, type KnownState, type Verdict } from '../../src/core/completeness.ts';
 import { type Covered, type Evidence, isProven, overlayLayers } from '../../src/core/coverage.ts';
 import { isLive, lifetimeOf, mayBeLive } from '../../src/core/life.ts';
 import type { SymbolFacts } from '../../src/core/market.ts';
 import { dayMs, type Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
+
+interface Question extends KnownState {
+  readonly days: readonly number[];
+  /** Accepted windows. */
+  readonly excepted?: ReadonlyMap<string, readonly Window[]>;
+}
+
+/** What the judge says of these days. */
+function completeness({ days, excepted = new Map(), ...state }: Question): Verdict {
+  const why = { reason: 'accepted', acceptedAt: 0 };
+  const accepted = new Map([...excepted].map(([symbol, list]) => [symbol, list.map((w) => ({ ...w, ...why }))]));
+  return judge({ ...state, accepted }, { days });
+}
 
 /** All times are quarters of a day, so that a model can look at every one of them. */
 const step = dayMs / 4;

@@ -1,14 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  areManySuspended,
-  cursorOf,
-  type GapsAsked,
-  gapsOf,
-  isActive,
-  isDue,
-  isLive,
-  lifetimeOf,
-} from '../../src/core/life.ts';
+import { areManySuspended, cursorOf, isActive, isDue, isLive, lifetimeOf } from '../../src/core/life.ts';
 import { unknownSymbol } from '../../src/core/market.ts';
 import type { Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
@@ -146,47 +137,6 @@ describe('the cursor', () => {
   test('stands at the start of the lifetime where nothing covers it', () => {
     expect(cursorOf(factsOf({ opensAt: 25 }), coverage, rules)).toBe(25);
     expect(cursorOf(factsOf({ opensAt: 5 }), coverage, rules)).toBe(5);
-  });
-});
-
-describe('gaps', () => {
-  const rules = { lookbackMs: 3 };
-  const gaps = (facts: Parameters<typeof factsOf>[0], covered: Window[], asked: Partial<GapsAsked>): Window[] =>
-    gapsOf(factsOf(facts), covered, { asked: { from: 0, to: 100 }, fromNamed: false, owed: [], ...asked }, rules);
-
-  test('are windows of the lifetime, inside what was asked, that nothing covers', () => {
-    const facts = { opensAt: 100, resolvedAt: 200, inactiveSince: 200 };
-    expect(gaps(facts, [{ from: 120, to: 150 }], { asked: { from: 0, to: 180 }, fromNamed: true })).toEqual([
-      { from: 100, to: 120 },
-      { from: 150, to: 180 },
-    ]);
-    expect(gaps(facts, [{ from: 100, to: 200 }], { asked: { from: 0, to: 999 }, fromNamed: true })).toEqual([]);
-  });
-
-  test('begin, where no opening is known, with what was asked by name, unless the service goes back no further', () => {
-    const facts = { firstTick: 70, firstSeen: 90 };
-    expect(gaps(facts, [], { fromNamed: true })).toEqual([{ from: 0, to: 100 }]);
-    expect(gaps(facts, [], {})).toEqual([{ from: 70, to: 100 }]);
-    expect(gaps({ ...facts, servedFrom: 60 }, [], { fromNamed: true })).toEqual([{ from: 70, to: 100 }]);
-  });
-
-  test('hold what is owed before the lifetime as far as it is known, and not before the opening', () => {
-    const owed = [{ from: 10, to: 20 }];
-    expect(
-      gaps(
-        { firstSeen: 93 },
-        [
-          { from: 12, to: 14 },
-          { from: 90, to: 100 },
-        ],
-        { owed },
-      ),
-    ).toEqual([
-      { from: 10, to: 12 },
-      { from: 14, to: 90 },
-    ]);
-    expect(gaps({ firstSeen: 93, opensAt: 15 }, [{ from: 15, to: 100 }], { owed })).toEqual([]);
-    expect(gaps({ firstSeen: 93, servedFrom: 90 }, [{ from: 90, to: 100 }], { owed })).toEqual(owed);
   });
 });
 

@@ -2,7 +2,7 @@ import { globSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, utime
 import { join } from 'node:path';
 import { job as importJob } from '../../jobs/import.ts';
 import { job as publishJob } from '../../jobs/publish.ts';
-import { lingerRules, namedSymbols, openConfiguredArchive } from '../../src/app/configured.ts';
+import { openConfiguredArchive } from '../../src/app/configured.ts';
 import type { Context } from '../../src/app/context.ts';
 import { runJob } from '../../src/app/run.ts';
 import { sentence } from '../../src/app/sentence.ts';
@@ -21,6 +21,7 @@ import { sideOf } from '../../src/core/book.ts';
 import { plainRows } from '../../src/ingest/import-rows.ts';
 import { writeExport } from '../../src/reading/export.ts';
 import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
+import { judgedBy } from '../../src/settings/judged-by.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
 import { rowGroupsOf } from '../../src/state/row-groups.ts';
@@ -134,7 +135,7 @@ const repairing = (parts: Parts): Promise<Ended> =>
     (archive, context) =>
       repair(archive, {
         ...{ clock: context.clock, waitMs: 0, signal: context.signal },
-        ...{ named: namedSymbols(context), rules: lingerRules(context) },
+        ...judgedBy(context.settings),
       }),
     true,
   );
@@ -282,8 +283,8 @@ export const flows: readonly Flow[] = [
     run: (parts) =>
       over(parts, (archive, context) =>
         publish(archive, {
-          ...{ runId: 'upgrade', clock: context.clock, waitMs: 0, named: namedSymbols(context), upgrades: true },
-          ...{ rules: lingerRules(context), candles: context.settings.archive.candles },
+          ...{ runId: 'upgrade', clock: context.clock, waitMs: 0, upgrades: true },
+          ...{ ...judgedBy(context.settings), candles: context.settings.archive.candles },
         }),
       ),
   },

@@ -66,7 +66,7 @@ export function openThrough(root: string, faults: Faults) {
 }
 
 export const publishOptions = (runId: string, nowMs: number): PublishOptions => ({
-  ...{ runId, waitMs: 0, named: null, candles: ['1h'] },
+  ...{ runId, waitMs: 0, named: null, views: [], candles: ['1h'] },
   clock: { ...systemClock, nowMs: () => nowMs },
   rules: { lingerMs: 7 * 86_400_000, lookbackMs: 0, settleMs: 3_600_000 },
 });

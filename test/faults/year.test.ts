@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { isWhole } from '../../src/core/completeness.ts';
+import { isWhole } from '../../src/core/verdict.ts';
 import { systemClock } from '../../src/system.ts';
 import { dayMs, firstNight, startNights } from '../app/nights.ts';
 import { manifestOf, untruths } from '../e2e/lake.ts';

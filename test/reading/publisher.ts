@@ -27,7 +27,7 @@ for (let round = 1; round <= rounds; round++) {
   if (round % 3 === 0) {
     const rules = { lookbackMs: 0, lingerMs: 0, settleMs: 0 };
     await publish(archive, {
-      ...{ runId: 'publisher', clock: systemClock, waitMs: 10_000, named: null, rules, candles: [] },
+      ...{ runId: 'publisher', clock: systemClock, waitMs: 10_000, named: null, views: [], rules, candles: [] },
     });
   }
 }

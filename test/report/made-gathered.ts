@@ -1,5 +1,6 @@
 import { noRechecks, sumRechecks } from '../../src/core/rechecks.ts';
 import { dayOf } from '../../src/core/time.ts';
+import type { Counts } from '../../src/core/verdict.ts';
 import type { Gathered } from '../../src/reading/report/gather.ts';
 import { type PastRun, type PastSummary, readSummary } from '../../src/reading/report/past-run.ts';
 
@@ -27,24 +28,26 @@ const none = {
   ...{ oldest: null, span: null },
 };
 
+/** Nothing is missing, provisional or excepted. */
+export const wholeVerdict: Counts = {
+  state: 'complete',
+  days: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
+  gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
+  ...{ provisional: 0, live: 12, suspended: 0, damaged: { files: 0, dates: [] } },
+};
+
 /** A fortnight in which all was well. */
 export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
   nowMs,
   rules: {
-    ...{
-      lookbackMs: 0,
-      lingerMs: dayMs,
-      settleMs: hourMs,
-      named: [],
-      days: 60,
-      lagMsMax: 2 * dayMs,
-      ...{ overlapMs: hourMs, overlapMsMax: dayMs },
-      requestsPerSecond: 5,
-    },
+    judged: { named: null, views: [], rules: { lookbackMs: 0, lingerMs: dayMs, settleMs: hourMs } },
+    ...{ overlapMs: hourMs, overlapMsMax: dayMs },
+    ...{ days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 },
   },
   status: {
     ...{ archive: '/lake', upstream: 'https://box.test', generation: 14, watermark: nowMs - hourMs },
     ...{ reached: nowMs - hourMs, lag_ms: hourMs, symbols: { known: 20, live: 12, suspended: 0 } },
+    verdict: wholeVerdict,
     published: {
       ticks: 140_000,
       bytes: 14_000_000,

@@ -85,7 +85,14 @@ test('coverage tells what was asked for, and of one symbol the gaps that oddslak
   const whole = (await json(`${base}/coverage?symbol=AAA`)).body;
   const facts = oneSymbol(archive.state.db, 'AAA')!;
   expect(whole.gaps).toEqual(
-    listGaps(archive, { from: null, to: null, symbols: [facts] }, { lookbackMs: 7 * dayMs, named: [] }, now).gaps,
+    listGaps(
+      archive,
+      { from: null, to: null, symbols: [facts] },
+      {
+        ...{ named: null, views: [], rules: { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: dayMs / 24 } },
+      },
+      now,
+    ).gaps,
   );
   expect((await json(`${base}/coverage?symbol=AAA&from=${now + 1}&to=${now + 2}`)).body).toMatchObject({
     ...{ coverage: [], gaps: [], gaps_count: 0 },

@@ -115,7 +115,7 @@ function readerOf(context: Context): Reader {
       }
     }),
     damaged: again(() => knownDamage(opened().state.db).length),
-    standing: again(() => standingOf(opened())),
+    standing: again(() => standingOf(opened(), context.clock.nowMs())),
     close: () => archive?.close(),
   };
 }

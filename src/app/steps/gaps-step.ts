@@ -1,11 +1,11 @@
+import { readKnownState } from '../../archive/known-state.ts';
+import { type Gap, judge } from '../../core/completeness.ts';
 import { isActive } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { intersect, type Window } from '../../core/window.ts';
-import { findGaps, type Gap } from '../../reading/gaps.ts';
+import { judgedBy } from '../../settings/judged-by.ts';
 import { acceptedWindows, noteAcceptedTold } from '../../state/accepted.ts';
-import { coverageOf } from '../../state/coverage.ts';
 import { allSymbols } from '../../state/symbols.ts';
-import { lingerRules, namedSymbols } from '../configured.ts';
 import type { Run } from '../run.ts';
 import { count } from './poll-steps.ts';
 import { factsOf } from './polled-symbols.ts';
@@ -19,39 +19,32 @@ export interface GapsRange {
   readonly fromNamed: boolean;
 }
 
-/** A service whose clock is behind answers up to its own moment: less than this at the end is no gap, in ms. */
-const tailMsMax = 3_600_000;
-
 /**
- * Looks, at the end of a run, for gaps in the range that it was asked for: one from before is a failure of this run as
- * much as one that it left. Accepted and expired ones are so once, and a warning in all later runs. Suspended symbols and
- * lost windows have steps of their own.
+ * Tells, at the end of a run, what the judge calls a gap in the range that it was asked for: one from before is a failure
+ * of this run as much as one that it left. Accepted and expired ones are so once, and a warning in all later runs.
+ * Suspended symbols, lost windows and damaged files have steps of their own.
  */
 export function gapsStep(run: Run, { symbols, window, fromNamed }: GapsRange): void {
   const { context, archive } = run;
   const { db } = archive.state;
   const nowMs = context.clock.nowMs();
-  const named = namedSymbols(context);
+  const by = judgedBy(context.settings);
   const all = (): SymbolFacts[] =>
-    fromNamed ? allSymbols(db) : allSymbols(db).filter((facts) => isActive(facts, named));
+    fromNamed ? allSymbols(db) : allSymbols(db).filter((facts) => isActive(facts, by.named));
   const facts = symbols.length === 0 ? all() : factsOf(db, symbols, nowMs);
   const told = Map.groupBy([...run.failures, ...run.night.lacking], ({ symbol }) => symbol ?? '');
   const isTold = ({ symbol, from, to }: Gap): boolean =>
     (told.get(symbol) ?? []).some((w) => w.from !== null && w.to !== null && w.from < to && from < w.to);
-  const gaps = findGaps(db, facts, window, lingerRules(context), fromNamed);
+  const asked = { window, fromNamed, isEndOpen: true, byName: symbols.length > 0 };
+  const { gaps } = judge(readKnownState(archive, by, nowMs, facts), asked);
   const settled: Gap[] = [];
   for (const gap of gaps) {
     const { symbol, from, to, reason, detail } = gap;
-    if (reason === 'lost' || reason === 'suspended' || isTold(gap)) continue;
+    if (reason === 'damaged' || reason === 'lost' || reason === 'suspended' || isTold(gap)) continue;
     if (reason === 'accepted' || reason === 'expired') settled.push(gap);
-    else if (!isTail(run, gap, window.to))
-      run.failures.push({ symbol, from, to, reason: `still a gap: ${detail ?? reason}` });
+    else run.failures.push({ symbol, from, to, reason: `still a gap: ${detail ?? reason}` });
   }
   tellSettled(run, settled, nowMs);
-}
-
-function isTail({ archive }: Run, { symbol, from, to }: Gap, end: number): boolean {
-  return to >= end && to - from < tailMsMax && coverageOf(archive.state.db, symbol).at(-1)?.to === from;
 }
 
 function tellSettled(run: Run, gaps: readonly Gap[], nowMs: number): void {

@@ -6,8 +6,8 @@ import { hashFiles } from '../../archive/verify/hash-share.ts';
 import { DamageError } from '../../core/errors.ts';
 import { noteLateness } from '../../core/rechecks.ts';
 import { dayFloor } from '../../core/window.ts';
+import { judgedBy } from '../../settings/judged-by.ts';
 import { updateRechecks } from '../../state/rechecks.ts';
-import { lingerRules, namedSymbols } from '../configured.ts';
 import type { Run } from '../run.ts';
 import { openThreads, type Threads } from '../threads.ts';
 import { noteAnswered } from './lost-asked.ts';
@@ -34,8 +34,7 @@ export async function publishStep(
   try {
     const published = await publish(archive, {
       ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-      ...{ named: namedSymbols(context), views: context.settings.source.views },
-      rules: lingerRules(context),
+      ...judgedBy(context.settings),
       candles: context.settings.archive.candles,
       quarantineBytesMax: context.settings.quarantine.bytesMax,
       ...{ intake: from.intake, workers, late: run.night.late },

@@ -2,9 +2,9 @@ import { repair } from '../../archive/repair/repair.ts';
 import type { GoneRows, Repaired } from '../../archive/repair/repair-report.ts';
 import { noteVerified } from '../../archive/verify/hash-share.ts';
 import { DamageError } from '../../core/errors.ts';
+import { judgedBy } from '../../settings/judged-by.ts';
 import type { Key } from '../../state/row-groups.ts';
 import { addPublished } from '../../state/runs.ts';
-import { lingerRules, namedSymbols } from '../configured.ts';
 import type { Run } from '../run.ts';
 
 /**
@@ -19,9 +19,7 @@ export async function repairStep(run: Run, show?: (repaired: Repaired) => void):
   const begunAt = clock.nowMs();
   try {
     const onProgress = (done: number, total: number): void => display.update({ done, total });
-    const { views } = context.settings.source;
-    const judged = { named: namedSymbols(context), rules: lingerRules(context), views };
-    repaired = await repair(archive, { clock, waitMs, signal, ...judged, onProgress });
+    repaired = await repair(archive, { clock, waitMs, signal, ...judgedBy(context.settings), onProgress });
   } finally {
     display.stop();
   }

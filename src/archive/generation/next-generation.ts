@@ -1,20 +1,16 @@
 import type { Clock } from '../../core/clock.ts';
-import { completeness } from '../../core/completeness.ts';
-import type { Covered } from '../../core/coverage.ts';
-import type { LingerRules } from '../../core/life.ts';
-import type { LostWindow } from '../../core/lost.ts';
+import { type JudgeRules, judge } from '../../core/completeness.ts';
 import type { SymbolFacts } from '../../core/market.ts';
-import { dayOf, dayStart } from '../../core/time.ts';
+import { dayOf } from '../../core/time.ts';
+import type { Counts } from '../../core/verdict.ts';
 import { verifiedThrough } from '../../core/verified.ts';
-import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import { acceptedWindows } from '../../state/accepted.ts';
-import { settledGaps } from '../../state/excepted.ts';
+import { type Damage, knownDamage } from '../../state/damage.ts';
 import { readHashTimes } from '../../state/hash-times.ts';
 import type { Move } from '../../state/intent.ts';
-import { wholeListings } from '../../state/listings.ts';
-import { allOwedWindows } from '../../state/owed.ts';
 import type { Archive } from '../archive.ts';
 import { sha256 } from '../disk/disk.ts';
+import { type After, daysToJudge, readKnownState, spanOf, stateAfter } from '../known-state.ts';
 import { symbolsPath } from '../layout.ts';
 import { acceptedInManifest, formatVersion, lostInManifest, type Manifest } from '../manifest.ts';
 import { datasets } from '../parquet/datasets.ts';
@@ -43,68 +39,61 @@ export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly S
   stageFile(archive, stage, encodedFile('symbols', symbolsPath, bytes, facts, keysOfRows('symbols', rows)));
 }
 
-/** By what days and watermark are judged. */
-export interface JudgedBy {
+/** By what a generation is judged, and when. */
+export interface JudgedBy extends JudgeRules {
   readonly clock: Clock;
-  /** Symbols named by hand, or null where market lists decide which are polled. */
-  readonly named: ReadonlySet<string> | null;
-  readonly rules: LingerRules;
-  /** The market lists that are polled: a day is complete only if each was had whole within it. None: no list decides. */
-  readonly views?: readonly string[];
 }
 
-/** What will be known once a stage is committed. */
-export interface After {
-  readonly symbols: readonly SymbolFacts[];
-  readonly coverage: ReadonlyMap<string, readonly Covered[]>;
-  readonly lost: readonly LostWindow[];
+/**
+ * Whether the last generation says something else of gaps, suspension or damage than is so by now, though nothing came to
+ * be published: symbols that failed, a file that was found damaged or mended.
+ */
+export function isVerdictOutdated(archive: Archive, base: Manifest, by: JudgedBy): boolean {
+  if (base.verdict === undefined) return false;
+  const { db } = archive.state;
+  const nowMs = by.clock.nowMs();
+  const window = spanOf(db, nowMs);
+  const { counts } = judge(readKnownState(archive, by, nowMs), { window, isEndOpen: true });
+  const told = ({ gaps, suspended, damaged }: Counts): string => JSON.stringify([gaps, suspended, damaged]);
+  return told(base.verdict) !== told(counts);
 }
 
-/** The manifest of a stage. */
+/**
+ * The manifest of a stage.
+ * @param damage what of the published files is known not to be as published, once the stage is committed
+ */
 export function nextManifest(
   archive: Archive,
   stage: Stage,
-  { symbols, coverage, lost }: After,
-  { clock, named, rules, views = [] }: JudgedBy,
+  after: After,
+  by: JudgedBy,
+  damage: readonly Damage[] = knownDamage(archive.state.db),
 ): Manifest {
   const files = nextFiles(stage);
-  const nowMs = clock.nowMs();
-  const dates = new Set([...files.ticks.files, ...files.coverage.files].map((file) => file.date!));
-  for (const { from } of lost) dates.add(dayOf(from));
-  const { db } = archive.state;
-  for (const day of owedDays(allOwedWindows(db).values(), nowMs)) dates.add(dayOf(day));
-  const days = [...dates].sort().map(dayStart);
-  const listedWhole = views.length === 0 ? undefined : wholeListings(db, views);
-  const excepted = settledGaps(db);
-  const found = completeness({ listedWhole, symbols, coverage, lost, excepted, named, days, nowMs, rules });
+  const nowMs = by.clock.nowMs();
+  const { db, identity } = archive.state;
+  const state = stateAfter(db, identity.parts, after, by, nowMs, damage);
+  const dates = [...files.ticks.files, ...files.coverage.files].map((file) => file.date!);
+  const found = judge(state, { days: daysToJudge(dates, state), window: spanOf(db, nowMs), isEndOpen: true });
   return {
     format_version: formatVersion,
     generation: stage.generation,
     created_at: nowMs,
     writer: archive.writer,
-    upstream: archive.state.identity.upstream,
-    parts: archive.state.identity.parts,
+    upstream: identity.upstream,
+    parts: identity.parts,
     previous_sha256: stage.base.generation === 0 ? null : sha256(Buffer.from(archive.manifestText())),
     watermark: found.watermark,
     reached: found.reached,
     verified_through: verifiedAfter(archive, stage, files, nowMs),
     commit_id: stage.commitId,
     days: Object.fromEntries([...found.days].map(([day, state]) => [dayOf(day), state])),
+    verdict: found.counts,
     datasets: files,
-    ...lostInManifest(lost),
+    ...lostInManifest(after.lost),
     ...acceptedInManifest(acceptedWindows(db)),
     ...nextRemoved(stage),
   };
-}
-
-/** Days that somebody asked for in vain are days that something is missing of, be there nothing else; at most so many. */
-const owedDaysMax = 3660;
-
-function owedDays(bySymbol: Iterable<readonly Window[]>, nowMs: number): Set<number> {
-  const days = new Set<number>();
-  for (const { from, to } of [...bySymbol].flat())
-    for (let day = dayFloor(from); day < Math.min(to, nowMs) && days.size < owedDaysMax; day += dayMs) days.add(day);
-  return days;
 }
 
 /** Since when every byte of the next generation has been hashed, epoch ms. */

@@ -25,7 +25,13 @@ import { addTickDeltas, allSymbols } from '../../state/symbols.ts';
 import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
 import { commit, finishIntent } from '../generation/commit.ts';
 import { coverageRows, encodeDay, marketRows, readCoverage, readMarketRows } from '../generation/day-files.ts';
-import { type JudgedBy, movesOf, nextManifest, stageSymbols } from '../generation/next-generation.ts';
+import {
+  isVerdictOutdated,
+  type JudgedBy,
+  movesOf,
+  nextManifest,
+  stageSymbols,
+} from '../generation/next-generation.ts';
 import { isSuperseded, recordFiles, type Stage, startStage } from '../generation/stage.ts';
 import { dayPath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
@@ -82,7 +88,7 @@ export interface Published {
 
 /**
  * Merges what is journaled into the published tree and makes the candles that are missing: one new generation, all or
- * nothing. Nothing journaled and no candles missing: no new one.
+ * nothing. Nothing journaled, no candles missing and no other verdict on gaps and damage: no new one.
  */
 export async function publish(archive: Archive, options: PublishOptions): Promise<Published> {
   let quarantined: QuarantinedRows | null = null;
@@ -183,7 +189,7 @@ async function publishStage(archive: Archive, stage: Stage, options: PublishOpti
   const rejected = stageQuarantine(archive, stage, end, options.quarantineBytesMax ?? Number.POSITIVE_INFINITY);
   const anyBooks = books.bins.length + answered.length > 0;
   const anything = taken.length + polls.length + stage.files.size > 0 || rejected || anyBooks;
-  if (!anything && !upgrades && options.judges !== true) {
+  if (!anything && !upgrades && options.judges !== true && !isVerdictOutdated(archive, base, options)) {
     if (intake !== undefined) db.transaction(() => intake.settle(archive.state, []));
     return { before: base, manifest: base, files: [], lacking: [], latenessMs: 0, refused };
   }

@@ -60,7 +60,8 @@ export async function mendBroken(
     coverage.set(symbol, left);
   }
   const after = { symbols, coverage, lost: [...lostWindows(db), ...losses.windows].sort(compareLost) };
-  const manifest = nextManifest(archive, stage, after, options);
+  // All that is published was looked at, and what was wrong of it is mended by this.
+  const manifest = nextManifest(archive, stage, after, options, []);
   commit(archive, stage, manifest, movesOf(stage), () => {
     recordFiles(archive, stage, nowMs);
     dropRowGroups(db, stage.gone);

@@ -35,14 +35,13 @@ export function addGaps(shell: Shell): void {
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((flags: GapsFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ listGaps }, { gapsText }, { lingerRules }] = await Promise.all([
+      const [{ listGaps }, { gapsText }, { judgedBy }] = await Promise.all([
         import('../../reading/gaps.ts'),
         import('../gaps-text.ts'),
-        import('../../app/configured.ts'),
+        import('../../settings/judged-by.ts'),
       ]);
-      const rules = { ...lingerRules(context), named: context.settings.symbols };
       const asked = { ...askedEnds(flags), symbols: knownSymbols(archive, flags.symbol) };
-      const gaps = listGaps(archive, asked, rules, context.clock.nowMs());
+      const gaps = listGaps(archive, asked, judgedBy(context.settings), context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(gaps)}\n` : gapsText(gaps));
     }),
   );

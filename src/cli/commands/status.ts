@@ -19,13 +19,12 @@ export function addStatus(shell: Shell): void {
     // Before anything is opened.
     const maxLagMs = flags.maxLag === undefined ? null : parseDuration(flags.maxLag, '--max-lag');
     return withArchive(flags, shell.version, async (archive, context) => {
-      const [{ readStatus }, { lingerRules }, { statusText }] = await Promise.all([
+      const [{ readStatus }, { judgedBy }, { statusText }] = await Promise.all([
         import('../../reading/status.ts'),
-        import('../../app/configured.ts'),
+        import('../../settings/judged-by.ts'),
         import('../status-text.ts'),
       ]);
-      const rules = { ...lingerRules(context), named: context.settings.symbols };
-      const status = readStatus(archive, rules, context.clock.nowMs());
+      const status = readStatus(archive, judgedBy(context.settings), context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : statusText(status));
       const late = maxLagMs !== null && (status.lag_ms === null || status.lag_ms > maxLagMs);
       if (late) process.stderr.write(`oddslake: the lag is greater than ${flags.maxLag}.\n`);

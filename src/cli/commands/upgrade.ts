@@ -14,8 +14,8 @@ export function addUpgrade(shell: Shell): void {
   withNotes(command, notes);
   withCommonFlags(command, ['--strict']).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {
-      const [{ lingerRules, namedSymbols }, { inferredCost }, { publish }] = await Promise.all([
-        import('../../app/configured.ts'),
+      const [{ judgedBy }, { inferredCost }, { publish }] = await Promise.all([
+        import('../../settings/judged-by.ts'),
         import('../../app/inferred-cost.ts'),
         import('../../archive/publish/publish.ts'),
       ]);
@@ -23,8 +23,7 @@ export function addUpgrade(shell: Shell): void {
       try {
         const { before, manifest, files, refused } = await publish(archive, {
           ...{ runId: 'upgrade', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-          ...{ named: namedSymbols(context), rules: lingerRules(context), upgrades: true },
-          views: context.settings.source.views,
+          ...{ ...judgedBy(context.settings), upgrades: true },
           candles: context.settings.archive.candles,
           onProgress: (done, total) => display.update({ done, total }),
         });

@@ -1,5 +1,5 @@
 import type { Manifest } from '../../archive/manifest.ts';
-import type { DayState } from '../../core/completeness.ts';
+import type { DayState } from '../../core/verdict.ts';
 
 /** What a UTC day holds, all its datasets together. */
 export interface DayTotals {

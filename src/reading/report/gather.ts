@@ -2,6 +2,7 @@ import type { Archive } from '../../archive/archive.ts';
 import { type Space, spaceAt } from '../../archive/disk/space.ts';
 import type { Manifest } from '../../archive/manifest.ts';
 import { aheadMsMax, type Random } from '../../core/clock.ts';
+import type { JudgeRules } from '../../core/completeness.ts';
 import { OddslakeError } from '../../core/errors.ts';
 import { cursorOf, isLive } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
@@ -13,8 +14,7 @@ import { sureCoverageOf } from '../../state/lost.ts';
 import { readRechecks } from '../../state/rechecks.ts';
 import { isOver, type KnownRun, latestEndOf, latestRuns } from '../../state/runs.ts';
 import { allSymbols, oneSymbol } from '../../state/symbols.ts';
-import { listGaps } from '../gaps.ts';
-import { readStatus, type StatusRules } from '../status.ts';
+import { judgeNow, type readStatus, statusOf } from '../status.ts';
 import { type CoverageFacts, coverageFacts } from './coverage-facts.ts';
 import { type DayTotals, dayTotals } from './day-totals.ts';
 import { type GapFacts, gapFacts } from './gap-groups.ts';
@@ -22,7 +22,8 @@ import { type Habit, habitsOf } from './habits.ts';
 import { type PastRun, pastRun } from './past-run.ts';
 import { type QuarantineFacts, quarantineFacts } from './quarantine.ts';
 
-export interface ReportRules extends StatusRules {
+export interface ReportRules {
+  readonly judged: JudgeRules;
   /** UTC days that are shown, at least 1. */
   readonly days: number;
   /** How far the archive may lie behind before it is told, in ms. */
@@ -125,24 +126,21 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
       // Before the first thing that is known nothing was expected, as gaps have it too.
       const first = dayFloor(known?.from ?? end);
       const span = { from: Math.min(Math.max(first, end - heatDays * dayMs), end - dayMs), to: end };
-      const named = new Set(rules.named);
+      const named = rules.judged.named ?? new Set<string>();
+      const verdict = judgeNow(archive, rules.judged, nowMs);
       const memory = readRechecks(db);
       const past = (run: KnownRun): PastRun => pastRun(run, (runId) => isOver(db, runId));
       const night = latestEndOf(db, 'nightly', nowMs + aheadMsMax);
       return {
-        ...{ manifest, end, status: readStatus(archive, rules, nowMs) },
+        ...{ manifest, end, status: statusOf(archive, verdict, nowMs) },
         rechecks: { ...sumRechecks(memory), overlapMs: overlapInUse(memory, rules.overlapMs, rules.overlapMsMax) },
         runs: latestRuns(db, runsMax, nowMs + aheadMsMax).map(past),
         lastNight: night === undefined ? null : past(night),
         coverage: coverageFacts(db, allSymbols(db), span, {
-          ...{ lookbackMs: rules.lookbackMs },
+          ...{ lookbackMs: rules.judged.rules.lookbackMs },
           ...{ stepMs: hourMs, groupsMax, named, nowMs, knownFrom: known?.from ?? end },
         }),
-        gaps: gapFacts(
-          listGaps(archive, { from: null, to: null, symbols: [] }, rules, nowMs).gaps,
-          gapGroupsMax,
-          span.from,
-        ),
+        gaps: gapFacts(verdict.gaps, gapGroupsMax, span.from),
       };
     });
     if (found !== null) return found;
@@ -186,8 +184,9 @@ function silentOf(archive: Archive, habit: Habit, rules: ReportRules, nowMs: num
   const { db } = archive.state;
   const facts: SymbolFacts | undefined = oneSymbol(db, habit.symbol);
   if (facts === undefined || facts.lastTick === null) return null;
-  const cursor = cursorOf(facts, sureCoverageOf(db, habit.symbol), rules);
-  const isPolled = rules.named.length > 0 ? rules.named.includes(habit.symbol) : isLive(facts, cursor, nowMs, rules);
+  const { named, rules: linger } = rules.judged;
+  const cursor = cursorOf(facts, sureCoverageOf(db, habit.symbol), linger);
+  const isPolled = named === null ? isLive(facts, cursor, nowMs, linger) : named.has(habit.symbol);
   const quietMs = Math.min(cursor, nowMs) - facts.lastTick;
   const usualMs = Math.max(habitRules.quietHoursMin, habitRules.timesPause * habit.longestPause) * hourMs;
   if (!isPolled || quietMs <= usualMs) return null;

@@ -7,13 +7,13 @@ import type {
   HistoricalOrderbooksQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
-import { dayMs } from '../../core/window.ts';
 import type { Parameter } from '../../query/values.ts';
 import { listGaps } from '../../reading/gaps.ts';
 import { type BookSnapshot, snapshotsOf } from '../../reading/history/book-page.ts';
 import { candlePageSteps, computedStep, publishedCandles } from '../../reading/history/candle-steps.ts';
 import { firstOf, type PageAsked, type Place, type Row, rowsOf, type Step } from '../../reading/history/page.ts';
 import { conditionOf, daySteps, publishedSlice, rangeSteps } from '../../reading/history/page-steps.ts';
+import { judgedBy } from '../../settings/judged-by.ts';
 import { allSymbols } from '../../state/symbols.ts';
 import { placeCursor, readPlace } from '../cursor.ts';
 import {
@@ -162,9 +162,8 @@ function gapsOf(desk: Desk, query: HistoricalCoverageQuery, most: number): objec
   const { from, to } = windowOf(query);
   const nowMs = desk.context.clock.nowMs();
   if (from !== null && from >= nowMs) return { gaps: [], gaps_count: 0 };
-  const { source, symbols } = desk.context.settings;
-  const rules = { lookbackMs: source.firstLookbackDays * dayMs, named: symbols };
-  const { gaps, count } = listGaps(desk.context.archive, { from, to, symbols: [facts] }, rules, nowMs);
+  const by = judgedBy(desk.context.settings);
+  const { gaps, count } = listGaps(desk.context.archive, { from, to, symbols: [facts] }, by, nowMs);
   return { gaps: gaps.slice(0, most), gaps_count: count };
 }
 

@@ -10,16 +10,9 @@ import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publi
 import { gap, lakeWith, quiet, rain } from '../../page/lake.ts';
 
 const rules: ReportRules = {
-  ...{
-    lookbackMs: 0,
-    lingerMs: 7 * dayMs,
-    settleMs: hourMs,
-    named: [],
-    days: 60,
-    lagMsMax: 2 * dayMs,
-    ...{ overlapMs: 3_600_000, overlapMsMax: 86_400_000 },
-    requestsPerSecond: 5,
-  },
+  judged: { named: null, views: [], rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs } },
+  ...{ overlapMs: 3_600_000, overlapMsMax: 86_400_000 },
+  ...{ days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 },
 };
 /** The end of the two days that the lake has. */
 const end = day0 + 2 * dayMs;

@@ -1,0 +1,139 @@
+import { type GapReason, gapReasons, isExcepted } from './gap-reasons.ts';
+import { dayOf, dayStart } from './time.ts';
+import { dayFloor, dayMs } from './window.ts';
+
+/**
+ * How whole a UTC day is. `complete`: every symbol expected is covered to its end by proven windows, answered at least
+ * `settleMs` after each moment. `provisional`: the same, but for inferred windows. `complete_with_exceptions`: but for
+ * suspended symbols and excepted windows. `empty`: no symbol is expected.
+ */
+export const dayStates = ['complete', 'provisional', 'complete_with_exceptions', 'incomplete', 'empty'] as const;
+
+export interface DayState {
+  readonly state: (typeof dayStates)[number];
+  /** Symbols whose lifetime meets the day. */
+  readonly expected: number;
+  /** Those covered throughout, as far as the day had gone when it was published. */
+  readonly covered: number;
+  /** Some of the others, at most 20. */
+  readonly missing: readonly string[];
+  /** Suspended symbols, and accepted, lost or expired windows, that the state looks away from. */
+  readonly exceptions: number;
+}
+
+/** Whether nothing of a day is missing as far as is known, be it provisionally or but for exceptions. */
+export const isWhole = ({ state }: Pick<DayState, 'state'>): boolean => state !== 'incomplete';
+
+/** How whole an archive is, the gravest first: the states of days, and that published files are damaged. */
+export const archiveStates = [
+  ...['damaged', 'incomplete', 'provisional', 'complete_with_exceptions', 'complete', 'empty'],
+] as const;
+
+export type ArchiveState = 'damaged' | DayState['state'];
+
+/** A verdict in figures, as manifest, summary, status and metrics have it. */
+export interface Counts {
+  readonly state: ArchiveState;
+  /** How many days that are over are of each state. */
+  readonly days: Readonly<Record<DayState['state'], number>>;
+  /** Windows that are not covered, by reason. */
+  readonly gaps: Readonly<Record<GapReason, number>>;
+  /** Windows that are covered by inference alone. */
+  readonly provisional: number;
+  /** Symbols that polls are for. */
+  readonly live: number;
+  /** Symbols that polls would be for, were they not suspended. */
+  readonly suspended: number;
+  /** Files that are known not to be as published, and the days, YYYY-MM-DD, whose ticks or coverage are among them. */
+  readonly damaged: { readonly files: number; readonly dates: readonly string[] };
+}
+
+interface Judged {
+  readonly days: ReadonlyMap<number, Pick<DayState, 'state'>>;
+  readonly gaps: readonly { readonly reason: GapReason }[];
+  readonly provisional: { readonly windows: number };
+  readonly live: readonly unknown[];
+  readonly suspended: number;
+  readonly damage: { readonly files: number; readonly days: ReadonlySet<number> } | null;
+  readonly nowMs: number;
+}
+
+/** Puts a verdict into figures. */
+export function countVerdict({ days, gaps, provisional, live, suspended, damage, nowMs }: Judged): Counts {
+  const ofDays = countDays([...days].flatMap(([day, { state }]) => (day + dayMs <= nowMs ? [state] : [])));
+  const ofGaps = Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>;
+  for (const { reason } of gaps) ofGaps[reason]++;
+  const counted = {
+    ...{ days: ofDays, gaps: ofGaps, provisional: provisional.windows, live: live.length, suspended },
+    damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(dayOf) },
+  };
+  return { state: stateOf(counted), ...counted };
+}
+
+/** How many days are of each state. */
+export function countDays(states: readonly DayState['state'][]): Record<DayState['state'], number> {
+  const counts = Object.fromEntries(dayStates.map((state) => [state, 0])) as Record<DayState['state'], number>;
+  for (const state of states) counts[state]++;
+  return counts;
+}
+
+/** The state of an archive: that of the worst that there is of it. */
+function stateOf({ days, gaps, provisional, live, suspended, damaged }: Omit<Counts, 'state'>): ArchiveState {
+  if (damaged.files > 0) return 'damaged';
+  if (days.incomplete > 0 || gaps.failed + gaps['never asked'] + gaps.damaged > 0) return 'incomplete';
+  if (days.provisional + provisional > 0) return 'provisional';
+  const exceptions = gapReasons.some((reason) => gaps[reason] > 0 && (isExcepted(reason) || reason === 'suspended'));
+  if (days.complete_with_exceptions + suspended > 0 || exceptions) return 'complete_with_exceptions';
+  return days.complete > 0 || live > 0 ? 'complete' : 'empty';
+}
+
+/** What a manifest says of how whole its generation is. */
+export interface PublishedVerdict {
+  readonly days: Readonly<Record<string, DayState>>;
+  readonly reached: number | null;
+  /** Absent from what older versions wrote. */
+  readonly verdict?: Counts;
+}
+
+/** Files that are known not to be as published: how many, and the UTC midnights of those of ticks and coverage. */
+export interface FoundDamage {
+  readonly files: number;
+  readonly days: ReadonlySet<number>;
+}
+
+/**
+ * Brings what was published up to a later moment: damage that was found since counts, and so do days that have ended
+ * since, which nobody has judged. For those that look often, or cannot read the state.
+ */
+export function verdictOfPublished(published: PublishedVerdict, damage: FoundDamage, nowMs: number): Counts {
+  const days = daysOfPublished(published, damage);
+  const states = Object.entries(days).flatMap(([date, { state }]) => (dayStart(date) + dayMs <= nowMs ? [state] : []));
+  // Of an older manifest no gap is known: its days say whether there are any.
+  const { gaps, provisional, suspended, live } = published.verdict ?? {
+    gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
+    ...{ provisional: 0, suspended: 0, live: published.reached === null ? 0 : 1 },
+  };
+  const last = Object.keys(days).reduce((max, date) => Math.max(max, dayStart(date)), Number.NEGATIVE_INFINITY);
+  const ended = live > 0 && Number.isFinite(last) ? Math.max(0, (dayFloor(nowMs) - dayMs - last) / dayMs) : 0;
+  const ofDays = countDays(states);
+  const counted = {
+    days: { ...ofDays, incomplete: ofDays.incomplete + ended },
+    ...{ gaps, provisional, live, suspended },
+    damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(dayOf) },
+  };
+  return { state: stateOf(counted), ...counted };
+}
+
+/** The days of a manifest: one whose ticks or coverage are known to be damaged is incomplete. */
+export function daysOfPublished(
+  { days }: Pick<PublishedVerdict, 'days'>,
+  damage: FoundDamage,
+): PublishedVerdict['days'] {
+  if (damage.days.size === 0) return days;
+  return Object.fromEntries(
+    Object.entries(days).map(([date, day]) => [
+      date,
+      damage.days.has(dayStart(date)) && day.state !== 'empty' ? { ...day, state: 'incomplete' as const } : day,
+    ]),
+  );
+}
