@@ -1,5 +1,4 @@
 import type { Archive } from '../archive/archive.ts';
-import { publish } from '../archive/publish/publish.ts';
 import { UsageError } from '../core/errors.ts';
 import { isoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';
@@ -8,6 +7,7 @@ import { judgedBy } from '../settings/judged-by.ts';
 import { type AcceptedWindow, acceptWindow, revokeAccepted } from '../state/accepted.ts';
 import { oneSymbol } from '../state/symbols.ts';
 import type { Context } from './context.ts';
+import { publishVerdict } from './publish-verdict.ts';
 
 /**
  * Accepts the gaps of a symbol in a window, and publishes that. A run that failed because of one has told of it: it is a
@@ -30,7 +30,7 @@ export async function acceptGaps(
   const isTold = gaps.every((gap) => gap.reason !== 'never asked');
   const accepted = { symbol, from, to, reason, acceptedAt: nowMs, toldAt: isTold ? nowMs : null };
   acceptWindow(db, accepted);
-  await publishJudgement(context, archive);
+  await publishVerdict(context, archive, 'gaps');
   return accepted;
 }
 
@@ -45,15 +45,6 @@ export async function revokeGaps(
 ): Promise<AcceptedWindow[]> {
   const revoked = revokeAccepted(archive.state.db, symbol, window);
   if (revoked.length === 0) throw new UsageError(`No gap of ${symbol} was accepted there: oddslake gaps lists them.`);
-  await publishJudgement(context, archive);
+  await publishVerdict(context, archive, 'gaps');
   return revoked;
-}
-
-/** Publishes days and watermark as they are judged now, with whatever is journaled. */
-async function publishJudgement(context: Context, archive: Archive): Promise<void> {
-  await publish(archive, {
-    ...{ runId: 'gaps', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-    ...{ ...judgedBy(context.settings), judges: true },
-    candles: context.settings.archive.candles,
-  });
 }

@@ -18,6 +18,7 @@ import { namedSymbols, openConfiguredArchive } from './configured.ts';
 import { connect, connectOther } from './connect.ts';
 import type { Context } from './context.ts';
 import { withNextAction } from './next-facts.ts';
+import { publishFoundDamage } from './publish-verdict.ts';
 import { shareStep, sizesStep } from './steps/damage-steps.ts';
 import { type DriftLine, driftStep, type Shapes, startShapes } from './steps/drift-step.ts';
 import type { LostOfRun } from './steps/lost-asked.ts';
@@ -141,9 +142,11 @@ export async function runJob(
     !needs.verifies &&
     (thrown === undefined || thrown instanceof DamageError)
   )
-    await shareStep(parts.run).catch((error: unknown) => {
-      thrown ??= error;
-    });
+    await shareStep(parts.run)
+      .then(() => publishFoundDamage(context, parts.archive!, parts.run!.id))
+      .catch((error: unknown) => {
+        thrown ??= error;
+      });
   if (parts.run !== undefined) await endRaw(parts.run, parts.raw ?? null);
   const ended = (run: Run | undefined): Summary => {
     const facts = {

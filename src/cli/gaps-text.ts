@@ -4,14 +4,19 @@ import { duration, many } from './amounts.ts';
 import { visible } from './visible.ts';
 
 /** A list of gaps for a person. */
-export function gapsText({ from, to, gaps }: GapList): string {
+export function gapsText({ from, to, gaps, provisional }: GapList): string {
   const span = to > from ? `from ${isoUtc(from)} to ${isoUtc(to)}` : 'nothing is covered yet';
-  if (gaps.length === 0) return `no gaps ${span}\n`;
+  const { windows, symbols } = provisional;
+  const unproven =
+    windows === 0
+      ? ''
+      : `${many(windows, 'window')} of ${many(symbols, 'symbol')} ${windows === 1 ? 'is' : 'are'} provisional: covered by inference, and owed a confirmation\n`;
+  if (gaps.length === 0) return `no gaps ${span}\n${unproven}`;
   const lines = gaps.map(
     (gap) =>
       `${isoUtc(gap.from)} … ${isoUtc(gap.to)}  ${duration(gap.to - gap.from).padStart(12)}  ${visible(gap.symbol)}  ${whyText(gap)}\n`,
   );
-  return `${lines.join('')}${many(gaps.length, 'gap')} of ${many(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${span}\n`;
+  return `${lines.join('')}${many(gaps.length, 'gap')} of ${many(new Set(gaps.map((gap) => gap.symbol)).size, 'symbol')} ${span}\n${unproven}`;
 }
 
 /** `failed since 2026-11-19T03:17:00Z: answered 500`. */

@@ -1,4 +1,5 @@
 import { isoUtc } from '../core/time.ts';
+import { verdictText } from '../core/verdict-text.ts';
 import type { readStatus } from '../reading/status.ts';
 import { duration, many, number, size } from './amounts.ts';
 import { visible } from './visible.ts';
@@ -40,6 +41,7 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
           : `nothing yet of ${many(symbols.live, 'live symbol')}`
         : `every live symbol up to ${isoUtc(status.reached!)}, ${duration(status.lag_ms!)} ago${symbols.suspended === 0 ? '' : `, but for ${number(symbols.suspended)} suspended`}${status.reached === status.watermark ? '' : `; confirmed up to ${isoUtc(status.watermark)}`}`,
     ],
+    ['verdict', verdictText(status.verdict)],
     [
       'gaps',
       `${many(status.gaps.windows, 'window')} of ${many(status.gaps.symbols, 'symbol')}${status.gaps.lost === 0 ? '' : `, ${number(status.gaps.lost)} of them lost after they were had`}`,

@@ -1,5 +1,6 @@
 import type { Compared, NightFacts, RecheckCounts, Summary } from '../app/summary.ts';
 import { isoUtc } from '../core/time.ts';
+import { verdictText } from '../core/verdict-text.ts';
 import { duration, many, number, size } from './amounts.ts';
 import { visible } from './visible.ts';
 import { joined, listed, wrapped } from './wrap.ts';
@@ -54,6 +55,7 @@ export function summaryRows(summary: Summary, root: string, width: number | null
   rows.push(['published', inLines(...publishedParts(published, summary.generation))]);
   const covered = coveredParts(summary);
   if (covered.length > 0) rows.push(['covered', covered.flatMap((part) => inLines(part))]);
+  if (summary.verdict !== undefined) rows.push(['verdict', inLines(verdictText(summary.verdict))]);
   if (night !== undefined && night.too_late.count > 0) rows.push(['too late', tooLateLines(night.too_late, room)]);
   rows.push(['archive', [visible(root)]]);
   return rows;

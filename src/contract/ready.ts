@@ -1,4 +1,6 @@
 import { Type } from 'typebox';
+import { archiveStates } from '../core/verdict.ts';
+import { oneOf } from './export.ts';
 
 export const Ready = Type.Object({
   status: Type.Literal('ready'),
@@ -6,4 +8,5 @@ export const Ready = Type.Object({
   lag_seconds: Type.Union([Type.Number({ minimum: 0 }), Type.Null()], {
     description: 'Seconds that the watermark, but for what is lost, lies behind now; null where no symbol is live.',
   }),
+  verdict: oneOf(archiveStates, 'How whole the archive is, as `oddslake status` says it.'),
 });

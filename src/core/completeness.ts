@@ -90,8 +90,7 @@ const missingMax = 20;
 /** Judges a state: the one function that says what is missing, what is provisional, and how far all is covered. */
 export function judge(state: KnownState, asked: Asked = {}): Verdict {
   const { coverage, named, nowMs, rules, damage } = state;
-  const days = (asked.days ?? []).map((day) => newTally(state, day));
-  const daysOf = daysIn(days);
+  const tallies = startTallies(state, asked.days ?? []);
   const newest = newestOf(state);
   const live: Verdict['live'][number][] = [];
   const gaps: Gap[] = [];
@@ -118,13 +117,13 @@ export function judge(state: KnownState, asked: Asked = {}): Verdict {
     for (const gap of judged.gaps) gaps.push({ symbol, ...gap });
     provisional.windows += judged.provisional.length;
     if (judged.provisional.length > 0) provisional.symbols++;
-    if (days.length > 0) addToDays(judged, daysOf, newest ?? nowMs);
+    tallies.add(judged, newest ?? nowMs);
   }
   const least = (of: (reach: Reach) => number): number | null =>
     // Nothing is covered before something is; a run whose clock was ahead may have claimed what is still to come.
     newest === null || live.length === 0 ? null : live.reduce((min, reach) => Math.min(min, of(reach)), nowMs);
   const found = {
-    days: new Map(days.map((day) => [day.day, toState(day)])),
+    days: tallies.states(),
     ...{ watermark: least(({ watermark }) => watermark), reached: least(({ reached }) => reached) },
     ...{ live, gaps, provisional, known: state.symbols.length },
   };
@@ -153,6 +152,63 @@ interface Tally extends Omit<DayState, 'state' | 'missing'> {
   exceptions: number;
 }
 
+/** What the days of a verdict come to, symbol by symbol. */
+interface Tallies {
+  add(judged: JudgedSymbol, newest: number): void;
+  states(): Map<number, DayState>;
+}
+
+function startTallies(state: KnownState, days: readonly number[]): Tallies {
+  const tallies = [...new Set(days)].sort((a, b) => a - b).map((day) => newTally(state, day));
+  /** The difference that each day makes to the number of symbols that are proven whole: most are, for most of their days. */
+  const whole = new Int32Array(tallies.length + 1);
+  /** The index of the first day at or after a moment. */
+  const firstFrom = (t: number): number => {
+    let [low, high] = [0, tallies.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (tallies[middle]!.day >= t) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  };
+  const firstOver = (t: number): number => firstFrom(t - dayMs + 1);
+  return {
+    add(judged, newest) {
+      const { expected, provenFinal } = judged;
+      if (tallies.length === 0 || expected.length === 0) return;
+      const beside = startBeside(judged, newest);
+      if (expected.length > 1) {
+        for (const tally of tallies) addToDay(tally, beside);
+        return;
+      }
+      const { from, to } = expected[0]!;
+      let [next, end] = [firstOver(from), firstFrom(to)];
+      for (const proven of provenFinal) {
+        if (proven.to <= from) continue;
+        if (proven.from >= to) break;
+        const first = proven.from <= from ? next : Math.max(next, firstFrom(proven.from));
+        const last = proven.to >= to ? end : Math.min(end, firstOver(proven.to));
+        if (first >= last) continue;
+        whole[first]!++;
+        whole[last]!--;
+        for (; next < first; next++) addToDay(tallies[next]!, beside);
+        next = last;
+      }
+      for (; next < end; next++) addToDay(tallies[next]!, beside);
+    },
+    states() {
+      let proven = 0;
+      return new Map(
+        tallies.map((tally, i) => {
+          proven += whole[i]!;
+          return [tally.day, toState({ ...tally, expected: tally.expected + proven, covered: tally.covered + proven })];
+        }),
+      );
+    },
+  };
+}
+
 function newTally({ named, nowMs, listedWhole, damage }: KnownState, day: number): Tally {
   // Of a day without whole lists nobody knows whom it should have.
   const isListedWhole = named !== null || listedWhole?.(day) !== false;
@@ -160,34 +216,42 @@ function newTally({ named, nowMs, listedWhole, damage }: KnownState, day: number
   return { day, isIncomplete, isProvisional: false, expected: 0, covered: 0, missing: [], exceptions: 0 };
 }
 
-/** Adds what is there of one symbol to the days that it should be there on. */
-function addToDays(judged: JudgedSymbol, daysOf: (window: Window) => readonly Tally[], newest: number): void {
+interface Beside extends JudgedSymbol {
+  /** Final windows and excepted ones; and the proven of them. */
+  readonly finalBeside: readonly Window[];
+  readonly provenBeside: readonly Window[];
+  /** Of a day that is not over as much is expected as is known of any symbol, up to here. */
+  readonly cutTo: number;
+}
+
+function startBeside(judged: JudgedSymbol, newest: number): Beside {
+  const { final, provenFinal, excepted, isUnasked, owedTo } = judged;
+  const beside = (windows: readonly Window[]): readonly Window[] =>
+    excepted.length === 0 ? windows : union([...windows, ...excepted]);
+  const cutTo = isUnasked ? Number.POSITIVE_INFINITY : Math.max(newest, owedTo);
+  return { ...judged, finalBeside: beside(final), provenBeside: beside(provenFinal), cutTo };
+}
+
+/** Adds what is there of one symbol to a day. */
+function addToDay(tally: Tally, judged: Beside): void {
   const { expected, covered, final, provenFinal, excepted } = judged;
-  if (expected.length === 0) return;
-  const finalBeside = excepted.length === 0 ? final : union([...final, ...excepted]);
-  const provenBeside = excepted.length === 0 ? provenFinal : union([...provenFinal, ...excepted]);
-  const cutTo = judged.isUnasked ? Number.POSITIVE_INFINITY : Math.max(newest, judged.owedTo);
-  const ofDays = expected.length === 1 ? daysOf(expected[0]!) : new Set(expected.flatMap((window) => daysOf(window)));
-  for (const state of ofDays) {
-    const day = { from: state.day, to: state.day + dayMs };
-    const alive = expected.map((window) => intersection(window, day)).filter((window) => !isEmpty(window));
-    if (alive.length === 0) continue;
-    state.expected++;
-    // Of a day that is not over as much as is known of any symbol.
-    if (alive.every(({ from, to }) => holds(covered, { from, to: Math.min(to, cutTo) }))) state.covered++;
-    else if (state.missing.length < missingMax) state.missing.push(judged.symbol);
-    if (holdAll(provenFinal, alive)) continue;
-    if (holdAll(final, alive)) {
-      state.isProvisional = true;
-    } else if (holdAll(finalBeside, alive)) {
-      state.exceptions += excepted.filter((w) => subtract(intersect([w], alive), final).length > 0).length;
-      if (!holdAll(provenBeside, alive)) state.isProvisional = true;
-    } else if (judged.isSuspended) {
-      state.exceptions++;
-      // Whatever else is covered of it is as provisional as of any other symbol.
-      if (subtract(intersect(final, alive), provenFinal).length > 0) state.isProvisional = true;
-    } else state.isIncomplete = true;
-  }
+  const day = { from: tally.day, to: tally.day + dayMs };
+  const alive = expected.map((window) => intersection(window, day)).filter((window) => !isEmpty(window));
+  if (alive.length === 0) return;
+  tally.expected++;
+  if (alive.every(({ from, to }) => holds(covered, { from, to: Math.min(to, judged.cutTo) }))) tally.covered++;
+  else if (tally.missing.length < missingMax) tally.missing.push(judged.symbol);
+  if (holdAll(provenFinal, alive)) return;
+  if (holdAll(final, alive)) {
+    tally.isProvisional = true;
+  } else if (holdAll(judged.finalBeside, alive)) {
+    tally.exceptions += excepted.filter((w) => subtract(intersect([w], alive), final).length > 0).length;
+    if (!holdAll(judged.provenBeside, alive)) tally.isProvisional = true;
+  } else if (judged.isSuspended) {
+    tally.exceptions++;
+    // Whatever else is covered of it is as provisional as of any other symbol.
+    if (subtract(intersect(final, alive), provenFinal).length > 0) tally.isProvisional = true;
+  } else tally.isIncomplete = true;
 }
 
 function toState({ isIncomplete, isProvisional, expected, covered, missing, exceptions }: Tally): DayState {
@@ -202,21 +266,6 @@ function toState({ isIncomplete, isProvisional, expected, covered, missing, exce
             ? 'complete_with_exceptions'
             : 'complete';
   return { state, expected, covered, missing, exceptions };
-}
-
-/** Finds the days that a window reaches into, in their order: most symbols lived for few of the days that there are. */
-function daysIn<Day extends { readonly day: number }>(days: readonly Day[]): (window: Window) => readonly Day[] {
-  if (days.some(({ day }, i) => i > 0 && days[i - 1]!.day >= day)) return () => days;
-  const firstAfter = (t: number): number => {
-    let [low, high] = [0, days.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (days[middle]!.day >= t) high = middle;
-      else low = middle + 1;
-    }
-    return low;
-  };
-  return ({ from, to }) => days.slice(firstAfter(from - dayMs), firstAfter(to));
 }
 
 const holdAll = (windows: readonly Window[], all: readonly Window[]): boolean => all.every((w) => holds(windows, w));

@@ -96,7 +96,8 @@ export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolR
   const expired = known.owed.filter(({ kind }) => kind === 'expired');
   const excepted: Window[] = [...known.lost, ...expired, ...known.accepted];
   const expected = expectedOf(facts, life, known, by);
-  const missing = subtract(intersect(expected, [by.asked]), covered);
+  const asked = isEmpty(by.asked) ? [] : intersect(expected, [by.asked]);
+  const missing = asked.length === 0 ? [] : subtract(asked, covered);
   const gaps = missing.length === 0 ? [] : cutByReason(missing, marksOf(facts, known));
   const cursorWith = (windows: readonly Window[]): number =>
     cursorOf(facts, excepted.length === 0 ? windows : union([...windows, ...excepted]), rules, everCovered);
@@ -111,7 +112,7 @@ export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolR
         }
       : null,
     gaps: by.isEndOpen ? gaps.filter((gap) => !isTail(gap, covered, by.asked.to)) : gaps,
-    provisional: isAllProven ? [] : intersect(subtract(covered, proven), intersect(expected, [by.asked])),
+    provisional: isAllProven || asked.length === 0 ? [] : intersect(subtract(covered, proven), asked),
   };
 }
 

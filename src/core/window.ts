@@ -21,6 +21,8 @@ export const intersection = (a: Window, b: Window): Window => ({
 
 /** Sorted, disjoint, with adjoining windows joined; empty ones are gone. */
 export function union(windows: readonly Window[]): Window[] {
+  // Most symbols have one.
+  if (windows.length < 2) return windows.filter((w) => !isEmpty(w)).map(({ from, to }) => ({ from, to }));
   const sorted = windows.filter((w) => !isEmpty(w)).sort((a, b) => a.from - b.from);
   const out: { from: number; to: number }[] = [];
   for (const w of sorted) {

@@ -54,8 +54,13 @@ export const families: Readonly<Record<string, Family>> = {
   oddslake_generation: ofAll('The published generation'),
   oddslake_symbols_suspended: ofAll('Active symbols that are suspended: the watermark leaves them out'),
   oddslake_watermark_timestamp_seconds: ofAll(
-    'Up to where every live symbol is covered but for what is lost, expired or accepted, Unix time',
+    'Up to where every live symbol is covered by proven windows but for what is lost, expired or accepted, Unix time',
   ),
+  oddslake_reached_timestamp_seconds: ofAll('The same with windows that only inference speaks for, Unix time'),
+  oddslake_archive_state: { help: '1 for how whole the archive is, else 0', labels: ['state'] },
+  oddslake_dates: { help: 'UTC days that are over, by how whole they are', labels: ['state'] },
+  oddslake_gaps: { help: 'Windows that are not covered, by reason', labels: ['reason'] },
+  oddslake_windows_provisional: ofAll('Windows that are covered by inference alone, and owed a confirmation'),
   oddslake_watermark_lag_seconds: ofAll(
     'Seconds that what is covered without a gap lies behind now, inferred windows included; NaN where there is none',
   ),

@@ -1,4 +1,6 @@
+import type { Counts } from '../core/verdict.ts';
 import type { Sample } from './families.ts';
+import { samplesOfVerdict } from './verdict.ts';
 
 /** What is told of a job's last run: a part of its summary, as it is kept. Times are epoch milliseconds. */
 export interface LastRun {
@@ -21,7 +23,10 @@ export interface LastRun {
   readonly schema_drift_count: number;
   readonly generation: number;
   readonly watermark: number | null;
+  /** The same with inferred windows; absent in a run of an older oddslake. */
   readonly covered_to?: number | null;
+  /** How whole the archive was; absent in a run of an older oddslake. */
+  readonly verdict?: Counts;
   /** Absent in a run of an older oddslake. */
   readonly damaged_count?: number;
   readonly rate?: { readonly allowed_per_second: number; readonly used: number; readonly waited_ms: number };
@@ -99,15 +104,19 @@ export const successSample = (job: string, atMs: number | null): Sample[] =>
 export function samplesOfArchive(runs: readonly LastRun[]): Sample[] {
   const [latest] = runs.filter((run) => run.run_id !== null).sort((a, b) => b.finished_at - a.finished_at);
   if (latest === undefined) return [];
-  const { generation, watermark, covered_to = watermark, damaged_count, symbols } = latest;
+  const { generation, watermark, covered_to = watermark, damaged_count, symbols, verdict } = latest;
+  const seconds = (name: string, ms: number | null): Sample[] =>
+    ms === null ? [] : [{ name: `oddslake_${name}_timestamp_seconds`, labels: {}, value: ms / 1000 }];
+  // An older oddslake suspended nobody.
+  const older = [
+    ...(damaged_count === undefined ? [] : [{ name: 'oddslake_damaged_files', labels: {}, value: damaged_count }]),
+    { name: 'oddslake_symbols_suspended', labels: {}, value: symbols.suspended ?? 0 },
+  ];
   return [
     { name: 'oddslake_generation', labels: {}, value: generation },
-    ...(damaged_count === undefined ? [] : [{ name: 'oddslake_damaged_files', labels: {}, value: damaged_count }]),
-    // An older oddslake suspended nobody.
-    { name: 'oddslake_symbols_suspended', labels: {}, value: symbols.suspended ?? 0 },
-    ...(covered_to === null
-      ? []
-      : [{ name: 'oddslake_watermark_timestamp_seconds', labels: {}, value: covered_to / 1000 }]),
+    ...(verdict === undefined ? older : samplesOfVerdict(verdict)),
+    ...seconds('watermark', watermark),
+    ...seconds('reached', covered_to),
   ];
 }
 

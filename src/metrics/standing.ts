@@ -1,14 +1,18 @@
 import type { Log } from '../core/log.ts';
+import type { Counts } from '../core/verdict.ts';
 import type { Sample } from './families.ts';
+import { samplesOfVerdict } from './verdict.ts';
 
 /** How the archive stands, as reading/standing.ts has it. */
 interface Standing {
   readonly generation: number;
-  /** Up to where every live symbol is covered but for what is lost, epoch ms; null where no symbol is live. */
+  /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live. */
+  readonly watermark: number | null;
+  /** The same with inferred windows. */
   readonly reached: number | null;
   readonly ticksPublished: number;
   readonly ticksJournaled: number;
-  readonly damaged: number;
+  readonly verdict: Counts;
   /** Since when every published byte has been hashed, epoch ms; null where some never were. */
   readonly verifiedThrough: number | null;
 }
@@ -16,34 +20,28 @@ interface Standing {
 /** How the archive stands now; that it cannot be read is a figure, too, and leaves the others unknown. */
 export function standingSamples(read: () => Standing, nowMs: number, log: Log): Sample[] {
   try {
-    const now = read();
-    const lag = now.reached === null ? Number.NaN : Math.max(0, nowMs - now.reached) / 1000;
-    const verified = now.verifiedThrough === null ? Number.NaN : now.verifiedThrough / 1000;
-    return samples(1, now.generation, lag, now.ticksPublished, now.ticksJournaled, now.damaged, verified);
+    return samplesOf(read(), nowMs);
   } catch (error) {
     log.error({ err: error }, 'the archive cannot be read');
-    const { NaN: unknown } = Number;
-    return samples(0, unknown, unknown, unknown, unknown, unknown, unknown);
+    return samplesOf(null, nowMs);
   }
 }
 
-function samples(
-  readable: number,
-  generation: number,
-  lag: number,
-  published: number,
-  journaled: number,
-  damaged: number,
-  verified: number,
-): Sample[] {
-  const one = (name: string, value: number): Sample => ({ name: `oddslake_${name}`, labels: {}, value });
+function samplesOf(now: Standing | null, nowMs: number): Sample[] {
+  const one = (name: string, value: number | null | undefined): Sample => ({
+    ...{ name: `oddslake_${name}`, labels: {}, value: value ?? Number.NaN },
+  });
+  const seconds = (ms: number | null | undefined): number => (typeof ms === 'number' ? ms / 1000 : Number.NaN);
+  const reached = now?.reached ?? null;
   return [
-    one('archive_readable', readable),
-    one('generation', generation),
-    one('watermark_lag_seconds', lag),
-    one('ticks_published', published),
-    one('ticks_journaled', journaled),
-    one('damaged_files', damaged),
-    one('verified_through_timestamp_seconds', verified),
+    one('archive_readable', Number(now !== null)),
+    one('generation', now?.generation),
+    one('watermark_timestamp_seconds', seconds(now?.watermark)),
+    one('reached_timestamp_seconds', seconds(reached)),
+    one('watermark_lag_seconds', reached === null ? null : Math.max(0, nowMs - reached) / 1000),
+    one('ticks_published', now?.ticksPublished),
+    one('ticks_journaled', now?.ticksJournaled),
+    one('verified_through_timestamp_seconds', seconds(now?.verifiedThrough)),
+    ...samplesOfVerdict(now?.verdict ?? null),
   ];
 }

@@ -106,7 +106,9 @@ function overview({ nowMs, status, runs, days, gaps, space }: Gathered, growth: 
       ...{ label: 'Gaps', value: grouped(gaps.windows) },
       note:
         gaps.windows === 0
-          ? 'nothing is missing'
+          ? status.verdict.provisional === 0
+            ? 'no window is missing'
+            : `${many(status.verdict.provisional, 'window')} provisional`
           : `of ${many(gaps.symbols, 'symbol')}, ${lengthOf(gaps.missingMs)} in all`,
     },
     {

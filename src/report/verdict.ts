@@ -1,6 +1,8 @@
 import { exitCodes } from '../core/errors.ts';
 import { grouped } from '../core/grouped.ts';
-import { isoUtc } from '../core/time.ts';
+import { dayStart, isoUtc } from '../core/time.ts';
+import { type ArchiveState, isWhole } from '../core/verdict.ts';
+import { verdictText } from '../core/verdict-text.ts';
 import { dayMs } from '../core/window.ts';
 import type { Gathered } from '../reading/report/gather.ts';
 import type { PastRun } from '../reading/report/past-run.ts';
@@ -29,13 +31,25 @@ export interface Verdict {
 }
 
 const order: readonly Severity[] = ['act', 'look', 'note'];
-const headlines = { act: 'Something has to be done', look: 'Worth a look', note: 'All is well' } as const;
+const headlines = { act: 'Something has to be done', look: 'Worth a look' } as const;
+
+/** What is said where nothing has to be done: no more than the judge of the archive says. */
+const quietHeadlines: Readonly<Record<ArchiveState, string>> = {
+  complete: 'All is well',
+  empty: 'All is well',
+  provisional: 'All is well, provisionally',
+  complete_with_exceptions: 'All is well, with exceptions',
+  incomplete: 'Nothing new, but the archive is incomplete',
+  damaged: 'The archive is damaged',
+};
 
 /** Days before a full disk from which on it is told, and from which on it is urgent. */
 const fullDaysLook = 30;
 const fullDaysAct = 7;
+/** Days for which an incomplete day is worth a look, once the run of the night after it is due. */
+const recentDays = 7;
 
-type Facts = Pick<Gathered, 'nowMs' | 'rules' | 'status' | 'runs' | 'lastNight' | 'gaps' | 'habits' | 'space'>;
+type Facts = Pick<Gathered, 'nowMs' | 'rules' | 'status' | 'runs' | 'lastNight' | 'gaps' | 'habits' | 'space' | 'days'>;
 
 export function verdictOf(facts: Facts, growth: Growth): Verdict {
   const { runs, status } = facts;
@@ -48,6 +62,7 @@ export function verdictOf(facts: Facts, growth: Growth): Verdict {
     ...runFindings(facts),
     ...lagFindings(facts),
     ...gapFindings(facts),
+    ...wholeFindings(facts),
     ...diskFindings(facts, growth),
     ...habitFindings(facts),
   ].sort((a, b) => order.indexOf(a.severity) - order.indexOf(b.severity));
@@ -55,7 +70,7 @@ export function verdictOf(facts: Facts, growth: Growth): Verdict {
   const told = runs.findLast(({ state }) => state === 'ended')?.summary?.nextAction;
   return {
     state: worst === 'note' ? 'well' : worst,
-    headline: headlines[worst],
+    headline: worst === 'note' ? quietHeadlines[status.verdict.state] : headlines[worst],
     // The last run knows best what came of it.
     nextAction: told ?? findings.find(({ action }) => action !== null)?.action ?? null,
     findings,
@@ -126,6 +141,31 @@ function gapFindings({ gaps }: Facts): Finding[] {
     const text = `${counted(of.windows, 'gap')} in the lives of ${counted(of.symbols, 'symbol')}${when}.`;
     const action = `Ask again with oddslake backfill --from ${isoUtc(span.from)} --to ${isoUtc(span.to)}`;
     out.push({ severity: recent.windows > 0 ? 'look' : 'note', text, action: recent.windows > 0 ? action : null });
+  }
+  return out;
+}
+
+/** What the judge of the archive says beside gaps and damage. */
+function wholeFindings({ status, days, nowMs }: Facts): Finding[] {
+  const { verdict } = status;
+  const out: Finding[] = [];
+  const incomplete = days.filter((day) => !isWhole(day) && dayStart(day.date) + dayMs <= nowMs);
+  const [latest] = incomplete.toReversed();
+  if (latest !== undefined) {
+    const isRecent = incomplete.some(
+      ({ date }) => dayStart(date) >= nowMs - recentDays * dayMs && dayStart(date) + 2 * dayMs <= nowMs,
+    );
+    const text = `${counted(incomplete.length, 'day')} incomplete, the last of them ${latest.date}.`;
+    const action = 'See what is missing with oddslake gaps, and which lists were cut off in the last summaries';
+    out.push({ severity: isRecent ? 'look' : 'note', text, action: isRecent ? action : null });
+  }
+  if (verdict.suspended > 0) {
+    const text = `${counted(verdict.suspended, 'active symbol')} suspended: the service says that it does not know them.`;
+    out.push({ severity: 'look', text, action: 'See them with oddslake gaps; oddslake symbols retry asks at once' });
+  }
+  if (verdict.state === 'provisional') {
+    const text = `The archive is ${verdictText(verdict)}: the next poll confirms them.`;
+    out.push({ severity: 'note', text, action: null });
   }
   return out;
 }

@@ -1,9 +1,12 @@
+import type { ArchiveState } from '../core/verdict.ts';
 import { standingOf } from '../reading/standing.ts';
 import type { ServiceContext } from './context.ts';
 
 /** Whether requests can be answered, and from an archive that is kept up to date. */
 export interface Readiness {
   readonly generation: number | null;
+  /** How whole the archive is; null where it cannot be read. */
+  readonly verdict: ArchiveState | null;
   /** How far what is covered lies behind now, inferred windows included; null where there is no live symbol. */
   readonly lagSeconds: number | null;
   /** What is wrong, by the part that it is wrong with; none where all is well. Nothing of an error itself. */
@@ -26,7 +29,7 @@ export async function readinessOf(context: ServiceContext): Promise<Readiness> {
     wrong.push({ name: 'watermark', reason });
   }
   if (!(await canAuthenticate(context))) wrong.push({ name: 'database', reason: 'of keys cannot be read' });
-  return { generation: standing?.generation ?? null, lagSeconds, wrong };
+  return { generation: standing?.generation ?? null, lagSeconds, verdict: standing?.verdict.state ?? null, wrong };
 }
 
 /** Seconds that a watermark lies behind; null where there is none. */

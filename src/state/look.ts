@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { knownDamage } from './damage.ts';
+import { type Damage, knownDamage } from './damage.ts';
 import { type Database, openDatabase } from './database.ts';
 import { openIntent } from './intent.ts';
 import { journaledTicks } from './journal.ts';
@@ -18,8 +18,8 @@ export interface StateLook {
   readonly manifestSha256: string | null;
   readonly hasOpenIntent: boolean;
   readonly journaledTicks: number;
-  /** Paths of files that are known not to be as published. */
-  readonly damaged: readonly string[];
+  /** Files that are known not to be as published. */
+  readonly damaged: readonly Damage[];
   readonly lastRun: (LastRun & { readonly isOver: boolean }) | null;
   /** The summary of the last run that asked the upstream for anything, as JSON. */
   readonly lastAsking: string | null;
@@ -50,7 +50,7 @@ export function lookAtState(folder: string): StateLook | null {
         hasOpenIntent: openIntent(db) !== undefined,
         journaledTicks: journaledTicks(db),
         // An older state remembers none.
-        damaged: schema < 6 ? [] : knownDamage(db).map(({ path }) => path),
+        damaged: schema < 6 ? [] : knownDamage(db),
         lastRun: run === undefined ? null : { ...run, isOver: isOver(db, run.runId) },
         lastAsking: asking?.summary ?? null,
       };

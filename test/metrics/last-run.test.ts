@@ -50,7 +50,8 @@ test('a run is told in base units, each figure in a family of its own', async ()
   const rechecked = ['rechecked_windows', 'contradicted_windows', 'lateness_seconds', 'overlap_seconds'];
   expect(rechecked.map((name) => of(name))).toEqual([20, 1, 5, 7.5]);
   expect(sampleOf(told, 'oddslake_generation')).toBe(7);
-  expect(sampleOf(told, 'oddslake_watermark_timestamp_seconds')).toBe(950);
+  expect(sampleOf(told, 'oddslake_watermark_timestamp_seconds')).toBe(900);
+  expect(sampleOf(told, 'oddslake_reached_timestamp_seconds')).toBe(950);
   expect(sampleOf(told, 'oddslake_build_info', 'version="1.2.3"')).toBe(1);
 });
 

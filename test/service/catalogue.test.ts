@@ -43,7 +43,7 @@ test('everybody gets the page, with a policy that allows only what is its own', 
 test('the totals are those of the manifest', async () => {
   const archive = await published();
   const manifest = archive.manifest();
-  const totals = totalsFor(manifest);
+  const totals = totalsFor(manifest, { files: 0, days: new Set() });
   expect(totals).toMatchObject({ ticks: 2, symbols: 2, generation: 1, days: 4, watermark: manifest.watermark });
   expect(totals.span).toEqual({ first: day0, last: day0 + dayMs });
   expect(totals.datasets.map(({ name }) => name)).toEqual(['ticks', 'symbols', 'candles_1h', 'candles_1d', 'coverage']);

@@ -40,6 +40,7 @@ export function notificationOf(summary: Summary, { host, archive }: RunPlace) {
     damaged_count: summary.damaged_count,
     ...{ warnings: summary.warnings.map((one) => cut(one, reasonLengthMax)), warnings_count: summary.warnings_count },
     suspended: symbols.suspended,
+    verdict: summary.verdict?.state ?? null,
     ...{ ticks, generation, watermark: watermark === null ? null : isoUtc(watermark) },
   };
 }

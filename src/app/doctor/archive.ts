@@ -1,6 +1,8 @@
 import { duration, many, number, size } from '../../core/amounts.ts';
 import { type ExitCode, exitCodes } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
+import type { Counts } from '../../core/verdict.ts';
+import { verdictText } from '../../core/verdict-text.ts';
 import { type Finding, of } from './finding.ts';
 
 export interface ArchiveFacts {
@@ -40,6 +42,8 @@ export interface ManifestFacts {
   /** How far all is covered but for what is lost, epoch ms; null where no symbol lives. */
   readonly reached: number | null;
   readonly lostWindows: number;
+  /** How whole the archive is, with the damage that is known or was just found. */
+  readonly verdict: Counts;
   readonly sha256: string;
 }
 
@@ -52,8 +56,8 @@ export interface StateFacts {
   /** A publish past its commit point that is not ended. */
   readonly openIntent: boolean;
   readonly journaledTicks: number;
-  /** Paths of files that an earlier run found not as published. */
-  readonly damaged: readonly string[];
+  /** Files that an earlier run found not as published. */
+  readonly damaged: readonly { readonly path: string }[];
   readonly lastRun: RunFacts | null;
 }
 
@@ -77,7 +81,7 @@ export function judgeArchive(facts: ArchiveFacts, nowMs: number, lagMsMax: numbe
     judgeManifest(facts),
     judgeState(facts, told),
     ...(known === null ? [] : [judgeJournal(facts, known), judgeRun(known, nowMs)]),
-    ...(told === null ? [] : [judgeFiles(facts, known), judgeLag(told, nowMs, lagMsMax)]),
+    ...(told === null ? [] : [judgeFiles(facts, known), judgeLag(told, nowMs, lagMsMax), ...judgeWhole(told)]),
     judgeSetAside(facts, told),
   ];
 }
@@ -191,7 +195,7 @@ function judgeRun({ lastRun }: StateFacts, nowMs: number): Finding {
 function judgeFiles({ files }: ArchiveFacts, state: StateFacts | null): Finding {
   const { ok, problem } = of('archive', 'published');
   const { listed, hashed } = files;
-  const wrong = [...new Set([...files.wrong, ...(state?.damaged ?? [])])];
+  const wrong = [...new Set([...files.wrong, ...(state?.damaged ?? []).map(({ path }) => path)])];
   if (wrong.length === 0)
     return ok(`${many(listed, 'file')} of the right size, ${number(hashed)} of them read: as published`);
   return problem(
@@ -201,15 +205,42 @@ function judgeFiles({ files }: ArchiveFacts, state: StateFacts | null): Finding 
   );
 }
 
-function judgeLag({ reached, generation }: ManifestFacts, nowMs: number, lagMsMax: number): Finding {
+function judgeLag({ reached, generation, verdict }: ManifestFacts, nowMs: number, lagMsMax: number): Finding {
   const { ok, warning } = of('archive', 'covered');
   if (generation === 0) return ok('nothing yet');
-  if (reached === null) return ok('no symbol lives');
+  if (reached === null)
+    return verdict.live === 0
+      ? ok('no symbol lives')
+      : warning(
+          `nothing yet of ${many(verdict.live, 'live symbol')}`,
+          'Run oddslake nightly, and see why requests fail.',
+        );
   const lagMs = Math.max(0, nowMs - reached);
   const found = `every live symbol up to ${isoUtc(reached)}, ${duration(lagMs)} ago`;
   return lagMs <= lagMsMax
     ? ok(found)
     : warning(found, 'Run oddslake nightly, and see that a scheduler does so every night.');
+}
+
+/** Tells what the judge of the archive says; what is damaged is told with the files. */
+function judgeWhole({ generation, verdict }: ManifestFacts): Finding[] {
+  const { ok, warning } = of('archive', 'verdict');
+  if (generation === 0) return [];
+  const text = verdictText(verdict);
+  const { state, suspended } = verdict;
+  const judged =
+    state === 'incomplete' || state === 'damaged'
+      ? warning(
+          text,
+          'oddslake gaps lists what is missing: the next run asks for it, and oddslake gaps accept lets it be. A list that was cut off is in the summaries.',
+        )
+      : ok(text);
+  if (suspended === 0) return [judged];
+  const known = of('archive', 'suspended').warning(
+    `${many(suspended, 'active symbol')} that the service says it does not know`,
+    'oddslake gaps names them; oddslake symbols retry asks for them at once.',
+  );
+  return [judged, known];
 }
 
 function judgeSetAside({ damagedFiles, quarantine }: ArchiveFacts, manifest: ManifestFacts | null): Finding {

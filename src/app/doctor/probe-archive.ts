@@ -1,9 +1,11 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { damageOf } from '../../archive/known-state.ts';
 import { layoutOf } from '../../archive/layout.ts';
 import { type ArchiveLook, lookAtArchive, type Sampled, sampleFiles } from '../../archive/look.ts';
 import { allFiles, formatVersion, type Manifest, totalsOf } from '../../archive/manifest.ts';
 import { OddslakeError } from '../../core/errors.ts';
+import { verdictOfPublished } from '../../core/verdict.ts';
 import { schemaVersion } from '../../state/schema.ts';
 import type { Context } from '../context.ts';
 import type { ArchiveFacts, Fault, ManifestFacts, StateFacts } from './archive.ts';
@@ -18,7 +20,7 @@ export interface ProbedArchive {
 /** Publishes that may come between the manifest and its files before they are given up on. */
 const looksMax = 3;
 
-export function probeArchive({ settings, disk, random }: Context): ProbedArchive {
+export function probeArchive({ settings, disk, random, clock }: Context): ProbedArchive {
   const { archive, source, upstream } = settings;
   const root = archive.output;
   let look = lookAtArchive(root, disk);
@@ -34,7 +36,7 @@ export function probeArchive({ settings, disk, random }: Context): ProbedArchive
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const facts: ArchiveFacts = {
     ...{ root, kind: look.kind, named: archive.outputNamed, upstream: source.name ?? origin },
-    manifest: manifestFacts(look),
+    manifest: manifestFacts(look, files.wrong, clock.nowMs()),
     state: stateFacts(look),
     ...{ formatNow: formatVersion, schemaNow: schemaVersion, isBeingWritten: look.isBeingWritten, files },
     damagedFiles: contents(join(hidden, 'damaged')).files,
@@ -59,13 +61,22 @@ const sha256Of = ({ manifest }: ArchiveLook): string | null =>
 
 const faultOf = ({ message, exitCode }: OddslakeError): Fault => ({ fault: message, exitCode });
 
-function manifestFacts({ manifest: found }: ArchiveLook): ManifestFacts | Fault | null {
+function manifestFacts(
+  { manifest: found, state }: ArchiveLook,
+  wrong: readonly string[],
+  nowMs: number,
+): ManifestFacts | Fault | null {
   if (found === null) return null;
   if (found instanceof OddslakeError) return faultOf(found);
   const { manifest, sha256 } = found;
+  const known = state === null || state instanceof OddslakeError ? [] : state.damaged;
+  const isNew = wrong
+    .filter((path) => !known.some((one) => one.path === path))
+    .map((path) => ({ path, kind: 'checksum mismatch' as const }));
   const { format_version: format, generation, upstream, reached, lost = [] } = manifest;
   return {
     ...{ format, generation, upstream, sha256, lostWindows: lost.length },
+    verdict: verdictOfPublished(manifest, damageOf([...known, ...isNew], manifest.parts), nowMs),
     // One that somebody edited may say anything.
     reached: typeof reached === 'number' ? reached : null,
     ticks: totalsOf(manifest.datasets.ticks.files).rows,

@@ -2,12 +2,15 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { paths } from '../../contract/paths.ts';
 import type { Log } from '../../core/log.ts';
+import type { Counts } from '../../core/verdict.ts';
 import { cannotListen } from '../listening.ts';
 
 /** What is answered on the port. */
 export interface PortAnswers {
   /** What is wrong, by the part that it is wrong with; none where all is well. */
   wrong(): readonly { readonly name: string; readonly reason: string }[];
+  /** How whole the archive is; null where it cannot be read. */
+  verdict(): Counts | null;
   /** In the text format of Prometheus. */
   metrics(): Promise<string>;
   readonly metricsType: string;
@@ -103,7 +106,7 @@ async function answerOf(request: IncomingMessage, answers: PortAnswers): Promise
   if (path === paths.health) return json(200, { status: 'ok' });
   if (path === paths.metrics) return { status: 200, type: answers.metricsType, body: await answers.metrics() };
   const wrong = answers.wrong();
-  if (wrong.length === 0) return json(200, { status: 'ready' });
+  if (wrong.length === 0) return json(200, { status: 'ready', verdict: answers.verdict()?.state ?? null });
   const detail = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
-  return problem(503, 'Service Unavailable', { detail, errors: wrong });
+  return problem(503, 'Service Unavailable', { detail, errors: wrong, verdict: answers.verdict()?.state ?? null });
 }

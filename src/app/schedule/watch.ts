@@ -2,7 +2,8 @@ import type { Archive } from '../../archive/archive.ts';
 import { layoutOf } from '../../archive/layout.ts';
 import { many } from '../../core/amounts.ts';
 import { DamageError } from '../../core/errors.ts';
-import { buildSample, samplesOfArchive, samplesOfRun, successSample } from '../../metrics/last-run.ts';
+import type { Counts } from '../../core/verdict.ts';
+import { buildSample, samplesOfRun, successSample } from '../../metrics/last-run.ts';
 import { openScheduleCounts, type ScheduleCounts } from '../../metrics/schedule-counts.ts';
 import { standingSamples } from '../../metrics/standing.ts';
 import { textContentType, textOf } from '../../metrics/text.ts';
@@ -43,6 +44,7 @@ export async function watchSchedule(context: Context, port: number, board: Board
       if (damaged === 0) return seen.wrong;
       return [{ name: 'archive', reason: `has ${many(damaged, 'file')} not as published` }, ...seen.wrong];
     },
+    verdict: () => reader.verdict(),
     metrics: async () => metricsText(context, counts, look().seen, reader),
   };
   const opened = await openSchedulePort(host, port, answers, context.log).catch((error) => {
@@ -61,13 +63,9 @@ export async function watchSchedule(context: Context, port: number, board: Board
 }
 
 async function metricsText({ version, clock, log }: Context, counts: ScheduleCounts, seen: Look, reader: Reader) {
-  const ended = seen.runs.map(({ run }) => run);
-  // Generation, damage and lag are told as they are now; of the watermark only what the last run made of it is known.
-  const ofArchive = samplesOfArchive(ended).filter(({ name }) => name === 'oddslake_watermark_timestamp_seconds');
   const samples = [
     buildSample(version),
     ...seen.runs.flatMap(({ run, succeededAt }) => [...samplesOfRun(run), ...successSample(run.job, succeededAt)]),
-    ...ofArchive,
     ...standingSamples(reader.standing, clock.nowMs(), log),
     ...seen.samples,
   ];
@@ -80,6 +78,8 @@ interface Reader {
   /** How many files are known not to be as published. */
   damaged(): number;
   standing(): ReturnType<typeof standingOf>;
+  /** How whole the archive is; null where it cannot be read. */
+  verdict(): Counts | null;
   close(): void;
 }
 
@@ -105,6 +105,7 @@ function readerOf(context: Context): Reader {
       return last.value;
     };
   };
+  const standing = again(() => standingOf(opened(), context.clock.nowMs()));
   return {
     known: again(() => {
       try {
@@ -115,7 +116,14 @@ function readerOf(context: Context): Reader {
       }
     }),
     damaged: again(() => knownDamage(opened().state.db).length),
-    standing: again(() => standingOf(opened(), context.clock.nowMs())),
+    standing,
+    verdict() {
+      try {
+        return standing().verdict;
+      } catch {
+        return null;
+      }
+    },
     close: () => archive?.close(),
   };
 }

@@ -14,8 +14,11 @@ export interface DayTotals {
   readonly covered: number;
 }
 
-/** The days that a manifest has files of, or knows of, in their order. */
-export function dayTotals({ days, datasets }: Pick<Manifest, 'days' | 'datasets'>): DayTotals[] {
+/** The days that a manifest has files of, and those that were judged, in their order. */
+export function dayTotals(
+  { datasets }: Pick<Manifest, 'datasets'>,
+  days: Readonly<Record<string, DayState>>,
+): DayTotals[] {
   const totals = new Map<string, { -readonly [name in keyof DayTotals]: DayTotals[name] }>();
   const of = (date: string) => {
     const known = totals.get(date);

@@ -8,6 +8,7 @@ import { cursorOf, isLive } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
 import { overlapInUse, type RecheckFacts, sumRechecks } from '../../core/rechecks.ts';
 import { dayOf, dayStart } from '../../core/time.ts';
+import type { DayState } from '../../core/verdict.ts';
 import { dayFloor, dayMs, type Window } from '../../core/window.ts';
 import { knownSpan } from '../../state/coverage.ts';
 import { sureCoverageOf } from '../../state/lost.ts';
@@ -96,12 +97,12 @@ export async function gatherReport(
   rules: ReportRules,
   { nowMs, random }: { readonly nowMs: number; readonly random: Random },
 ): Promise<Gathered> {
-  const { manifest, end, ...known } = readKnown(archive, rules, nowMs);
+  const { manifest, judgedDays, end, ...known } = readKnown(archive, rules, nowMs);
   const shownTo = dayFloor(end - 1) + dayMs;
   const shown = { from: shownTo - rules.days * dayMs, to: shownTo };
   return {
     ...{ nowMs, rules, shown, ...known },
-    days: dayTotals(manifest),
+    days: dayTotals(manifest, judgedDays),
     habits: await habitFacts(archive, manifest, end, rules, { nowMs, random }),
     quarantine: await quarantineFacts(archive, shown.from),
     space: spaceAt(archive.layout.root),
@@ -110,6 +111,7 @@ export async function gatherReport(
 
 type Known = Pick<Gathered, 'status' | 'runs' | 'lastNight' | 'coverage' | 'gaps' | 'rechecks'> & {
   manifest: Manifest;
+  judgedDays: Record<string, DayState>;
   end: number;
 };
 
@@ -132,6 +134,7 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
       const past = (run: KnownRun): PastRun => pastRun(run, (runId) => isOver(db, runId));
       const night = latestEndOf(db, 'nightly', nowMs + aheadMsMax);
       return {
+        judgedDays: Object.fromEntries([...verdict.days].map(([day, state]) => [dayOf(day), state])),
         ...{ manifest, end, status: statusOf(archive, verdict, nowMs) },
         rechecks: { ...sumRechecks(memory), overlapMs: overlapInUse(memory, rules.overlapMs, rules.overlapMsMax) },
         runs: latestRuns(db, runsMax, nowMs + aheadMsMax).map(past),

@@ -1,5 +1,6 @@
 import { allFiles, type Manifest, totalsOf } from '../../archive/manifest.ts';
 import { datasetNames } from '../../archive/parquet/datasets.ts';
+import { daysOfPublished, type FoundDamage } from '../../core/verdict.ts';
 
 /** What everybody may know of an archive. Times are epoch milliseconds. */
 export interface Totals {
@@ -25,9 +26,9 @@ export interface Totals {
 }
 
 /** What everybody sees of an archive. */
-export function totalsFor(manifest: Manifest): Totals {
+export function totalsFor(manifest: Manifest, damage: FoundDamage): Totals {
   const ticks = manifest.datasets.ticks.files;
-  const days = Object.values(manifest.days);
+  const days = Object.values(daysOfPublished(manifest, damage));
   let first = Number.POSITIVE_INFINITY;
   let last = Number.NEGATIVE_INFINITY;
   for (const { t_min, t_max } of ticks) {

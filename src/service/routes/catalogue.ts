@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { foundDamage } from '../../archive/known-state.ts';
 import { paths } from '../../contract/paths.ts';
 import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
@@ -37,12 +38,15 @@ const assetAnswers: Readonly<Record<number, unknown>> = {
 
 /** The catalogue page at `/` and the files that it loads. */
 export function catalogueRoutes(app: App, context: ServiceContext): void {
-  const { current, clock, version } = context;
-  let held: { readonly of: object; readonly totals: Totals } | undefined;
+  const { archive, current, clock, version } = context;
+  let held: { readonly of: object; readonly damaged: string; readonly totals: Totals } | undefined;
   const totals = (): Totals => {
     requireOwnState(context);
     const manifest = current.manifest();
-    if (held?.of !== manifest) held = { of: manifest, totals: totalsFor(manifest) };
+    const damage = foundDamage(archive.state.db, manifest.parts);
+    const damaged = [...damage.days].join();
+    if (held?.of !== manifest || held.damaged !== damaged)
+      held = { of: manifest, damaged, totals: totalsFor(manifest, damage) };
     return held.totals;
   };
 

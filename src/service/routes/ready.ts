@@ -21,12 +21,12 @@ export function readyRoutes(app: App, context: ServiceContext): void {
     },
     async (_, reply) => {
       reply.header('cache-control', 'no-store');
-      const { generation, lagSeconds, wrong } = await readinessOf(context);
-      if (wrong.length > 0 || generation === null) {
+      const { generation, lagSeconds, verdict, wrong } = await readinessOf(context);
+      if (wrong.length > 0 || generation === null || verdict === null) {
         const said = wrong.map(({ name, reason }) => `The ${name} ${reason}.`).join(' ');
         throw new ProblemError(503, said, { errors: [...wrong], headers: { 'cache-control': 'no-store' } });
       }
-      return { status: 'ready' as const, generation, lag_seconds: lagSeconds };
+      return { status: 'ready' as const, generation, lag_seconds: lagSeconds, verdict };
     },
   );
 }

@@ -10,6 +10,7 @@ import { exitCodeOf, type Finding, of } from '../../../src/app/doctor/finding.ts
 import { judgeMachine, type MachineFacts } from '../../../src/app/doctor/machine.ts';
 import { judgeSchedule, judgeSettings } from '../../../src/app/doctor/settings.ts';
 import { judgeUpstream, type UpstreamFacts } from '../../../src/app/doctor/upstream.ts';
+import type { Counts } from '../../../src/core/verdict.ts';
 
 // What facts come to, without a machine that has them.
 
@@ -178,7 +179,14 @@ describe('the upstream', () => {
 });
 
 describe('the archive', () => {
+  const whole: Counts = {
+    state: 'complete',
+    days: { complete: 3, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
+    gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
+    ...{ provisional: 0, live: 2, suspended: 0, damaged: { files: 0, dates: [] } },
+  };
   const manifest: ManifestFacts = {
+    verdict: whole,
     ...{ format: 2, generation: 3, upstream: 'box', ticks: 10, bytes: 100, reached: nowMs - hourMs, lostWindows: 0 },
     sha256: 'a',
   };
@@ -225,9 +233,20 @@ describe('the archive', () => {
     ],
     ['one broken off', ofState({ lastRun: { ...state.lastRun!, finishedAt: null } }), { 'last run': 'warning' }],
     ['one that failed', ofState({ lastRun: { ...state.lastRun!, exitCode: 3 } }), { 'last run': 'warning' }],
-    ['files that an earlier run found damaged', ofState({ damaged: ['a'] }), { published: 'problem 6' }],
+    ['files that an earlier run found damaged', ofState({ damaged: [{ path: 'a' }] }), { published: 'problem 6' }],
     ['files not as published', judged({ files: { listed: 9, hashed: 8, wrong: ['a'] } }), { published: 'problem 6' }],
     ['a long silence', judged({ manifest: { ...manifest, reached: 0 } }), { covered: 'warning' }],
+    [
+      'an incomplete day',
+      judged({ manifest: { ...manifest, verdict: { ...whole, state: 'incomplete' } } }),
+      { verdict: 'warning' },
+    ],
+    [
+      'a suspended symbol',
+      judged({ manifest: { ...manifest, verdict: { ...whole, state: 'complete_with_exceptions', suspended: 1 } } }),
+      { verdict: 'ok', suspended: 'warning' },
+    ],
+    ['nothing covered of live symbols', judged({ manifest: { ...manifest, reached: null } }), { covered: 'warning' }],
     ['what is lost', judged({ manifest: { ...manifest, lostWindows: 1 } }), { 'set aside': 'warning' }],
     ['what a repair set aside', judged({ damagedFiles: 2 }), { 'set aside': 'warning' }],
     ['unusable input', judged({ quarantine: { files: 1, bytes: 9 } }), { 'set aside': 'ok' }],

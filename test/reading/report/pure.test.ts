@@ -126,7 +126,7 @@ test('a day is the sum of its files, and one that has none but is known is there
     '2026-06-01': { state: 'complete' as const, expected: 3, covered: 3, missing: [], exceptions: 0 },
     '2026-06-03': { state: 'incomplete' as const, expected: 2, covered: 1, missing: ['A'], exceptions: 0 },
   };
-  expect(dayTotals({ days, datasets: datasets as never })).toEqual([
+  expect(dayTotals({ datasets: datasets as never }, days)).toEqual([
     { date: '2026-06-01', ticks: 5, bytes: 50, conflicts: 0, state: 'complete', expected: 3, covered: 3 },
     { date: '2026-06-02', ticks: 17, bytes: 190, conflicts: 2, state: 'incomplete', expected: 0, covered: 0 },
     { date: '2026-06-03', ticks: 0, bytes: 0, conflicts: 0, state: 'incomplete', expected: 2, covered: 1 },

@@ -1,0 +1,83 @@
+import { describe, expect, test } from 'vitest';
+import type { GapReason } from '../../src/core/gap-reasons.ts';
+import { type Counts, countVerdict, type DayState, verdictOfPublished } from '../../src/core/verdict.ts';
+import { verdictText } from '../../src/core/verdict-text.ts';
+import { dayMs } from '../../src/core/window.ts';
+
+const day = (state: DayState['state']): DayState => ({ state, expected: 1, covered: 1, missing: [], exceptions: 0 });
+const nowMs = 10 * dayMs;
+
+function counted(
+  states: readonly DayState['state'][],
+  {
+    gaps = [],
+    provisional = 0,
+    suspended = 0,
+    damaged = 0,
+  }: Partial<Record<'provisional' | 'suspended' | 'damaged', number>> & {
+    readonly gaps?: readonly GapReason[];
+  } = {},
+): Counts {
+  return countVerdict({
+    days: new Map(states.map((state, i) => [i * dayMs, { state }])),
+    gaps: gaps.map((reason) => ({ reason })),
+    ...{ provisional: { windows: provisional }, live: ['S'], suspended, nowMs },
+    damage: damaged === 0 ? null : { files: damaged, days: new Set([dayMs]) },
+  });
+}
+
+describe('the state of an archive', () => {
+  test.each<[string, Counts]>([
+    ['complete', counted(['complete', 'empty'])],
+    ['complete', counted([])],
+    ['complete with exceptions: 1 symbol suspended', counted(['complete'], { suspended: 1 })],
+    ['complete with exceptions: 1 window lost, expired or accepted', counted(['complete'], { gaps: ['lost'] })],
+    ['complete with exceptions', counted(['complete_with_exceptions'])],
+    ['provisional: 2 windows are provisional', counted(['complete'], { provisional: 2 })],
+    ['provisional: 1 day is provisional', counted(['complete', 'provisional'])],
+    ['incomplete: 1 day incomplete', counted(['complete', 'incomplete'])],
+    ['incomplete: 1 gap', counted(['complete'], { gaps: ['failed'] })],
+    [
+      'incomplete: 2 gaps; 1 symbol suspended',
+      counted(['complete'], { gaps: ['failed', 'never asked'], suspended: 1 }),
+    ],
+    ['damaged: 1 file not as published', counted(['complete'], { damaged: 1 })],
+  ])('%s', (text, verdict) => {
+    expect(verdictText(verdict)).toBe(text);
+  });
+
+  test('is not that of a day that is not over', () => {
+    const states = Array.from({ length: 10 }, () => 'complete' as const);
+    expect(counted([...states, 'incomplete']).state).toBe('complete');
+  });
+});
+
+describe('what was published, at a later moment', () => {
+  const verdict = counted(['complete', 'complete']);
+  const days = { '1970-01-01': day('complete'), '1970-01-02': day('complete') };
+  const published = { days, reached: 2 * dayMs, verdict };
+  const unharmed = { files: 0, days: new Set<number>() };
+
+  test('is what it was, as long as nothing was found and no day has ended', () => {
+    expect(verdictOfPublished(published, unharmed, 3 * dayMs - 1)).toEqual(verdict);
+  });
+
+  test('lacks every day that has ended since and that nobody has judged', () => {
+    const later = verdictOfPublished(published, unharmed, 5 * dayMs);
+    expect(later).toMatchObject({ state: 'incomplete', days: { complete: 2, incomplete: 3 } });
+    const past = { ...published, verdict: { ...verdict, live: 0 } };
+    expect(verdictOfPublished(past, unharmed, 5 * dayMs)).toMatchObject({ state: 'complete' });
+  });
+
+  test('is damaged once damage is found, and so is no complete day of it', () => {
+    const found = { files: 1, days: new Set([dayMs]) };
+    const later = verdictOfPublished(published, found, 2 * dayMs);
+    expect(later).toMatchObject({ state: 'damaged', days: { complete: 1, incomplete: 1 } });
+    expect(later.damaged).toEqual({ files: 1, dates: ['1970-01-02'] });
+  });
+
+  test('of an older oddslake is judged by its days alone', () => {
+    const older = { days: { '1970-01-01': day('provisional') }, reached: dayMs };
+    expect(verdictOfPublished(older, unharmed, dayMs).state).toBe('provisional');
+  });
+});
