@@ -10,7 +10,7 @@ import { acceptedWindows } from '../state/accepted.ts';
 import { coverageNow, coverageNowOf, knownSpan } from '../state/coverage.ts';
 import { type Damage, knownDamage } from '../state/damage.ts';
 import type { Database } from '../state/database.ts';
-import { wholeListings } from '../state/listings.ts';
+import { lastListed, wholeListings } from '../state/listings.ts';
 import { lostWindows } from '../state/lost.ts';
 import { allOwedWindows } from '../state/owed.ts';
 import { allSymbols } from '../state/symbols.ts';
@@ -84,7 +84,7 @@ function readRest(
     accepted: Map.groupBy(acceptedWindows(db), ({ symbol }) => symbol),
     owed: allOwedWindows(db),
     damage: damageOf(damage, parts),
-    listedWhole: views.length === 0 ? undefined : wholeListings(db, views),
+    ...(views.length > 0 && { listedWhole: wholeListings(db, views), listedOn: lastListed(db) }),
   };
 }
 

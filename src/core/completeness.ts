@@ -34,6 +34,8 @@ export interface KnownState {
   readonly damage?: KnownDamage;
   /** Whether each market list was had whole within a UTC day; all were where it is not given, or no list decides. */
   readonly listedWhole?: ((day: number) => boolean) | undefined;
+  /** UTC midnight of the last day on which the lists were asked for. */
+  readonly listedOn?: number | null;
   readonly nowMs: number;
   readonly rules: LingerRules;
 }
@@ -127,7 +129,10 @@ export function judge(state: KnownState, asked: Asked = {}): Verdict {
     ...{ watermark: least(({ watermark }) => watermark), reached: least(({ reached }) => reached) },
     ...{ live, gaps, provisional, known: state.symbols.length },
   };
-  return { ...found, counts: countVerdict({ ...found, suspended, nowMs, damage: damage ?? null }) };
+  return {
+    ...found,
+    counts: countVerdict({ ...found, suspended, listed: areListsWhole(state), nowMs, damage: damage ?? null }),
+  };
 }
 
 const none: readonly never[] = [];
@@ -141,6 +146,10 @@ function newestOf({ coverage, lost = [] }: KnownState): number | null {
   for (const { to } of lost) newest = Math.max(newest, to);
   return newest;
 }
+
+/** Whether the market lists of the last day that they were asked for were had whole. */
+const areListsWhole = ({ named, listedOn = null, listedWhole }: KnownState): boolean =>
+  named !== null || listedOn === null || listedWhole?.(listedOn) !== false;
 
 interface Tally extends Omit<DayState, 'state' | 'missing'> {
   readonly day: number;

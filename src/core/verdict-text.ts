@@ -7,7 +7,7 @@ export const stateText = (state: ArchiveState): string => state.replaceAll('_', 
 
 /** A verdict as one clause: `incomplete: 2 days, 3 gaps; 4 windows are provisional`. */
 export function verdictText(verdict: Counts): string {
-  const { state, days, gaps, provisional, suspended, damaged } = verdict;
+  const { state, days, gaps, provisional, suspended, listed, damaged } = verdict;
   const open = gaps.failed + gaps['never asked'] + gaps.damaged;
   const excepted = gapReasons.reduce((sum, reason) => sum + (isExcepted(reason) ? gaps[reason] : 0), 0);
   const some = (count: number, text: string): string[] => (count === 0 ? [] : [text]);
@@ -15,6 +15,7 @@ export function verdictText(verdict: Counts): string {
     ...some(damaged.files, `${many(damaged.files, 'file')} not as published`),
     ...some(days.incomplete, `${many(days.incomplete, 'day')} incomplete`),
     ...some(open, many(open, 'gap')),
+    ...(listed ? [] : ['the last market lists were not had whole']),
   ].join(', ');
   const inferred = days.provisional + provisional;
   const unproven = [

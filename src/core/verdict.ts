@@ -44,6 +44,8 @@ export interface Counts {
   readonly live: number;
   /** Symbols that polls would be for, were they not suspended. */
   readonly suspended: number;
+  /** Whether the market lists of the last day on which they were asked for were had whole. */
+  readonly listed: boolean;
   /** Files that are known not to be as published, and the days, YYYY-MM-DD, whose ticks or coverage are among them. */
   readonly damaged: { readonly files: number; readonly dates: readonly string[] };
 }
@@ -54,17 +56,18 @@ interface Judged {
   readonly provisional: { readonly windows: number };
   readonly live: readonly unknown[];
   readonly suspended: number;
+  readonly listed: boolean;
   readonly damage: { readonly files: number; readonly days: ReadonlySet<number> } | null;
   readonly nowMs: number;
 }
 
 /** Puts a verdict into figures. */
-export function countVerdict({ days, gaps, provisional, live, suspended, damage, nowMs }: Judged): Counts {
+export function countVerdict({ days, gaps, provisional, live, suspended, listed, damage, nowMs }: Judged): Counts {
   const ofDays = countDays([...days].flatMap(([day, { state }]) => (day + dayMs <= nowMs ? [state] : [])));
   const ofGaps = Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>;
   for (const { reason } of gaps) ofGaps[reason]++;
   const counted = {
-    ...{ days: ofDays, gaps: ofGaps, provisional: provisional.windows, live: live.length, suspended },
+    ...{ days: ofDays, gaps: ofGaps, provisional: provisional.windows, live: live.length, suspended, listed },
     damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(dayOf) },
   };
   return { state: stateOf(counted), ...counted };
@@ -78,9 +81,9 @@ export function countDays(states: readonly DayState['state'][]): Record<DayState
 }
 
 /** The state of an archive: that of the worst that there is of it. */
-function stateOf({ days, gaps, provisional, live, suspended, damaged }: Omit<Counts, 'state'>): ArchiveState {
+function stateOf({ days, gaps, provisional, live, suspended, listed, damaged }: Omit<Counts, 'state'>): ArchiveState {
   if (damaged.files > 0) return 'damaged';
-  if (days.incomplete > 0 || gaps.failed + gaps['never asked'] + gaps.damaged > 0) return 'incomplete';
+  if (!listed || days.incomplete > 0 || gaps.failed + gaps['never asked'] + gaps.damaged > 0) return 'incomplete';
   if (days.provisional + provisional > 0) return 'provisional';
   const exceptions = gapReasons.some((reason) => gaps[reason] > 0 && (isExcepted(reason) || reason === 'suspended'));
   if (days.complete_with_exceptions + suspended > 0 || exceptions) return 'complete_with_exceptions';
@@ -109,16 +112,16 @@ export function verdictOfPublished(published: PublishedVerdict, damage: FoundDam
   const days = daysOfPublished(published, damage);
   const states = Object.entries(days).flatMap(([date, { state }]) => (dayStart(date) + dayMs <= nowMs ? [state] : []));
   // Of an older manifest no gap is known: its days say whether there are any.
-  const { gaps, provisional, suspended, live } = published.verdict ?? {
+  const { gaps, provisional, suspended, live, listed } = published.verdict ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
-    ...{ provisional: 0, suspended: 0, live: published.reached === null ? 0 : 1 },
+    ...{ provisional: 0, suspended: 0, listed: true, live: published.reached === null ? 0 : 1 },
   };
   const last = Object.keys(days).reduce((max, date) => Math.max(max, dayStart(date)), Number.NEGATIVE_INFINITY);
   const ended = live > 0 && Number.isFinite(last) ? Math.max(0, (dayFloor(nowMs) - dayMs - last) / dayMs) : 0;
   const ofDays = countDays(states);
   const counted = {
     days: { ...ofDays, incomplete: ofDays.incomplete + ended },
-    ...{ gaps, provisional, live, suspended },
+    ...{ gaps, provisional, live, suspended, listed },
     damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(dayOf) },
   };
   return { state: stateOf(counted), ...counted };

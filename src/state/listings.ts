@@ -50,15 +50,22 @@ export function restoreListings(db: Database, days: Iterable<number>): void {
     db.run('insert or ignore into listings (day, view, at, named, whole) values (?, ?, ?, 0, 1)', day, allViews, day);
 }
 
+/** UTC midnight of the last day on which any market list was asked for; null where none was. */
+export const lastListed = (db: Database): number | null =>
+  db.one<{ day: number | null }>('select max(day) as day from listings')?.day ?? null;
+
 /**
  * Whether each of these views was listed whole within a UTC day; reads all days at once. Days before the first on which
- * any list was asked for are those of backfills and imports: no list of theirs can be had any more, and those of later
- * days have to do.
+ * any list was asked for are those of backfills and imports: no list of theirs can be had any more, and a whole one of a
+ * later day has to do.
  */
 export function wholeListings(db: Database, views: readonly string[]): (day: number) => boolean {
   const first = db.one<{ day: number | null }>('select min(day) as day from listings')?.day ?? null;
   if (first === null) return () => true;
   const rows = db.all<{ day: number; view: string }>('select day, view from listings where whole = 1');
   const known = new Set(rows.map(({ day, view }) => `${day} ${view}`));
-  return (day) => day < first || known.has(`${day} ${allViews}`) || views.every((view) => known.has(`${day} ${view}`));
+  const isWhole = (day: number): boolean =>
+    known.has(`${day} ${allViews}`) || views.every((view) => known.has(`${day} ${view}`));
+  const isAnyWhole = rows.some(({ day }) => isWhole(day));
+  return (day) => (day < first ? isAnyWhole : isWhole(day));
 }

@@ -33,7 +33,7 @@ export const wholeVerdict: Counts = {
   state: 'complete',
   days: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
   gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
-  ...{ provisional: 0, live: 12, suspended: 0, damaged: { files: 0, dates: [] } },
+  ...{ provisional: 0, live: 12, suspended: 0, listed: true, damaged: { files: 0, dates: [] } },
 };
 
 /** A fortnight in which all was well. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { noteListings, wholeListings } from '../../src/state/listings.ts';
+import { lastListed, noteListings, wholeListings } from '../../src/state/listings.ts';
 import { opened } from '../archive/scratch.ts';
 
 const hourMs = 3_600_000;
@@ -21,5 +21,9 @@ test('a list that was had whole within a day stays so, whatever comes before or 
   note(3, 'cut off');
   expect(isWhole()).toBe(true);
   expect(wholeListings(db, ['matched', 'other'])(day + 24 * hourMs)).toBe(false);
+  // Of a day before the first list a whole one of a later day has to do, where there is one.
+  expect(wholeListings(db, ['matched'])(day - 24 * hourMs)).toBe(true);
+  expect(wholeListings(db, ['matched', 'other'])(day - 24 * hourMs)).toBe(false);
+  expect(lastListed(db)).toBe(day);
   archive.close();
 });

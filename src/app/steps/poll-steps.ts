@@ -75,6 +75,12 @@ export async function marketsStep(run: Run): Promise<number | null> {
     if (!(error instanceof UpstreamError) || error.failure === 'credential' || error.failure === 'unreachable')
       throw error;
     run.failures.push({ symbol: null, from: null, to: null, reason: `markets: ${error.reason}` });
+    const none = { at: context.clock.nowMs(), named: 0, reason: error.reason };
+    noteListings(
+      archive.state.db,
+      source.views.map((view) => ({ ...none, view, total: null })),
+      none,
+    );
     context.log.warn(
       { reason: error.reason },
       'the market lists could not be had; known symbols are polled all the same',

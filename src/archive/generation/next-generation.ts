@@ -45,7 +45,7 @@ export interface JudgedBy extends JudgeRules {
 }
 
 /**
- * Whether the last generation says something else of gaps, suspension or damage than is so by now, though nothing came to
+ * Whether the last generation says something else of gaps, suspension, lists or damage than is so by now, though nothing came to
  * be published: symbols that failed, a file that was found damaged or mended.
  */
 export function isVerdictOutdated(archive: Archive, base: Manifest, by: JudgedBy): boolean {
@@ -54,7 +54,8 @@ export function isVerdictOutdated(archive: Archive, base: Manifest, by: JudgedBy
   const nowMs = by.clock.nowMs();
   const window = spanOf(db, nowMs);
   const { counts } = judge(readKnownState(archive, by, nowMs), { window, isEndOpen: true });
-  const told = ({ gaps, suspended, damaged }: Counts): string => JSON.stringify([gaps, suspended, damaged]);
+  const told = ({ gaps, suspended, listed, damaged }: Counts): string =>
+    JSON.stringify([gaps, suspended, listed, damaged]);
   return told(base.verdict) !== told(counts);
 }
 

@@ -183,7 +183,7 @@ describe('the archive', () => {
     state: 'complete',
     days: { complete: 3, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
     gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
-    ...{ provisional: 0, live: 2, suspended: 0, damaged: { files: 0, dates: [] } },
+    ...{ provisional: 0, live: 2, suspended: 0, listed: true, damaged: { files: 0, dates: [] } },
   };
   const manifest: ManifestFacts = {
     verdict: whole,

@@ -1,0 +1,162 @@
+import type { Summary } from '../../src/app/summary.ts';
+import { type Window, within } from '../../src/core/window.ts';
+import type { Surfaces } from './surfaces.ts';
+import type { FileRows, Missing } from './truth.ts';
+import { dayMs } from './world.ts';
+
+// Green implies whole: what is wrong with what the surfaces say of an archive that lacks these ticks.
+
+export interface Night {
+  readonly summary: Summary;
+  /** Whether it ran up to the moment of the surfaces, so that its exit code is about it. */
+  readonly isNightly: boolean;
+  readonly surfaces: Surfaces;
+  readonly missing: readonly Missing[];
+  readonly files: FileRows;
+  readonly nowMs: number;
+}
+
+const isoDay = (t: number): string => new Date(t).toISOString().slice(0, 10);
+
+/** What the archive says is excepted of a symbol: lost, accepted and expired windows, and that it is suspended. */
+function exceptionsOf({ surfaces }: Night): (missing: Missing) => boolean {
+  const { gaps } = surfaces.gaps;
+  const isOne = ({ reason }: { reason: string }): boolean =>
+    ['lost', 'accepted', 'expired', 'suspended'].includes(reason);
+  const bySymbol = Map.groupBy(gaps.filter(isOne), ({ symbol }) => symbol);
+  return ({ symbol, t }) => (bySymbol.get(symbol) ?? []).some((window) => within(t, window));
+}
+
+/** Every sentence is a breach. */
+export function breaches(night: Night): string[] {
+  return [...lies(night), ...inference(night), ...disagreements(night)];
+}
+
+/** Where a tick is absent no surface says complete, no watermark passes it, and gaps lists it. */
+function* lies(night: Night): Generator<string> {
+  const { surfaces, summary, isNightly, nowMs } = night;
+  const { manifest, status, gaps, metrics, health } = surfaces;
+  const isExcepted = exceptionsOf(night);
+  const metric = (name: string, label = ''): number | undefined =>
+    metrics.find(
+      (one) => one.name === `oddslake_${name}` && (label === '' || Object.values(one.labels).includes(label)),
+    )?.value;
+  for (const missing of night.missing) {
+    const { symbol, t, isListed, isInferred, isJournaled, hiddenBy } = missing;
+    if (hiddenBy !== null) continue;
+    const at = `${symbol} at ${new Date(t).toISOString()} is absent${isInferred ? ', and covered by inference' : ''}`;
+    const excepted = isExcepted(missing);
+    const isDamaged = surfaces.status.damaged_count > 0;
+    const isOver = Date.parse(isoDay(t)) + dayMs <= nowMs;
+    const day = manifest.days[isoDay(t)]?.state;
+    // What was found after the last publish is in no manifest yet.
+    const isTold = isDamaged && manifest.verdict?.damaged.files !== surfaces.status.damaged_count;
+    if (day === 'complete' && !isTold) yield `manifest: ${at}, and the day is complete`;
+    if (day === 'empty') yield `manifest: ${at}, and the day is empty`;
+    if (day === 'provisional' && !isInferred && !excepted && !isTold)
+      yield `manifest: ${at}, and the day is provisional`;
+    if (day === 'complete_with_exceptions' && !excepted) yield `manifest: ${at}, and the day is ${day}`;
+    if (!isOver && !isListed) continue;
+    const words: [string, string | null | undefined][] = [
+      ['status', status.verdict.state],
+      ['status text', /verdict +([^:\n]+)/.exec(surfaces.statusText)?.[1]],
+      ['summary', summary.verdict?.state],
+      ['doctor', surfaces.doctor.verdict?.found.split(':')[0]],
+      ['health', health.verdict],
+      ['metrics', metric('archive_state', 'complete') === 1 ? 'complete' : 'other'],
+      [
+        'report',
+        surfaces.report.startsWith('All is well\n') || surfaces.report === 'All is well' ? 'complete' : 'other',
+      ],
+    ];
+    for (const [name, word] of words) {
+      if (word === undefined || word === null) continue;
+      if (word === 'complete' || word === 'empty') yield `${name}: ${at}, and it says ${word}`;
+      if (word === 'provisional' && !isInferred && !excepted) yield `${name}: ${at}, and it says provisional`;
+    }
+    if (!isListed) continue;
+    for (const [name, moment] of [
+      ['manifest', isTold ? null : manifest.watermark],
+      ['status', isJournaled ? null : status.watermark],
+      ['metrics', isTold ? null : (metric('watermark_timestamp_seconds') ?? Number.NaN) * 1000],
+    ] as const)
+      if (moment !== null && moment > t && !excepted)
+        yield `watermark of ${name}: ${at}, and it is ${new Date(moment).toISOString()}`;
+    for (const [name, moment] of [
+      ['manifest', isTold ? null : manifest.reached],
+      ['status', isJournaled ? null : status.reached],
+    ] as const)
+      if (moment !== null && moment > t && !excepted && !isInferred)
+        yield `reached of ${name}: ${at}, and it is passed`;
+    if (isJournaled) continue;
+    const isGap = gaps.gaps.some((gap) => gap.symbol === symbol && within(t, gap));
+    if (!isGap && !isInferred) yield `gaps: ${at}, and it is in none`;
+    if (isInferred && !isGap && gaps.provisional.windows === 0) yield `gaps: ${at}, and nothing is provisional`;
+    if (isNightly && summary.exit_code === 0 && !isInferred && !excepted) yield `exit code: ${at}, and it is 0`;
+  }
+}
+
+/** Where only inference speaks for a window, all of them say so, or something graver. */
+function* inference({ surfaces, summary, files }: Night): Generator<string> {
+  const { status, gaps, health } = surfaces;
+  // Windows of the lifetimes that the program knows; what is damaged hides them.
+  const any = [...files.inferred.values()].some((windows) => windows.length > 0);
+  if (!any || status.damaged_count > 0) return;
+  const may = new Set(['provisional', 'incomplete', 'damaged']);
+  for (const [name, word] of [
+    ['status', status.verdict.state],
+    ['summary', summary.verdict?.state],
+    ['health', health.verdict],
+    ['doctor', surfaces.doctor.verdict?.found.split(':')[0]],
+  ] as const)
+    if (word !== undefined && word !== null && !may.has(word))
+      yield `${name}: a window is inferred, and it says ${word}`;
+  if (gaps.provisional.windows === 0) yield 'gaps: a window is inferred, and it says nothing of it';
+  if (!/provisional/.test(surfaces.gapsText)) yield 'gaps: a window is inferred, and its text does not say so';
+  if (!/provisional/.test(surfaces.statusText)) yield 'status: a window is inferred, and its text does not say so';
+  if (/^All is well$/m.test(surfaces.report)) yield 'report: a window is inferred, and all is well';
+  for (const [date, { state }] of Object.entries(surfaces.manifest.days)) {
+    const day: Window = { from: Date.parse(date), to: Date.parse(date) + dayMs };
+    const isIn = [...files.inferred.values()].flat().some((w) => w.from < day.to && day.from < w.to);
+    if (isIn && (state === 'complete' || state === 'complete_with_exceptions'))
+      yield `manifest: a window of ${date} is inferred, and the day is ${state}`;
+  }
+}
+
+/** What one state is judged as is the same everywhere. */
+function* disagreements({ surfaces, summary, isNightly }: Night): Generator<string> {
+  const { manifest, status, gaps, metrics, health } = surfaces;
+  const of = (name: string) => metrics.filter((one) => one.name === `oddslake_${name}`);
+  const state = status.verdict.state;
+  const states = {
+    manifest: manifest.verdict?.damaged.files === status.damaged_count ? manifest.verdict?.state : state,
+    ...{ summary: summary.verdict?.state ?? state, health: health.verdict },
+    metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
+    doctor: surfaces.doctor.verdict?.found.split(':')[0]?.replaceAll(' ', '_'),
+  };
+  for (const [name, word] of Object.entries(states)) if (word !== state) yield `${name} says ${word}, status ${state}`;
+  const told = manifest.verdict;
+  // What is journaled and refused is in no manifest yet.
+  if (status.journaled_ticks === 0 && told !== undefined && told.damaged.files === status.damaged_count) {
+    if (manifest.watermark !== status.watermark) yield `watermark: ${manifest.watermark}, status ${status.watermark}`;
+    if (manifest.reached !== status.reached) yield `reached: ${manifest.reached}, status ${status.reached}`;
+    const figures = [told, status.verdict, summary.verdict ?? told].map((verdict) => JSON.stringify(verdict));
+    if (new Set(figures).size > 1) yield `verdicts differ: ${figures.join(' ')}`;
+    for (const [date, { state: word }] of Object.entries(manifest.days))
+      if (status.published.days_by_state[word] === 0) yield `status knows no ${word} day, and ${date} is one`;
+  }
+  const gapCount = Object.values(status.verdict.gaps).reduce((sum, count) => sum + count, 0);
+  if (gapCount !== gaps.count || status.gaps.windows !== gaps.count)
+    yield `gaps lists ${gaps.count}, status counts ${gapCount} and ${status.gaps.windows}`;
+  // Figures of the port are of the last publish: of damage that a verify found since it knows the files alone.
+  const isPublished = told?.damaged.files === status.damaged_count && status.journaled_ticks === 0;
+  const ofMetrics = of('gaps').reduce((sum, { value }) => sum + value, 0);
+  if (isPublished && ofMetrics !== gaps.count) yield `gaps lists ${gaps.count}, metrics count ${ofMetrics}`;
+  if (status.damaged_count > 0) {
+    if (health.status !== 503) yield 'health: files are damaged, and it is ready';
+    if (isNightly && summary.exit_code !== 6) yield `exit code: files are damaged, and it is ${summary.exit_code}`;
+    if (surfaces.doctor.published?.level !== 'problem') yield 'doctor: files are damaged, and it has no problem';
+  }
+  if (status.symbols.suspended > 0 && surfaces.doctor.suspended === undefined)
+    yield 'doctor: symbols are suspended, and it does not say so';
+}

@@ -1,0 +1,107 @@
+import type { ServerResponse } from 'node:http';
+import { type Asked, type MarketsBody, type Reply, startScripted } from '../app/scripted-service.ts';
+import type { Draw } from '../faults/draw.ts';
+import type { WorldSymbol } from './world.ts';
+
+// A service of that world with faults, which remembers what it delivered.
+
+/** What a symbol gets as answers in one night. */
+export type Mood = 'well' | '500' | '404' | 'reset' | 'unreadable' | 'breaks off';
+export type ListMood = 'well' | 'cut' | '500' | 'one view cut';
+
+/** A response: of which moment it was, and the ticks of what window it had. */
+export interface Delivered {
+  readonly symbol: string;
+  readonly from: number;
+  readonly to: number;
+  readonly at: number;
+}
+
+export interface WholeService {
+  readonly url: string;
+  readonly delivered: readonly Delivered[];
+  /** When lists first named each symbol to the collector. */
+  readonly listedAt: ReadonlyMap<string, number>;
+  nowMs(): number;
+  /** Sets the moment and the moods of a night; symbols without one are well. */
+  begin(nowMs: number, moods: ReadonlyMap<string, Mood>, lists: ListMood): void;
+  stop(): Promise<void>;
+}
+
+const fail = (status: number) => (response: ServerResponse) => void response.writeHead(status).end('no');
+const reset = (response: ServerResponse) => void response.destroy();
+
+export async function startService(draw: Draw, world: readonly WorldSymbol[], nowMs: number): Promise<WholeService> {
+  const box = await startScripted(
+    nowMs,
+    world.map(({ symbol }) => symbol),
+  );
+  const bySymbol = new Map(world.map((one) => [one.symbol, one]));
+  const delivered: Delivered[] = [];
+  const listedAt = new Map<string, number>();
+  let moods: ReadonlyMap<string, Mood> = new Map();
+  let lists: ListMood = 'well';
+  const asks = new Map<string, number>();
+  // How it pages: a cap that cuts pages often or never, which side it keeps, and what it says of it.
+  const cap = draw.one([4, 7, 20, 500]);
+  const keeps = draw.one(['earliest', 'earliest', 'latest'] as const);
+  const says = draw.one(['stated', 'echo', 'echo'] as const);
+  const stepMs = draw.one([0, 1, 40]);
+  const told = (symbol: string, from: number, to: number) =>
+    bySymbol
+      .get(symbol)!
+      .ticks.filter(({ t, visibleAt }) => from <= t && t < Math.min(to, box.nowMs) && visibleAt <= box.nowMs)
+      .map(({ t, p }) => ({ t, p }));
+  box.truth = told;
+
+  function ticks(asked: Asked): Reply {
+    box.nowMs += stepMs;
+    const { symbol, from, to } = asked;
+    const n = asks.get(symbol) ?? 0;
+    asks.set(symbol, n + 1);
+    const mood = moods.get(symbol) ?? 'well';
+    if (mood === '500' || (mood === 'breaks off' && n > 0)) return fail(500);
+    if (mood === '404') return fail(404);
+    if (mood === 'reset') return reset;
+    if (mood === 'unreadable') return '{"ticks": [1, 2';
+    const all = told(symbol, from, to);
+    const limit = Math.min(cap, asked.limit);
+    const page = keeps === 'earliest' ? all.slice(0, limit) : all.slice(-limit);
+    const isCut = page.length < all.length;
+    const low = isCut && keeps === 'latest' ? page[0]!.t : from;
+    const high = isCut && keeps === 'earliest' ? page.at(-1)!.t + 1 : Math.min(to, box.nowMs);
+    delivered.push({ symbol, from: low, to: high, at: box.nowMs });
+    const ends = says === 'stated' ? { from: low, to: high } : { from, to };
+    return { symbol, ticks: page, count: page.length, ...ends, generated_at: box.nowMs };
+  }
+
+  function markets(honest: MarketsBody): Reply {
+    box.nowMs += stepMs;
+    if (lists === '500') return fail(500);
+    const all = honest.markets
+      .filter(({ symbol }) => bySymbol.get(symbol)!.listedFrom <= box.nowMs)
+      .map((market) => {
+        const { opensAt } = bySymbol.get(market.symbol)!;
+        return opensAt === null ? market : { ...market, opens_at: opensAt };
+      });
+    const isCut = lists === 'cut' || (lists === 'one view cut' && honest.view === 'matched');
+    const shown = isCut ? all.slice(0, Math.max(1, all.length - 2)) : all;
+    for (const { symbol } of shown) if (!listedAt.has(symbol)) listedAt.set(symbol, box.nowMs);
+    return { ...honest, markets: shown, count: shown.length, total: all.length, generated_at: box.nowMs };
+  }
+
+  box.script = { ticks: (_, asked) => ticks(asked), markets: (honest) => markets(honest) };
+  return {
+    url: box.url,
+    delivered,
+    listedAt,
+    nowMs: () => box.nowMs,
+    begin(at, now, ofLists) {
+      box.nowMs = at;
+      moods = now;
+      lists = ofLists;
+      asks.clear();
+    },
+    stop: () => box.stop(),
+  };
+}

@@ -1,0 +1,191 @@
+import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { job as nightly } from '../../jobs/nightly.ts';
+import { job as repair } from '../../jobs/repair.ts';
+import { job as ticks } from '../../jobs/ticks.ts';
+import { job as verify } from '../../jobs/verify.ts';
+import { acceptGaps } from '../../src/app/accepted-gaps.ts';
+import { openConfiguredArchive } from '../../src/app/configured.ts';
+import type { Context } from '../../src/app/context.ts';
+import type { Summary } from '../../src/app/summary.ts';
+import type { Manifest } from '../../src/archive/manifest.ts';
+import { listGaps } from '../../src/reading/gaps.ts';
+import { judgedBy } from '../../src/settings/judged-by.ts';
+import { archiveFolder, contextOf } from '../app/one-process.ts';
+import { type Draw, drawFrom } from '../faults/draw.ts';
+import { breaches, type Night } from './checks.ts';
+import { type ListMood, type Mood, startService } from './service.ts';
+import { readSurfaces } from './surfaces.ts';
+import { type Decoded, findMissing, readFiles } from './truth.ts';
+import { dayMs, drawWorld, epoch, hourMs } from './world.ts';
+
+/** What a story came to. */
+export interface Told {
+  readonly breaches: readonly string[];
+  readonly nights: number;
+  /** Absent ticks that surfaces were checked against; those of them covered by inference, and those hidden by damage that nobody found yet. */
+  readonly missing: number;
+  readonly inferred: number;
+  readonly hidden: number;
+  /** How often `status` said what. */
+  readonly states: Readonly<Record<string, number>>;
+  readonly exitCodes: Readonly<Record<string, number>>;
+}
+
+const lookbackDays = 3;
+
+/** Plays some nights, and stops at the first breach. `trace` is given a line a step. */
+export async function playStory(seed: number, trace: (line: string) => void = () => {}): Promise<Told> {
+  const draw = drawFrom(seed);
+  const nights = 3 + draw.below(4);
+  const world = drawWorld(draw, nights);
+  const service = await startService(draw, world, epoch);
+  const { output, remove } = archiveFolder();
+  const decoded: Decoded = new Map();
+  /** Up to where ticks were last polled. */
+  let lastPoll = 0;
+  const set = [
+    ...['archive.candles=[]', `archive.parts=${draw.one([1, 2])}`, `archive.verify_days=${draw.one([1, 30])}`],
+    ...[`source.first_lookback_days=${lookbackDays}`, `source.suspend_after_days=${draw.one([1, 2])}`],
+    ...[`poll.confirm=${draw.one(['next', 'next', 'now'])}`, 'raw.keep_days=0', 'upstream.retry_attempts_max=2'],
+  ];
+  const context = (): Promise<Context> => contextOf(output, service.url, service.nowMs, set);
+  const sums = { nights: 0, missing: 0, inferred: 0, hidden: 0, states: count(), exitCodes: count() };
+  try {
+    for (let n = 0; n < nights; n++) {
+      const at = epoch + n * dayMs + 3.3 * hourMs;
+      const { moods, lists } = drawMoods(
+        draw,
+        world.map(({ symbol }) => symbol),
+      );
+      service.begin(at, moods, lists);
+      trace(`night ${n}: ${lists}; ${[...moods].map(([symbol, mood]) => `${symbol} ${mood}`).join(', ')}`);
+      const summary = await nightly.run(await context(), { day: null });
+      sums.exitCodes[summary.exit_code] = (sums.exitCodes[summary.exit_code] ?? 0) + 1;
+      const found = await look(summary, true);
+      if (found.length > 0) return { ...sums, breaches: found };
+      for (const next of drawSteps(draw)) {
+        const ended = await step(next, n);
+        if (ended === null) continue;
+        const wrong = await look(ended, false);
+        if (wrong.length > 0) return { ...sums, breaches: wrong.map((one) => `after ${next}: ${one}`) };
+      }
+    }
+    return { ...sums, breaches: [] };
+  } finally {
+    await service.stop();
+    remove();
+  }
+
+  async function look(summary: Summary, isNightly: boolean): Promise<string[]> {
+    if (!existsSync(join(output, 'manifest.json'))) return [];
+    const now = await context();
+    const surfaces = await readSurfaces(now);
+    const files = readFiles(output, surfaces.manifest, decoded);
+    const nowMs = service.nowMs();
+    const polled = summary.started_at;
+    const rules = { lookbackMs: lookbackDays * dayMs, until: isNightly ? polled : lastPoll, found: surfaces.damaged };
+    if (isNightly) lastPoll = polled;
+    const missing = findMissing(world, service, files, rules);
+    const night: Night = { summary, isNightly, surfaces, missing, files, nowMs };
+    sums.nights++;
+    sums.missing += missing.length;
+    sums.inferred += missing.filter(({ isInferred }) => isInferred).length;
+    sums.hidden += missing.filter(({ hiddenBy }) => hiddenBy !== null).length;
+    const { state } = surfaces.status.verdict;
+    sums.states[state] = (sums.states[state] ?? 0) + 1;
+    trace(
+      `  ${summary.job}: exit ${summary.exit_code}, ${state}, ${missing.length} missing, ${surfaces.gaps.count} gaps`,
+    );
+    return breaches(night);
+  }
+
+  async function step(name: Step, n: number): Promise<Summary | null> {
+    const manifest = manifestIn(output);
+    if (manifest === null) return null;
+    service.begin(Math.max(service.nowMs(), epoch + n * dayMs + 9 * hourMs), new Map(), 'well');
+    switch (name) {
+      case 'damage':
+        trace(`  ${damage(draw, output, manifest)}`);
+        return null;
+      case 'verify':
+        return await verify.run(await context(), { show: () => {} });
+      case 'repair':
+        return await repair.run(await context(), { fromUrl: null });
+      case 'ticks': {
+        const summary = await ticks.run(await context(), { symbols: [] });
+        lastPoll = summary.started_at;
+        return summary;
+      }
+      case 'accept': {
+        await acceptOne(await context());
+        return null;
+      }
+    }
+  }
+}
+
+type Step = 'damage' | 'verify' | 'repair' | 'ticks' | 'accept';
+
+function drawSteps(draw: Draw): Step[] {
+  const steps: Step[] = [];
+  if (draw.chance(0.15)) steps.push('ticks');
+  if (draw.chance(0.15)) steps.push('accept');
+  if (draw.chance(0.25)) steps.push('damage');
+  if (draw.chance(0.1)) steps.push('verify');
+  if (draw.chance(0.12)) steps.push('repair');
+  return steps;
+}
+
+function drawMoods(draw: Draw, symbols: readonly string[]): { moods: Map<string, Mood>; lists: ListMood } {
+  const moods = new Map<string, Mood>();
+  const ofAll = draw.one<Mood | 'partly'>(['well', 'well', 'partly', 'partly', '500']);
+  for (const symbol of symbols) {
+    if (ofAll === 'partly' && draw.chance(0.35))
+      moods.set(symbol, draw.one<Mood>(['500', '500', '404', '404', 'reset', 'unreadable', 'breaks off']));
+    else if (ofAll === '500') moods.set(symbol, '500');
+  }
+  return { moods, lists: draw.one<ListMood>(['well', 'well', 'well', 'cut', 'one view cut', '500']) };
+}
+
+const count = (): Record<string, number> => ({});
+
+function manifestIn(root: string): Manifest | null {
+  const path = join(root, 'manifest.json');
+  return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Manifest) : null;
+}
+
+/** Damages a published file, most often one of ticks. */
+function damage(draw: Draw, root: string, manifest: Manifest): string {
+  const { ticks: ofTicks, ...others } = manifest.datasets;
+  const rest = Object.values(others).flatMap(({ files }) => files);
+  const from = ofTicks.files.length > 0 && draw.chance(0.75) ? ofTicks.files : rest;
+  if (from.length === 0) return 'nothing to damage';
+  const { path } = draw.one(from);
+  const at = join(root, path);
+  if (!existsSync(at)) return `${path} is gone already`;
+  const kind = draw.one(['delete', 'flip', 'flip', 'truncate']);
+  if (kind === 'delete') rmSync(at);
+  else if (kind === 'truncate') truncateSync(at, Math.floor(statSync(at).size / 2));
+  else {
+    const bytes = readFileSync(at);
+    bytes[draw.below(bytes.length)]! ^= 1 << draw.below(8);
+    writeFileSync(at, bytes);
+  }
+  return `${kind} ${path}`;
+}
+
+async function acceptOne(context: Context): Promise<void> {
+  const archive = openConfiguredArchive(context, false);
+  try {
+    const nowMs = context.clock.nowMs();
+    const asked = { from: null, to: null, symbols: [] };
+    const gap = listGaps(archive, asked, judgedBy(context.settings), nowMs).gaps.find(
+      ({ reason }) => reason === 'failed',
+    );
+    if (gap === undefined) return;
+    await acceptGaps(context, archive, { symbol: gap.symbol, from: gap.from, to: gap.to, reason: 'it stays' });
+  } finally {
+    archive.close();
+  }
+}

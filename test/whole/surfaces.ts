@@ -1,0 +1,85 @@
+import { openConfiguredArchive } from '../../src/app/configured.ts';
+import type { Context } from '../../src/app/context.ts';
+import { judgeArchive } from '../../src/app/doctor/archive.ts';
+import { probeArchive } from '../../src/app/doctor/probe-archive.ts';
+import { openBoard } from '../../src/app/schedule/board.ts';
+import { watchSchedule } from '../../src/app/schedule/watch.ts';
+import type { Archive } from '../../src/archive/archive.ts';
+import type { Manifest } from '../../src/archive/manifest.ts';
+import { gapsText } from '../../src/cli/gaps-text.ts';
+import { statusText } from '../../src/cli/status-text.ts';
+import type { Sample } from '../../src/metrics/families.ts';
+import { readSamples } from '../../src/metrics/read-text.ts';
+import { type GapList, listGaps } from '../../src/reading/gaps.ts';
+import { gatherReport } from '../../src/reading/report/gather.ts';
+import { readStatus } from '../../src/reading/status.ts';
+import { growthOf } from '../../src/report/growth.ts';
+import { verdictOf } from '../../src/report/verdict.ts';
+import { judgedBy } from '../../src/settings/judged-by.ts';
+import { knownDamage } from '../../src/state/damage.ts';
+import { dayMs } from './world.ts';
+
+/** What every surface says of an archive at one moment. */
+export interface Surfaces {
+  readonly manifest: Manifest;
+  readonly status: ReturnType<typeof readStatus>;
+  readonly statusText: string;
+  readonly gaps: GapList;
+  readonly gapsText: string;
+  /** Headline and findings of the report. */
+  readonly report: string;
+  /** The findings of the doctor on the archive, by check. */
+  readonly doctor: Readonly<Record<string, { readonly level: string; readonly found: string }>>;
+  /** Of the port of a schedule. */
+  readonly metrics: readonly Sample[];
+  readonly health: { readonly status: number; readonly verdict: string | null };
+  /** Paths that are known to be damaged. */
+  readonly damaged: ReadonlySet<string>;
+}
+
+export async function readSurfaces(context: Context): Promise<Surfaces> {
+  const archive = openConfiguredArchive(context, false);
+  try {
+    return await read(context, archive);
+  } finally {
+    archive.close();
+  }
+}
+
+async function read(context: Context, archive: Archive): Promise<Surfaces> {
+  const nowMs = context.clock.nowMs();
+  const by = judgedBy(context.settings);
+  const status = readStatus(archive, by, nowMs);
+  const gaps = listGaps(archive, { from: null, to: null, symbols: [] }, by, nowMs);
+  const rules = { judged: by, days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 };
+  const gathered = await gatherReport(archive, rules, { nowMs, random: context.random });
+  const { shown, days } = gathered;
+  const growth = growthOf(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });
+  const { headline, findings } = verdictOf({ ...gathered, space: null }, growth);
+  const doctor = judgeArchive(probeArchive(context).facts, nowMs, 2 * dayMs);
+  return {
+    manifest: archive.manifest(),
+    ...{ status, statusText: statusText(status), gaps, gapsText: gapsText(gaps) },
+    report: [headline, ...findings.map(({ text }) => text)].join('\n'),
+    doctor: Object.fromEntries(doctor.map(({ check, level, found }) => [check, { level, found }])),
+    ...(await readPort(context)),
+    damaged: new Set(knownDamage(archive.state.db).map(({ path }) => path)),
+  };
+}
+
+async function readPort(context: Context): Promise<Pick<Surfaces, 'metrics' | 'health'>> {
+  let url = '';
+  const info = (fields: object): void => {
+    if ('url' in fields) url = String(fields.url);
+  };
+  const log = { ...context.log, info };
+  const board = openBoard([], dayMs, context.clock.nowMs());
+  const watch = await watchSchedule({ ...context, log }, 0, board);
+  try {
+    const [metrics, ready] = await Promise.all([fetch(`${url}/metrics`), fetch(`${url}/readyz`)]);
+    const { verdict } = (await ready.json()) as { verdict: string | null };
+    return { metrics: readSamples(await metrics.text()), health: { status: ready.status, verdict } };
+  } finally {
+    watch.close();
+  }
+}

@@ -1,0 +1,120 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { sha256 } from '../../src/archive/disk/disk.ts';
+import type { Manifest } from '../../src/archive/manifest.ts';
+import { type DatasetName, datasets } from '../../src/archive/parquet/datasets.ts';
+import { decodeRows, type Value } from '../../src/archive/parquet/parquet.ts';
+import { type Window, within } from '../../src/core/window.ts';
+import { openDatabase } from '../../src/state/database.ts';
+import { doublesOf } from '../../src/state/journal.ts';
+import type { WholeService } from './service.ts';
+import type { WorldSymbol } from './world.ts';
+
+// What the archive lacks, by the truth and by the files alone: nothing here asks the program.
+
+/** A tick that the service had, and that no published file of the archive has intact. */
+export interface Missing {
+  readonly symbol: string;
+  readonly t: number;
+  /** Whether the lists ever named the symbol to the collector. */
+  readonly isListed: boolean;
+  /** Whether published coverage claims it by inference. */
+  readonly isInferred: boolean;
+  /** Whether it waits in the journal, as a damaged file of its day is not merged into: it is accepted, and will be published. */
+  readonly isJournaled: boolean;
+  /** The file that had it, where its damage is not found yet; null elsewhere. */
+  readonly hiddenBy: string | null;
+}
+
+export interface FileRows {
+  readonly ticks: ReadonlyMap<string, ReadonlySet<number>>;
+  /** Inferred windows, by symbol. */
+  readonly inferred: ReadonlyMap<string, readonly Window[]>;
+  /** Ticks that are journaled. */
+  readonly journaled: ReadonlyMap<string, ReadonlySet<number>>;
+  /** Paths that are not as published, found or not. */
+  readonly damaged: ReadonlySet<string>;
+}
+
+/** Rows of published files, by hash: most files are those of the night before. */
+export type Decoded = Map<string, readonly Value[][]>;
+
+export function readFiles(root: string, manifest: Manifest, decoded: Decoded): FileRows {
+  const ticks = new Map<string, Set<number>>();
+  const inferred = new Map<string, Window[]>();
+  const damaged = new Set<string>();
+  const rowsOf = (name: DatasetName): Value[][] =>
+    manifest.datasets[name].files.flatMap(({ path, sha256: wanted }) => {
+      const at = join(root, path);
+      const bytes = existsSync(at) ? readFileSync(at) : null;
+      if (bytes === null || sha256(bytes) !== wanted) {
+        damaged.add(path);
+        return [];
+      }
+      const rows = decoded.get(wanted) ?? decodeRows(datasets[name], bytes);
+      decoded.set(wanted, rows as Value[][]);
+      return rows as Value[][];
+    });
+  for (const [symbol, t] of rowsOf('ticks') as [string, number][]) {
+    const times = ticks.get(symbol) ?? new Set();
+    ticks.set(symbol, times.add(t));
+  }
+  for (const row of rowsOf('coverage')) {
+    const [dataset, symbol, from, to] = row as [string, string, number, number];
+    if (dataset !== 'ticks' || row[7] !== 'inferred') continue;
+    inferred.set(symbol, [...(inferred.get(symbol) ?? []), { from, to }]);
+  }
+  return { ticks, inferred, journaled: readJournal(root), damaged };
+}
+
+function readJournal(root: string): Map<string, Set<number>> {
+  const out = new Map<string, Set<number>>();
+  const db = openDatabase(join(root, '.oddslake', 'state.sqlite'), 0);
+  try {
+    const rows = db.all<{ symbol: string; t: Uint8Array } & Record<string, never>>(
+      'select symbol, t from journal_ticks',
+    );
+    for (const { symbol, t } of rows) out.set(symbol, new Set([...(out.get(symbol) ?? []), ...doublesOf(t)]));
+  } finally {
+    db.close();
+  }
+  return out;
+}
+
+/**
+ * What is missing: of the ticks that were in a response, and those that no response was of, though the service has them.
+ * One that appeared after every response that had its time is late. Before its opening, or before its first sight less
+ * `lookbackMs`, nothing of a symbol is expected.
+ */
+export function findMissing(
+  world: readonly WorldSymbol[],
+  service: WholeService,
+  files: FileRows,
+  rules: { readonly lookbackMs: number; readonly until: number; readonly found: ReadonlySet<string> },
+): Missing[] {
+  const { delivered, listedAt } = service;
+  const nowMs = service.nowMs();
+  const hidden = [...files.damaged].filter((path) => !rules.found.has(path));
+  return world.flatMap(({ symbol, opensAt, listedFrom, ticks }) => {
+    const first = listedAt.get(symbol);
+    if (first === undefined && listedFrom > rules.until) return [];
+    const from = opensAt ?? (first ?? rules.until) - rules.lookbackMs;
+    const had = files.ticks.get(symbol);
+    const responses = delivered.filter((one) => one.symbol === symbol);
+    const inferred = files.inferred.get(symbol) ?? [];
+    return ticks.flatMap(({ t, visibleAt }): Missing[] => {
+      if (t < from || t >= rules.until || visibleAt > nowMs || had?.has(t)) return [];
+      const of = responses.filter((window) => within(t, window));
+      if (of.length > 0 && of.every(({ at }) => at < visibleAt)) return [];
+      const date = new Date(t).toISOString().slice(0, 10);
+      return [
+        {
+          ...{ symbol, t, isListed: first !== undefined },
+          isJournaled: files.journaled.get(symbol)?.has(t) === true,
+          isInferred: inferred.some((window) => within(t, window)),
+          hiddenBy: hidden.find((path) => path.startsWith(`ticks/date=${date}/`)) ?? null,
+        },
+      ];
+    });
+  });
+}

@@ -1,0 +1,43 @@
+import type { Draw } from '../faults/draw.ts';
+
+// What there is to know, whether anybody asks or not. Times are epoch ms.
+
+export const hourMs = 3_600_000;
+export const dayMs = 24 * hourMs;
+
+/** UTC midnight before the first night. */
+export const epoch = Date.UTC(2025, 5, 10);
+
+export interface WorldTick {
+  readonly t: number;
+  readonly p: number;
+  /** From when on the service has it. */
+  readonly visibleAt: number;
+}
+
+export interface WorldSymbol {
+  readonly symbol: string;
+  /** From when on the lists name it. */
+  readonly listedFrom: number;
+  /** When it opened, where the lists tell so. */
+  readonly opensAt: number | null;
+  /** In order. */
+  readonly ticks: readonly WorldTick[];
+}
+
+export function drawWorld(draw: Draw, days: number): WorldSymbol[] {
+  const isLate = draw.chance(0.4);
+  return Array.from({ length: 3 + draw.below(4) }, (_, i) => {
+    const isNew = i > 1 && draw.chance(0.3);
+    const listedFrom = isNew ? epoch + draw.below(days) * dayMs + draw.below(24) * hourMs : 0;
+    const opensAt = draw.chance(0.5) ? Math.max(listedFrom - 5 * hourMs, epoch - 2 * dayMs) : null;
+    const from = Math.max(epoch - 2 * dayMs, opensAt ?? (isNew ? listedFrom : 0));
+    const stepMs = draw.one([1, 2, 5]) * hourMs;
+    const ticks: WorldTick[] = [];
+    for (let t = from + draw.below(stepMs); t < epoch + (days + 1) * dayMs; t += 1 + draw.below(2 * stepMs)) {
+      const lateMs = isLate && draw.chance(0.05) ? draw.below(30 * hourMs) : 0;
+      ticks.push({ t, p: draw.below(1000) / 1000, visibleAt: t + lateMs });
+    }
+    return { symbol: `S${i}`, listedFrom, opensAt, ticks };
+  });
+}
