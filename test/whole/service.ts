@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { dayFloor } from '../../src/core/window.ts';
 import { type Asked, type MarketsBody, type Reply, startScripted } from '../app/scripted-service.ts';
 import type { Draw } from '../faults/draw.ts';
 import type { WorldSymbol } from './world.ts';
@@ -22,6 +23,8 @@ export interface WholeService {
   readonly delivered: readonly Delivered[];
   /** When lists first named each symbol to the collector. */
   readonly listedAt: ReadonlyMap<string, number>;
+  /** UTC midnights of the days within which every list was delivered whole. */
+  readonly listedWhole: ReadonlySet<number>;
   nowMs(): number;
   /** Sets the moment and the moods of a night; symbols without one are well. */
   begin(nowMs: number, moods: ReadonlyMap<string, Mood>, lists: ListMood): void;
@@ -39,6 +42,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
   const bySymbol = new Map(world.map((one) => [one.symbol, one]));
   const delivered: Delivered[] = [];
   const listedAt = new Map<string, number>();
+  const listedWhole = new Set<number>();
   let moods: ReadonlyMap<string, Mood> = new Map();
   let lists: ListMood = 'well';
   const asks = new Map<string, number>();
@@ -87,6 +91,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
     const isCut = lists === 'cut' || (lists === 'one view cut' && honest.view === 'matched');
     const shown = isCut ? all.slice(0, Math.max(1, all.length - 2)) : all;
     for (const { symbol } of shown) if (!listedAt.has(symbol)) listedAt.set(symbol, box.nowMs);
+    if (lists === 'well') listedWhole.add(dayFloor(box.nowMs));
     return { ...honest, markets: shown, count: shown.length, total: all.length, generated_at: box.nowMs };
   }
 
@@ -95,6 +100,7 @@ export async function startService(draw: Draw, world: readonly WorldSymbol[], no
     url: box.url,
     delivered,
     listedAt,
+    listedWhole,
     nowMs: () => box.nowMs,
     begin(at, now, ofLists) {
       box.nowMs = at;

@@ -4,7 +4,7 @@ import { sha256 } from '../../src/archive/disk/disk.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
 import { type DatasetName, datasets } from '../../src/archive/parquet/datasets.ts';
 import { decodeRows, type Value } from '../../src/archive/parquet/parquet.ts';
-import { type Window, within } from '../../src/core/window.ts';
+import { dayFloor, type Window, within } from '../../src/core/window.ts';
 import { openDatabase } from '../../src/state/database.ts';
 import { doublesOf } from '../../src/state/journal.ts';
 import type { WholeService } from './service.ts';
@@ -104,6 +104,8 @@ export function findMissing(
     const inferred = files.inferred.get(symbol) ?? [];
     return ticks.flatMap(({ t, visibleAt }): Missing[] => {
       if (t < from || t >= rules.until || visibleAt > nowMs || had?.has(t)) return [];
+      // The lists of that day named it to nobody, and were whole: whoever is named later is expected from then on.
+      if (first === undefined && service.listedWhole.has(dayFloor(t))) return [];
       const of = responses.filter((window) => within(t, window));
       if (of.length > 0 && of.every(({ at }) => at < visibleAt)) return [];
       const date = new Date(t).toISOString().slice(0, 10);
