@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PublishedCoverage } from '../../src/archive/generation/day-files.ts';
-import { coverageWithout, lossesOf, spanOf } from '../../src/archive/repair/losses.ts';
+import { coverageWithout, lossesOf, lossesOfRefilled, spanOf } from '../../src/archive/repair/losses.ts';
 import { hullOf } from '../../src/archive/repair/mending.ts';
 import { countAnew } from '../../src/archive/repair/refill.ts';
 import type { LostRange } from '../../src/archive/repair/salvage.ts';
@@ -103,31 +103,44 @@ describe('coverage that claims lost rows', () => {
   });
 });
 
-describe('coverage that is counted anew', () => {
+describe('coverage that was taken from the state', () => {
   const stretches = [stretch(0, 10, 0), stretch(10, 40, 0), stretch(50, 90, 0)];
-  const counts = (spans: readonly ReturnType<typeof span>[], missing: number): number[] =>
-    countAnew(stretches, times(0, 9, 10, 60), spans, missing).map(({ ticks }) => ticks);
+  const there = times(0, 9, 10, 60);
+  const lost = (spans: readonly ReturnType<typeof span>[], missing: number, elsewhere: 0 | 1 = 0) =>
+    lossesOfRefilled('A', stretches, there, spans, missing, elsewhere).map(({ from, to, ticks }) => [
+      from - day0,
+      to - day0,
+      ticks,
+    ]);
 
   test('has the ticks that are there', () => {
-    expect(counts([], 5)).toEqual([2, 1, 1]);
-    expect(countAnew(stretches, times(), [], 0).map(({ from, to }) => ({ from, to }))).toEqual(
+    expect(countAnew(stretches, there).map(({ ticks }) => ticks)).toEqual([2, 1, 1]);
+    expect(countAnew(stretches, times()).map(({ from, to }) => ({ from, to }))).toEqual(
       stretches.map(({ from, to }) => ({ from, to })),
     );
   });
 
-  test('has those that are missing in the stretch that reaches into the lost spans most', () => {
-    expect(counts([span(0, 5)], 5)).toEqual([7, 1, 1]);
-    expect(counts([span(5, 20)], 5)).toEqual([2, 6, 1]);
-    expect(counts([span(0, 8), span(20, 25), span(36, 40)], 5)).toEqual([2, 6, 1]);
-    expect(counts([span(35, 90)], 5)).toEqual([2, 1, 6]);
-    expect(counts([span(40, 50)], 5)).toEqual([2, 1, 1]);
+  test('is lost wherever rows are gone: nothing tells which of its stretches had them', () => {
+    expect(lost([span(0, 5)], 5)).toEqual([[0, 5, 6]]);
+    expect(lost([span(5, 20)], 5)).toEqual([[5, 20, 7]]);
+    expect(lost([span(5, 60)], 5)).toEqual([
+      [5, 40, 7],
+      [50, 60, 0],
+    ]);
+    expect(lost([span(35, 90)], 5)).toEqual([
+      [35, 40, 0],
+      [50, 90, 6],
+    ]);
+    // Where nobody knows how many there were, a quiet window is not proven.
+    expect(lost([span(35, 90)], 1, 1)).toEqual([
+      [35, 40, 1],
+      [50, 90, 2],
+    ]);
   });
 
-  test('of two that reach as far has them in the first', () => {
-    expect(counts([span(5, 15)], 5)).toEqual([7, 1, 1]);
-  });
-
-  test('never has fewer than are there', () => {
-    expect(counts([span(0, 5)], -1)).toEqual([2, 1, 1]);
+  test('is not lost where no row is, or none of it is gone', () => {
+    expect(lost([span(40, 50)], 5)).toEqual([]);
+    expect(lost([span(0, 5)], 0)).toEqual([]);
+    expect(lost([span(0, 5)], -1)).toEqual([]);
   });
 });

@@ -55,7 +55,7 @@ function* lies(night: Night): Generator<string> {
     if (day === 'empty') yield `manifest: ${at}, and the day is empty`;
     if (day === 'provisional' && !isInferred && !excepted && !isTold)
       yield `manifest: ${at}, and the day is provisional`;
-    if (day === 'complete_with_exceptions' && !excepted) yield `manifest: ${at}, and the day is ${day}`;
+    if (day === 'complete_with_exceptions' && !excepted && !isTold) yield `manifest: ${at}, and the day is ${day}`;
     if (!isOver && !isListed) continue;
     const words: [string, string | null | undefined][] = [
       ['status', status.verdict.state],

@@ -2,7 +2,7 @@ import type { LostWindow } from '../../core/lost.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import { compareUtf8 } from '../../core/order.ts';
 import { countIn, timesIn } from '../../core/part-times.ts';
-import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
+import { dayMs, intersection, isEmpty, subtract, union, type Window } from '../../core/window.ts';
 import type { PublishedCoverage } from '../generation/day-files.ts';
 import type { LostRange } from './salvage.ts';
 
@@ -48,6 +48,32 @@ export function lossesOf(
   }
   const rows = ranges.reduce((sum, range) => sum + range.rows, 0);
   return { windows, uncovered: Math.max(0, rows - missing) };
+}
+
+/**
+ * The lost windows of a symbol whose coverage was taken from the state, which knows how many ticks it lost and not in
+ * which of its stretches: all that lost rows reach into, as one window where they adjoin. The longest is said to have had the
+ * ticks; the others are asked for again as well, as nothing proves that they were quiet.
+ * @param t the times that are there still, sorted
+ * @param spans where rows of it are gone
+ * @param missing how many, of all of it
+ * @param elsewhere how many at least in each other window; 0 where `missing` is all that there were
+ */
+export function lossesOfRefilled(
+  symbol: string,
+  stretches: readonly Window[],
+  t: Float64Array,
+  spans: readonly Window[],
+  missing: number,
+  elsewhere: 0 | 1,
+): LostWindow[] {
+  if (missing <= 0) return [];
+  const touched = union(stretches.flatMap((stretch) => spans.map((span) => intersection(span, stretch))));
+  const longest = touched.reduce((most, w) => Math.max(most, w.to - w.from), 0);
+  const most = touched.findIndex((w) => w.to - w.from === longest);
+  return touched.map((window, i) => ({
+    ...{ dataset: 'ticks', symbol, ...window, ticks: countIn(t, window) + (i === most ? missing : elsewhere) },
+  }));
 }
 
 /** The span of time of which a range may hold rows of a symbol, within a day; undefined where it can hold none. */

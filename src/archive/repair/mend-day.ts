@@ -1,4 +1,5 @@
 import type { CandleInterval } from '../../core/candles.ts';
+import type { LostWindow } from '../../core/lost.ts';
 import { noPart, type PartColumns } from '../../core/merge.ts';
 import { partOf } from '../../core/part.ts';
 import { timesIn } from '../../core/part-times.ts';
@@ -14,7 +15,7 @@ import { candleDatasets, datasets } from '../parquet/datasets.ts';
 import { decodeRows } from '../parquet/parquet.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 import { keptIntervals, stageCandles } from '../publish/publish-candles.ts';
-import { coverageWithout, lossesOf, spanOf } from './losses.ts';
+import { coverageWithout, lossesOf, lossesOfRefilled, spanOf } from './losses.ts';
 import { mendBooks } from './mend-books.ts';
 import { type Broken, hullOf, type Losses } from './mending.ts';
 import { countAnew, type Refilled, refill } from './refill.ts';
@@ -80,7 +81,7 @@ function mendPart(of: Day, part: number, coverageBroken: boolean): void {
     const timesOf = timesIn(columns);
     for (const [symbol, stretches] of of.refilled)
       if (partOf(symbol, archive.state.identity.parts) === part)
-        coverage.ticks.set(symbol, countAnew(stretches, timesOf(symbol), [], 0));
+        coverage.ticks.set(symbol, countAnew(stretches, timesOf(symbol)));
   }
   if (columns.t.length > 0) {
     stageCandles(archive, stage, intervals, { day, part }, columns, coverage.ticks);
@@ -107,6 +108,8 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
   const timesOf = timesIn(left);
   const mine = new Map([...coverage.ticks].filter(([symbol]) => partOf(symbol, archive.state.identity.parts) === part));
   const published = publishedCounts(of, part);
+  const ofRefilled: LostWindow[] = [];
+  let missingOfRefilled = 0;
   for (const [symbol, stretches] of of.refilled) {
     if (!mine.has(symbol)) continue;
     const touched = lost.filter((range) => spanOf(range, symbol, day) !== undefined);
@@ -116,10 +119,16 @@ function mendTicks(of: Day, part: number, broken: Broken): PartColumns {
       published === undefined
         ? touched.reduce((sum, range) => sum + leastOf(range), 0)
         : (published.get(symbol) ?? 0) - t.length;
-    mine.set(symbol, countAnew(stretches, t, spans, missing));
-    coverage.ticks.set(symbol, mine.get(symbol)!);
+    // Which of its stretches had them is written down nowhere: none of them is proven to have been quiet.
+    const ofSymbol = lossesOfRefilled(symbol, stretches, t, spans, missing, published === undefined ? 1 : 0);
+    ofRefilled.push(...ofSymbol);
+    if (ofSymbol.length > 0) missingOfRefilled += missing;
+    mine.delete(symbol);
+    coverage.ticks.set(symbol, coverageWithout(countAnew(stretches, t), ofSymbol, t));
   }
-  const { windows, uncovered } = lossesOf(day, lost, mine, left);
+  const { windows, uncovered: uncoveredOfOthers } = lossesOf(day, lost, mine, left);
+  const uncovered = Math.max(0, uncoveredOfOthers - missingOfRefilled);
+  for (const window of ofRefilled) losses.windows.push(window);
   for (const [symbol, ofSymbol] of Map.groupBy(windows, (window) => window.symbol))
     coverage.ticks.set(symbol, coverageWithout(mine.get(symbol)!, ofSymbol, timesOf(symbol)));
   for (const window of windows) losses.windows.push(window);

@@ -1,6 +1,6 @@
 import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
 import { countIn } from '../../core/part-times.ts';
-import { dayMs, intersection, isEmpty, subtract, type Window } from '../../core/window.ts';
+import { dayMs, intersection, subtract } from '../../core/window.ts';
 import { segmentsIn } from '../../state/coverage.ts';
 import type { Archive } from '../archive.ts';
 import { coverageOfRows, type DayCoverage, type PublishedCoverage } from '../generation/day-files.ts';
@@ -33,7 +33,7 @@ export function refill(
     if (unknown.length === 0) continue;
     const stretches = joinForPublishing(overlay([...known.map(answerOf), ...unknown]));
     refilled.set(symbol, stretches);
-    coverage.ticks.set(symbol, countAnew(stretches, new Float64Array(0), [], 0));
+    coverage.ticks.set(symbol, countAnew(stretches, new Float64Array(0)));
   }
   return { coverage, refilled };
 }
@@ -42,25 +42,6 @@ const answerOf = ({ from, to, fetchedAt, origin, evidence }: Covered): Covered =
   ...{ from, to, fetchedAt, origin, evidence },
 });
 
-/**
- * Stretches with the ticks that were published in them: those that are there (`t`, sorted), and those that are missing in
- * the one that reaches into the lost `spans` most.
- */
-export function countAnew(
-  stretches: readonly Covered[],
-  t: Float64Array,
-  spans: readonly Window[],
-  missing: number,
-): PublishedCoverage[] {
-  const shared = stretches.map((stretch) =>
-    spans
-      .map((span) => intersection(span, stretch))
-      .filter((window) => !isEmpty(window))
-      .reduce((sum, window) => sum + window.to - window.from, 0),
-  );
-  const most = shared.reduce((best, ms, i) => (ms > shared[best]! ? i : best), 0);
-  return stretches.map((stretch, i) => ({
-    ...stretch,
-    ticks: countIn(t, stretch) + (i === most && shared[i]! > 0 ? Math.max(0, missing) : 0),
-  }));
-}
+/** Stretches with the ticks that are in them: those that are there, sorted. */
+export const countAnew = (stretches: readonly Covered[], t: Float64Array): PublishedCoverage[] =>
+  stretches.map((stretch) => ({ ...stretch, ticks: countIn(t, stretch) }));
