@@ -30,6 +30,8 @@ export interface FileRows {
   readonly ticks: ReadonlyMap<string, ReadonlySet<number>>;
   /** Inferred windows, by symbol. */
   readonly inferred: ReadonlyMap<string, readonly Window[]>;
+  /** Whether responses wait in the journal: those of a day that has a damaged file are not merged. */
+  readonly isWaiting: boolean;
   /** Ticks that are journaled. */
   readonly journaled: ReadonlyMap<string, ReadonlySet<number>>;
   /** Paths that are not as published, found or not. */
@@ -64,21 +66,22 @@ export function readFiles(root: string, manifest: Manifest, decoded: Decoded): F
     if (dataset !== 'ticks' || row[7] !== 'inferred') continue;
     inferred.set(symbol, [...(inferred.get(symbol) ?? []), { from, to }]);
   }
-  return { ticks, inferred, journaled: readJournal(root), damaged };
+  return { ticks, inferred, ...readJournal(root), damaged };
 }
 
-function readJournal(root: string): Map<string, Set<number>> {
+function readJournal(root: string): Pick<FileRows, 'journaled' | 'isWaiting'> {
   const out = new Map<string, Set<number>>();
   const db = openDatabase(join(root, '.oddslake', 'state.sqlite'), 0);
   try {
     const rows = db.all<{ symbol: string; t: Uint8Array } & Record<string, never>>(
       'select symbol, t from journal_ticks',
     );
+    const isWaiting = db.one('select 1 from journal_cover limit 1') !== undefined || rows.length > 0;
     for (const { symbol, t } of rows) out.set(symbol, new Set([...(out.get(symbol) ?? []), ...doublesOf(t)]));
+    return { journaled: out, isWaiting };
   } finally {
     db.close();
   }
-  return out;
 }
 
 /**
