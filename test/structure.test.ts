@@ -10,6 +10,40 @@ test('the source keeps to the structure of ARCHITECTURE', () => {
   expect(violations(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);
 });
 
+test('every surface takes its verdict from the one judge, and nobody else computes one', () => {
+  const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
+  /** Where each surface asks: the judge, what brings its published verdict up to now, or one of those that do so. */
+  const asks: Readonly<Record<string, string>> = {
+    'src/archive/generation/next-generation.ts': 'core/completeness.ts',
+    'src/reading/status.ts': 'core/completeness.ts',
+    'src/reading/gaps.ts': 'core/completeness.ts',
+    'src/app/steps/gaps-step.ts': 'core/completeness.ts',
+    'src/reading/standing.ts': 'core/verdict.ts',
+    'src/app/doctor/probe-archive.ts': 'core/verdict.ts',
+    'src/reading/report/gather.ts': '../status.ts',
+    'src/app/run.ts': 'reading/standing.ts',
+    'src/app/schedule/watch.ts': 'reading/standing.ts',
+    'src/service/readiness.ts': 'reading/standing.ts',
+    'src/service/metrics.ts': 'reading/standing.ts',
+  };
+  for (const [path, specifier] of Object.entries(asks))
+    expect(
+      read(path).some((one) => one.endsWith(specifier)),
+      `${path} asks ${specifier}`,
+    ).toBe(true);
+  // What only a judge needs is imported by the judge alone, and the state that it is given is put together in one place.
+  const paths = globSync('{src,jobs}/**/*.ts', { cwd: root });
+  const importers = (name: string): string[] =>
+    paths.filter((path) => read(path).some((specifier) => specifier.endsWith(name)));
+  expect(importers('/judge-symbol.ts')).toEqual(['src/core/completeness.ts']);
+  const asking = /import \{[^}]*\bjudge\b[^}]*\} from '[./]+core\/completeness\.ts'/;
+  expect(paths.filter((path) => asking.test(readFileSync(root + path, 'utf8'))).sort()).toEqual(
+    Object.keys(asks)
+      .filter((path) => asks[path] === 'core/completeness.ts')
+      .sort(),
+  );
+});
+
 test('every source is asked for by another', () => {
   const paths = globSync('{src,jobs,bin}/**/*.ts', { cwd: root });
   expect(leftOver(new Map(paths.map((path) => [path, readFileSync(root + path, 'utf8')])))).toEqual([]);

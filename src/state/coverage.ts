@@ -194,14 +194,6 @@ export const coverageIn = (db: Database, { from, to }: Window): Map<string, Wind
     }),
   );
 
-/** The same as `coverageOf`, of proven windows alone. */
-export const provenCoverageOf = (db: Database, symbol: string): Window[] =>
-  applyWithdrawals(
-    db
-      .all<KnownWindow & Record<string, never>>(selectKnown('symbol = ?2'), Number.MAX_SAFE_INTEGER, symbol)
-      .filter(({ evidence }) => evidence !== 'inferred'),
-  );
-
 const readKnown = (db: Database, { from, to }: Window): Map<string, KnownWindow[]> =>
   Map.groupBy(
     db.iterate<KnownWindow>(selectKnown('t_from < ?3 and t_to > ?2'), Number.MAX_SAFE_INTEGER, from, to),

@@ -138,7 +138,7 @@ export const keys: Readonly<Record<string, readonly string[]>> = {
 
 export const manifestFields = [
   ...['format_version', 'generation', 'created_at', 'writer', 'upstream', 'parts', 'previous_sha256', 'watermark'],
-  ...['reached', 'verified_through', 'commit_id', 'days', 'datasets'],
+  ...['reached', 'verified_through', 'commit_id', 'days', 'verdict', 'datasets'],
 ] as const;
 
 /** Fields that the manifest has where there is something to say: windows of which ticks were lost. */

@@ -450,6 +450,10 @@ export const proofs: Proofs = {
     watermark: reach,
     reached: reach,
     verified_through: manifestShape,
+    verdict: [
+      'whole/green-implies-whole.test.ts',
+      'where a tick is absent no surface calls the archive complete, and all of them agree',
+    ],
     commit_id: [
       'archive/commit-id.test.ts',
       'each commit has an ID of its own, a repair that puts bytes back included',

@@ -37,6 +37,8 @@ function* lies(night: Night): Generator<string> {
   const { surfaces, summary, isNightly, nowMs } = night;
   const { manifest, status, gaps, metrics, health } = surfaces;
   const isExcepted = exceptionsOf(night);
+  // Watermarks leave out suspended symbols, whatever is missing of them.
+  const suspended = new Set(gaps.gaps.filter(({ reason }) => reason === 'suspended').map(({ symbol }) => symbol));
   const metric = (name: string, label = ''): number | undefined =>
     metrics.find(
       (one) => one.name === `oddslake_${name}` && (label === '' || Object.values(one.labels).includes(label)),
@@ -80,13 +82,13 @@ function* lies(night: Night): Generator<string> {
       ['status', isJournaled ? null : status.watermark],
       ['metrics', isTold ? null : (metric('watermark_timestamp_seconds') ?? Number.NaN) * 1000],
     ] as const)
-      if (moment !== null && moment > t && !excepted)
+      if (moment !== null && moment > t && !excepted && !suspended.has(symbol))
         yield `watermark of ${name}: ${at}, and it is ${new Date(moment).toISOString()}`;
     for (const [name, moment] of [
       ['manifest', isTold ? null : manifest.reached],
       ['status', isJournaled ? null : status.reached],
     ] as const)
-      if (moment !== null && moment > t && !excepted && !isInferred)
+      if (moment !== null && moment > t && !excepted && !isInferred && !suspended.has(symbol))
         yield `reached of ${name}: ${at}, and it is passed`;
     if (isJournaled) continue;
     const isGap = gaps.gaps.some((gap) => gap.symbol === symbol && within(t, gap));

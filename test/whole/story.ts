@@ -103,7 +103,10 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   async function step(name: Step, n: number): Promise<Summary | null> {
     const manifest = manifestIn(output);
     if (manifest === null) return null;
-    service.begin(Math.max(service.nowMs(), epoch + n * dayMs + 9 * hourMs), new Map(), 'well');
+    // What a repair cannot have again stays lost.
+    const isDown = name === 'repair' && draw.chance(0.5);
+    const moods = new Map(isDown ? world.map(({ symbol }) => [symbol, '500' as const]) : []);
+    service.begin(Math.max(service.nowMs(), epoch + n * dayMs + 9 * hourMs), moods, 'well');
     switch (name) {
       case 'damage':
         trace(`  ${damage(draw, output, manifest)}`);
