@@ -94,7 +94,10 @@ export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolR
   const isSuspended = facts.suspendedAt !== null;
   const isPolled = named === null ? isLive(facts, cursor, nowMs, rules) : isWanted && !isSuspended;
   const expired = known.owed.filter(({ kind }) => kind === 'expired');
-  const excepted: Window[] = [...known.lost, ...expired, ...known.accepted];
+  const settledGaps: Window[] = [...known.lost, ...expired, ...known.accepted];
+  // What is damaged is there for a repair to bring back, whoever accepted that something stays a gap.
+  const excepted =
+    known.damaged.length === 0 ? settledGaps : settledGaps.flatMap((window) => subtract([window], known.damaged));
   const expected = expectedOf(facts, life, known, by);
   const asked = isEmpty(by.asked) ? [] : intersect(expected, [by.asked]);
   const missing = asked.length === 0 ? [] : subtract(asked, covered);
