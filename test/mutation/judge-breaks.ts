@@ -55,12 +55,6 @@ const breaks: readonly Break[] = [
     after: 'if (known.answers.length === 0 || (isUnasked && !isKnown)) return null;',
   },
   {
-    name: 'days that are over are called complete before they have settled',
-    file: 'src/core/judge-symbol.ts',
-    before: 'const final = union(settled(answers, rules.settleMs));',
-    after: 'const final = union(settled(answers, rules.settleMs - 30 * 3_600_000));',
-  },
-  {
     name: 'failed windows are no gaps',
     file: 'src/core/judge-symbol.ts',
     before: 'gaps: by.isEndOpen ?',
