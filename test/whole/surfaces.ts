@@ -51,7 +51,9 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const by = judgedBy(context.settings);
   const status = readStatus(archive, by, nowMs);
   const gaps = listGaps(archive, { from: null, to: null, symbols: [] }, by, nowMs);
-  const rules = { judged: by, days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 };
+  const { overlapMinutes, overlapMinutesMax } = context.settings.poll;
+  const overlaps = { overlapMs: overlapMinutes * 60_000, overlapMsMax: overlapMinutesMax * 60_000 };
+  const rules = { judged: by, days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5, ...overlaps };
   const gathered = await gatherReport(archive, rules, { nowMs, random: context.random });
   const { shown, days } = gathered;
   const growth = growthOf(days, null, { nowMs, shownFrom: shown.from, shownTo: shown.to });
