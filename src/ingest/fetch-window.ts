@@ -298,9 +298,10 @@ function* confirmEarlier(work: Work, o: Observation, knownTick: number, last = N
   const newest = Math.max(...inferred.map(({ fetchedAt }) => fetchedAt));
   const to = Math.min(inferred.at(-1)?.to ?? knownTick, last + 1);
   const isLate = o.times.some((t) => t > knownTick && t < to);
-  // A page that begins before the known tick may have been cut off right behind it, as the page of the poll before was.
+  // A page that begins before the known tick may have been cut off right behind it, as the page of the poll before was, or
+  // amid the ticks of its millisecond.
   const mayBeCut = o.times.at(-1) === knownTick && o.times.length > 1;
-  const until = Math.min(isLate || mayBeCut ? knownTick + 1 : to, o.observedAt);
+  const until = Math.min(isLate ? knownTick + 1 : mayBeCut ? knownTick : to, o.observedAt);
   for (const earlier of inferred) {
     // What an even earlier poll left and the last one did not confirm, it had a reason not to.
     if (earlier.fetchedAt === o.generatedAt || earlier.fetchedAt !== newest) continue;
