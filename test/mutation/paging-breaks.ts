@@ -9,95 +9,87 @@ import { withCopy } from './copy.ts';
 
 interface Break {
   readonly what: string;
-  readonly file: string;
-  readonly before: string;
-  readonly after: string;
+  /** Texts of files in src/ingest, and what is written in their place. */
+  readonly edits: readonly (readonly [file: string, before: string, after: string])[];
 }
 
-const ingest = (file: string, what: string, before: string, after: string): Break => ({
-  ...{ what, file: `src/ingest/${file}.ts`, before, after },
-});
-
 const breaks: readonly Break[] = [
-  ingest(
-    'fetch-window',
-    'a page is believed from its first to its last tick and beyond: no side is confirmed',
-    'freeEnd(w, o) : yield* fetchSide(work, w, o, side, mode, widest)',
-    'freeEnd(w, o) : freeEnd(w, o)',
-  ),
-  ingest(
-    'fetch-side',
-    'the tick that a side was confirmed from need not come again',
-    "if (relation === 'contradicts' || isShort",
-    'if (isShort',
-  ),
-  ingest(
-    'fetch-side',
-    'a page that goes further is taken for the last',
-    '      page = next;\n      furthest = side',
-    "      return end('confirmed', begin, [page, next]);\n      furthest = side",
-  ),
-  ingest(
-    'fetch-side',
-    'what the echo of a request states is believed',
-    "if (relation === 'further') {",
-    "if (relation === 'further' && false) {",
-  ),
-  ingest(
-    'fetch-window',
-    'a withdrawn claim is forgotten',
-    "if (work.claimed) yield { kind: 'withdraw', window: { from: w.from, to: w.to } };",
-    '',
-  ),
-  ingest(
-    'fetch-side',
-    'a crowded millisecond is taken for whole',
-    'return !hasFarEnd && count',
-    'return false && count',
-  ),
-  ingest(
-    'fetch-side',
-    'an end is never checked from the last tick',
-    '(isDoubtful || needsEndCheck(behavior, next.received, page.received))',
-    'isDoubtful && false',
-  ),
-  ingest('fetch-window', 'gaps that the service names are claimed', 'subtract([spoken], work.lacking)', '[spoken]'),
-  ingest(
-    'fetch-steps',
-    'claims are made over what the service lacks',
-    'subtract([window], work.lacking)',
-    'subtract([window], [])',
-  ),
-  ingest(
-    'fetch-steps',
-    'a claim reaches beyond the moment of its response',
-    'const piece = { from, to: Math.min(to, observedAt) };',
-    'const piece = { from, to };',
-  ),
-  ingest(
-    'observation',
-    'a response may speak for what came after it was generated',
-    'to: Math.min(asked.to, observedAt) },',
-    'to: asked.to },',
-  ),
-  ingest(
-    'observation',
-    'ends that a response states narrower are overlooked',
-    '{ from: from ?? asked.from, to: to ?? asked.to }',
-    '{ from: asked.from, to: asked.to }',
-  ),
-  ingest(
-    'fetch-window',
-    'a poll confirms whatever the one before left, though late ticks came',
-    'const isLate = o.times.some((t) => t > knownTick && t < to);',
-    'const isLate = false;',
-  ),
-  ingest(
-    'fetch-steps',
-    'pages with many unusable ticks count as any other',
-    'rejected > rejectedShareMax * received',
-    'rejected > received',
-  ),
+  {
+    what: 'what a page says nothing against is taken for confirmed',
+    edits: [
+      [
+        'fetch-window',
+        "yield* claim(work, inW(spoken), 'inferred', observedAt);",
+        "yield* claim(work, inW(spoken), 'confirmed', observedAt);",
+      ],
+    ],
+  },
+  {
+    what: 'a page that goes further is taken for the last',
+    edits: [
+      [
+        'fetch-side',
+        '      page = next;\n      furthest = side',
+        "      return end('confirmed', begin, [page, next]);\n      furthest = side",
+      ],
+    ],
+  },
+  {
+    what: 'ticks beyond the page before are overlooked',
+    edits: [['fetch-side', "if (relation === 'further') {", "if (relation === 'further' && false) {"]],
+  },
+  {
+    what: 'gaps that the service names are claimed where a response is empty',
+    edits: [['fetch-window', 'subtract([spoken], work.lacking)', '[spoken]']],
+  },
+  {
+    what: 'claims are made over what the service lacks',
+    edits: [['fetch-steps', 'subtract([window], work.lacking)', 'subtract([window], [])']],
+  },
+  {
+    what: 'a service that ignores the window is believed',
+    edits: [
+      [
+        'fetch-window',
+        "yield* claim(work, spoken, 'inferred', o.observedAt);",
+        "yield* claim(work, w, 'confirmed', o.observedAt);",
+      ],
+    ],
+  },
+  {
+    what: 'a poll confirms the one before though the known tick does not come again',
+    edits: [
+      [
+        'fetch-window',
+        'const isAnchored = knownTick !== null && includes(o.times, knownTick);',
+        'const isAnchored = knownTick !== null;',
+      ],
+    ],
+  },
+  {
+    what: 'starts are taken to be included',
+    edits: [['server-behavior', 'from: isExact && behavior.fromInclusive ? from : from - 1', 'from']],
+  },
+  {
+    what: 'the last part of a split window is forgotten',
+    edits: [['fetch-window', 'const bounds = [w.from, ...cutsHere, w.to];', 'const bounds = [w.from, ...cutsHere];']],
+  },
+  {
+    what: 'what a response states that it does not speak for is forgotten',
+    edits: [['fetch-window', '  for (const rest of unspoken) {', '  for (const rest of [] as typeof unspoken) {']],
+  },
+  {
+    what: 'a crowded millisecond is taken for whole',
+    edits: [
+      ['fetch-side', 'return !hasFarEnd && count', 'return false && count'],
+      [
+        'fetch-side',
+        'received < crowdMin || received <= 0.5 * page.received',
+        'received < crowdMin || page.received > 0',
+      ],
+      ['fetch-side', "(side === 'high' ? o.countAtLast : o.countAtFirst)", "(side === 'high' ? 0 * o.countAtLast : 0)"],
+    ],
+  },
 ];
 
 /** Many times what it takes where nothing is broken. */
@@ -118,16 +110,20 @@ await withCopy((copy) => {
   };
   const before = firstSeen();
   if (before.length > 0) throw new Error(`Nothing is broken, and yet: ${before.join(' · ')}`);
-  for (const { what, file, before, after } of breaks) {
-    const path = join(copy, file);
-    const text = readFileSync(path, 'utf8');
-    if (!text.includes(before)) throw new Error(`${file} has no more: ${before}`);
-    writeFileSync(
-      path,
-      text.replace(before, () => after),
-    );
+  for (const { what, edits } of breaks) {
+    const texts = new Map<string, string>();
+    for (const [file, before, after] of edits) {
+      const path = join(copy, 'src/ingest', `${file}.ts`);
+      const text = readFileSync(path, 'utf8');
+      if (!text.includes(before)) throw new Error(`${file} has no more: ${before}`);
+      if (!texts.has(path)) texts.set(path, text);
+      writeFileSync(
+        path,
+        text.replace(before, () => after),
+      );
+    }
     const seen = firstSeen();
-    writeFileSync(path, text);
+    for (const [path, text] of texts) writeFileSync(path, text);
     if (seen.length === 0) unseen++;
     process.stdout.write(`${seen.length === 0 ? 'NOT SEEN' : seen.join(' · ')} | ${what}\n`);
   }
