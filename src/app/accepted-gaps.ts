@@ -24,7 +24,10 @@ export async function acceptGaps(
   const facts = oneSymbol(db, symbol);
   if (facts === undefined) throw new UsageError(`${symbol} is not known in this archive.`);
   const nowMs = context.clock.nowMs();
-  const { gaps } = listGaps(archive, { from, to, symbols: [facts] }, judgedBy(context.settings), nowMs);
+  const isPast = from < Math.min(to, nowMs);
+  const { gaps } = isPast
+    ? listGaps(archive, { from, to, symbols: [facts] }, judgedBy(context.settings), nowMs)
+    : { gaps: [] };
   if (gaps.length === 0)
     throw new UsageError(`There is no gap of ${symbol} from ${isoUtc(from)} to ${isoUtc(to)}: nothing to accept.`);
   const isTold = gaps.every((gap) => gap.reason !== 'never asked');
