@@ -164,7 +164,7 @@ function wholeFindings({ status, days, nowMs }: Facts): Finding[] {
     out.push({ severity: 'look', text, action: 'See them with oddslake gaps; oddslake symbols retry asks at once' });
   }
   if (verdict.state === 'provisional') {
-    const text = `The archive is ${verdictText(verdict)}: the next poll confirms them.`;
+    const text = `The archive is ${verdictText(verdict)}. The next poll confirms what inference covers.`;
     out.push({ severity: 'note', text, action: null });
   }
   return out;

@@ -52,7 +52,7 @@ test('report writes its page into the archive, and disturbs nothing there', asyn
   // Again: it is replaced.
   writeFileSync(path, 'old');
   const { stdout } = await run(['report', '--output', output]);
-  expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nAll is well\\.\n`));
+  expect(stdout).toMatch(new RegExp(`^${path}: \\d+\\.\\d kB, generation 1\nAll is well, provisionally\\.\n`));
   expect(readFileSync(path, 'utf8')).toContain('</html>');
 });
 

@@ -18,6 +18,26 @@ describe('whether all is well', () => {
     expect(verdict()).toEqual({ state: 'well', headline: 'All is well', nextAction: null, findings: [] });
   });
 
+  test.each([
+    ['provisional', { provisional: 2 }, 'well', 'All is well, provisionally'],
+    ['complete_with_exceptions', {}, 'well', 'All is well, with exceptions'],
+    ['complete_with_exceptions', { suspended: 1 }, 'look', 'Worth a look'],
+    ['incomplete', {}, 'well', 'Nothing new, but the archive is incomplete'],
+  ] as const)('an archive that is %s is not called well without a word: %o', (state, rest, sign, headline) => {
+    const judged = { ...status, verdict: { ...status.verdict, state, ...rest } };
+    expect(verdict({ status: judged })).toMatchObject({ state: sign, headline });
+  });
+
+  test('a day that stays incomplete is worth a look, and one that is a week old is good to know', () => {
+    const { days } = madeGathered();
+    const at = (n: number) => days.map((day, i) => (i === n ? { ...day, state: 'incomplete' as const } : day));
+    const judged = { ...status, verdict: { ...status.verdict, state: 'incomplete' as const } };
+    expect(verdict({ status: judged, days: at(11) })).toMatchObject({ state: 'look', headline: 'Worth a look' });
+    expect(verdict({ status: judged, days: at(2) })).toMatchObject({
+      ...{ state: 'well', headline: 'Nothing new, but the archive is incomplete' },
+    });
+  });
+
   test('an archive that nothing was done with says how to begin', () => {
     const empty = { runs: [], status: { ...status, generation: 0 } };
     expect(verdict(empty)).toMatchObject({ state: 'empty', nextAction: 'Start collecting: oddslake nightly' });
