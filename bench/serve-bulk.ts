@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path';
 import { openArchive } from '../src/archive/archive.ts';
 import { systemDisk } from '../src/archive/disk/disk.ts';
 import { manifestText, type PublishedFile } from '../src/archive/manifest.ts';
-import { setMeta } from '../src/state/state.ts';
+import { setMeta } from '../src/state/meta.ts';
 import { systemClock } from '../src/system.ts';
 import { makeKey } from './key.ts';
 import { startService } from './service.ts';

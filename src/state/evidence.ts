@@ -1,5 +1,5 @@
 import type { Database } from './database.ts';
-import { evidenceSinceKey, getMeta, setMeta } from './state.ts';
+import { evidenceSinceKey, getMeta, setMeta } from './meta.ts';
 
 // What is remembered from run to run to judge how far coverage is proven.
 

@@ -1,5 +1,5 @@
 import type { Database } from './database.ts';
-import { getMeta, setMeta } from './state.ts';
+import { getMeta, setMeta } from './meta.ts';
 
 // When each published file was last hashed and found as published, or written. Of another file at that path it says nothing.
 

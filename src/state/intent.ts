@@ -1,6 +1,6 @@
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import type { Database } from './database.ts';
-import { commitIdKey, getMeta, setMeta } from './state.ts';
+import { commitIdKey, getMeta, setMeta } from './meta.ts';
 
 /** One staged file and where it belongs, both relative to the archive's root. */
 export interface Move {

@@ -6,8 +6,9 @@ import { type Damage, knownDamage } from './damage.ts';
 import { type Database, openDatabase } from './database.ts';
 import { openIntent } from './intent.ts';
 import { journaledTicks } from './journal.ts';
+import { getMeta, manifestHashKey } from './meta.ts';
 import { isOver, type LastRun, lastRun } from './runs.ts';
-import { getMeta, manifestHashKey, stateFile } from './state.ts';
+import { stateFile } from './state.ts';
 
 /** What a state says of itself. */
 export interface StateLook {

@@ -1,6 +1,6 @@
 import { noRechecks, type RecheckMemory } from '../core/rechecks.ts';
 import type { Database } from './database.ts';
-import { getMeta, setMeta } from './state.ts';
+import { getMeta, setMeta } from './meta.ts';
 
 const key = 'rechecks';
 

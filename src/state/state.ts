@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type Database, type OpenDatabase, openDatabase } from './database.ts';
 import { addChecksums } from './journal-check.ts';
+import { getMeta, setMeta } from './meta.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
 import { packOlderStandings } from './standings.ts';
 
@@ -23,24 +24,6 @@ export interface State {
   isOwn(): boolean;
   close(): void;
 }
-
-/** The ID of the last commit: see CommitState in intent.ts. */
-export const commitIdKey = 'commit_id';
-
-/** sha256 of the manifest that the last publish wrote. */
-export const manifestHashKey = 'manifest_sha256';
-
-/** Its text, so that it can be put back. */
-export const manifestTextKey = 'manifest_text';
-
-/**
- * Epoch ms of the upgrade to format 3, or of the rebuild of a lost state. Responses of before are known by windows that
- * were joined without regard to evidence: a poll must not confirm them. Absent in an archive that began with format 3.
- */
-export const evidenceSinceKey = 'evidence_since';
-
-/** JSON: the sha256 of each text at the root that follows from it, by name. */
-export const rootTextsKey = 'root_texts_sha256';
 
 /** The version of the schema in which the journal's rows have checksums. */
 const checksumsSince = 6;
@@ -107,17 +90,4 @@ export function rebind({ db }: State, { upstream, parts }: Identity): void {
     setMeta(db, 'upstream', upstream);
     setMeta(db, 'parts', String(parts));
   });
-}
-
-export const getMeta = (db: Database, key: string): string | undefined =>
-  db.one<{ value: string }>('select value from meta where key = ?', key)?.value;
-
-/** Since when windows of polls may be confirmed by later ones, epoch ms; null: always. See `evidenceSinceKey`. */
-export function readEvidenceSince(db: Database): number | null {
-  const since = getMeta(db, evidenceSinceKey);
-  return since === undefined ? null : Number(since);
-}
-
-export function setMeta(db: Database, key: string, value: string): void {
-  db.run('insert into meta values (?, ?) on conflict do update set value = excluded.value', key, value);
 }

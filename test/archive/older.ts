@@ -5,8 +5,9 @@ import { checksumsText, type Manifest } from '../../src/archive/manifest.ts';
 import { datasets } from '../../src/archive/parquet/datasets.ts';
 import { decodeRows, encodeRows } from '../../src/archive/parquet/parquet.ts';
 import { type Database, openDatabase } from '../../src/state/database.ts';
+import { manifestHashKey, manifestTextKey, rootTextsKey, setMeta } from '../../src/state/meta.ts';
 import { schemaVersions } from '../../src/state/schema.ts';
-import { manifestHashKey, manifestTextKey, rootTextsKey, setMeta, stateFile } from '../../src/state/state.ts';
+import { stateFile } from '../../src/state/state.ts';
 
 /** What format 2 added: an archive of format 1 has none of it. */
 const added = ['orderbooks', 'candles_1h', 'candles_1d', 'views.sql'];

@@ -10,7 +10,7 @@ import { decode } from '../../src/archive/parquet/parquet.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { journaledTicks } from '../../src/state/journal.ts';
-import { readEvidenceSince } from '../../src/state/state.ts';
+import { readEvidenceSince } from '../../src/state/meta.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { turnedBack } from './older.ts';
 import {

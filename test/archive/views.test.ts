@@ -10,7 +10,7 @@ import type { MarketFacts } from '../../src/core/market.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { openArchiveQuery } from '../../src/reading/pinned.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
-import { rootTextsKey } from '../../src/state/state.ts';
+import { rootTextsKey } from '../../src/state/meta.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { loseTicks } from './losses.ts';
 import {

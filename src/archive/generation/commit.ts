@@ -10,7 +10,7 @@ import {
   openIntent,
   SupersededError,
 } from '../../state/intent.ts';
-import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/state.ts';
+import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/meta.ts';
 import type { Archive } from '../archive.ts';
 import { moveInto } from '../disk/apart.ts';
 import { sha256 } from '../disk/disk.ts';

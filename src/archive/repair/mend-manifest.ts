@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
-import { getMeta, manifestHashKey, manifestTextKey } from '../../state/state.ts';
+import { getMeta, manifestHashKey, manifestTextKey } from '../../state/meta.ts';
 import type { Archive } from '../archive.ts';
 import { sha256 } from '../disk/disk.ts';
 import { replace } from '../generation/commit.ts';

@@ -1,5 +1,5 @@
 import type { Database } from '../../state/database.ts';
-import { getMeta, rootTextsKey, setMeta } from '../../state/state.ts';
+import { getMeta, rootTextsKey, setMeta } from '../../state/meta.ts';
 import { sha256 } from '../disk/disk.ts';
 import { checksumsText, type Manifest } from '../manifest.ts';
 import { readmeText } from './readme.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
 import { openIntent } from '../../state/intent.ts';
+import { getMeta, manifestHashKey } from '../../state/meta.ts';
 import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../../state/row-groups.ts';
-import { getMeta, manifestHashKey } from '../../state/state.ts';
 import { type Archive, locate, readNow } from '../archive.ts';
 import { sha256 } from '../disk/disk.ts';
 import { keepManifestText } from '../generation/commit.ts';

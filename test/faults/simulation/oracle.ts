@@ -2,7 +2,7 @@ import type { Covered } from '../../../src/core/coverage.ts';
 import { dayFloor, intersect, splitByDay, subtract } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import { doublesOf } from '../../../src/state/journal.ts';
-import { getMeta } from '../../../src/state/state.ts';
+import { getMeta } from '../../../src/state/meta.ts';
 import type { LostTick } from './damage.ts';
 import type { Saved } from './saved.ts';
 import { toldTicks, type World } from './world.ts';
