@@ -41,19 +41,8 @@ export function openState(folder: string, identity: Identity, open: OpenDatabase
   mkdirSync(folder, { recursive: true });
   const db = open(stateFile(folder), busyMsMax);
   try {
-    db.transaction(() => {
-      const isNew = db.one("select 1 from sqlite_master where name = 'meta'") === undefined;
-      const had = isNew ? 0 : Number(getMeta(db, 'schema_version'));
-      if (had >= schemaVersion) return;
-      for (const script of schemaVersions.slice(had)) db.script(script);
-      if (!isNew && had < checksumsSince) addChecksums(db);
-      if (had < standingsSince) packOlderStandings(db);
-      setMeta(db, 'schema_version', String(schemaVersion));
-      if (!isNew) return;
-      setMeta(db, 'upstream', identity.upstream);
-      setMeta(db, 'parts', String(identity.parts));
-      setMeta(db, 'generation', '0');
-    });
+    // A reader of a current state waits for no writer, be it one that was stopped amid a commit.
+    if (versionOf(db) < schemaVersion) bringUp(db, identity);
     const version = Number(getMeta(db, 'schema_version'));
     if (version > schemaVersion) {
       throw new OddslakeError(
@@ -75,6 +64,28 @@ export function openState(folder: string, identity: Identity, open: OpenDatabase
     db.close();
     throw error;
   }
+}
+
+/** The version of a state's schema; 0 where there is none yet. */
+const versionOf = (db: Database): number =>
+  db.one("select 1 from sqlite_master where name = 'meta'") === undefined ? 0 : Number(getMeta(db, 'schema_version'));
+
+/** Creates the tables of a new state, or brings an older one up. */
+function bringUp(db: Database, identity: Identity): void {
+  db.transaction(() => {
+    // Another process may have been quicker.
+    const had = versionOf(db);
+    if (had >= schemaVersion) return;
+    for (const script of schemaVersions.slice(had)) db.script(script);
+    const isNew = had === 0;
+    if (!isNew && had < checksumsSince) addChecksums(db);
+    if (had < standingsSince) packOlderStandings(db);
+    setMeta(db, 'schema_version', String(schemaVersion));
+    if (!isNew) return;
+    setMeta(db, 'upstream', identity.upstream);
+    setMeta(db, 'parts', String(identity.parts));
+    setMeta(db, 'generation', '0');
+  });
 }
 
 /** Which file is there at the moment; null where there is none. */

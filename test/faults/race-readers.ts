@@ -25,6 +25,8 @@ export interface Seen {
 
 export interface Reader {
   readonly name: string;
+  /** It is a run, which is remembered: where another process holds the state for as long as a write waits, it ends with 5. */
+  readonly isRun?: boolean;
   readonly args: (place: Place, id: string) => string[];
   /** @param of the generations that there can be; null: nobody knows which */
   readonly judge: (ended: Ended, place: Place, id: string, of: readonly Generation[] | null) => Seen;
@@ -46,6 +48,7 @@ const exportOf = ({ out }: Place, id: string): string => join(out, `export-${id}
 export const readers: readonly Reader[] = [
   {
     name: 'verify',
+    isRun: true,
     args: ({ archive }) => ['verify', '--output', archive, '--json'],
     judge(ended) {
       const { generation, findings } = said<{ generation: number; findings: readonly object[] }>(ended);
