@@ -56,11 +56,14 @@ export type KnownPages = Pick<
   'largestWhole' | 'truncatedMin' | 'truncatedMax' | 'truncatedPages' | 'side' | 'isSideMixed'
 >;
 
-/** Of a behavior what is remembered; null where no page was shown to be whole or truncated. */
+/**
+ * Of a behavior what is remembered; null where no page was shown to be whole or truncated. Where sizes turned out to mean
+ * nothing, how truncated pages varied is remembered, and no size counts as whole.
+ */
 export function knownPages(behavior: ServerBehavior): KnownPages | null {
   const { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed, isErratic } = behavior;
-  if (isErratic || (largestWhole === 0 && truncatedPages === 0)) return null;
-  return { largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed };
+  if (largestWhole === 0 && truncatedPages === 0) return null;
+  return { largestWhole: isErratic ? 0 : largestWhole, truncatedMin, truncatedMax, truncatedPages, side, isSideMixed };
 }
 
 /**
