@@ -46,7 +46,9 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
   const { settings, clock } = context;
   const { db } = archive.state;
   const past = lastNights(db).filter((night) => night.polledTo <= clock.nowMs() + aheadMsMax);
-  const isRepeated = newlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
+  // A lost state does not know of earlier nights: nothing was to be asked of one that is repeated.
+  const isRepeated =
+    run.symbols.planned === 0 || newlyPolledMs(past[0], end, settings.source.firstLookbackDays * dayMs) === null;
   if (settings.poll.recheckShare === 0 || isRepeated || !run.reached) return null;
   const upstream = await run.upstream();
   const { requests } = upstream.counters();

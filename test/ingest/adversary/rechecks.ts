@@ -48,7 +48,7 @@ function drawServer(random: Random, kind: Misbehavior): Traits {
   return {
     ...traits,
     // Services that ignore windows or lack data are the subject of other tests.
-    ...{ heeds: 'window', unusable: 0, keepsMs: null, gaps: [], frozenMs: 0 },
+    ...({ heeds: 'window', unusableShare: 0, keepsMs: null, gaps: [], generatedStepMs: 0 } satisfies Partial<Traits>),
     cap: 40 + random.int(400),
     ...(kind === 'sampling' && { sample: 20 + random.int(300) }),
     ...(kind === 'coarse' && { coarseMs: random.pick([2, 6, 12]) * hourMs }),
