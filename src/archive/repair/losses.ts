@@ -51,9 +51,9 @@ export function lossesOf(
 }
 
 /**
- * The lost windows of a symbol whose coverage was taken from the state, which knows how many ticks it lost and not in
- * which of its stretches: all that lost rows reach into, as one window where they adjoin. The longest is said to have had the
- * ticks; the others are asked for again as well, as nothing proves that they were quiet.
+ * The lost windows of a symbol whose coverage was taken from the state, which knows how many ticks it lost and not where:
+ * in each run of stretches that adjoin, from the first lost rows to the last. The one that lost rows reach into most is
+ * said to have had the ticks; the others are asked for again as well, as nothing proves that they were quiet.
  * @param t the times that are there still, sorted
  * @param spans where rows of it are gone
  * @param missing how many, of all of it
@@ -68,12 +68,18 @@ export function lossesOfRefilled(
   elsewhere: 0 | 1,
 ): LostWindow[] {
   if (missing <= 0) return [];
-  const touched = union(stretches.flatMap((stretch) => spans.map((span) => intersection(span, stretch))));
-  const longest = touched.reduce((most, w) => Math.max(most, w.to - w.from), 0);
-  const most = touched.findIndex((w) => w.to - w.from === longest);
-  return touched.map((window, i) => ({
-    ...{ dataset: 'ticks', symbol, ...window, ticks: countIn(t, window) + (i === most ? missing : elsewhere) },
-  }));
+  const touched = union(stretches).flatMap((run) => {
+    const pieces = spans.map((span) => intersection(span, run)).filter((w) => !isEmpty(w));
+    const reachMs = pieces.reduce((ms, w) => ms + w.to - w.from, 0);
+    const from = Math.min(...pieces.map((w) => w.from));
+    const to = Math.max(...pieces.map((w) => w.to));
+    return pieces.length === 0 ? [] : [{ from, to, reachMs }];
+  });
+  const most = touched.reduce((best, { reachMs }, i) => (reachMs > touched[best]!.reachMs ? i : best), 0);
+  return touched.map(({ from, to }, i) => {
+    const ticks = countIn(t, { from, to }) + (i === most ? missing : elsewhere);
+    return { dataset: 'ticks', symbol, from, to, ticks };
+  });
 }
 
 /** The span of time of which a range may hold rows of a symbol, within a day; undefined where it can hold none. */
