@@ -125,10 +125,15 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
       'select record_id, symbol, t_from, t_to from journal_withdrawn where record_id > ? order by id',
       last,
     );
+    const takenBack = Map.groupBy(withdrawn, (row) => row.record_id);
     for (const row of claims) {
       // What a record takes back is what was claimed before it.
       while (withdrawn.length > 0 && withdrawn[0]!.record_id <= row.record_id) takeBack(withdrawn.shift()!);
-      claim(row);
+      // A window that is taken back and inferred in one record counted for more: it keeps the time of its oldest response.
+      const isDemoted =
+        row.evidence === 'inferred' &&
+        (takenBack.get(row.record_id) ?? []).some((w) => w.t_from <= row.t_from && row.t_to <= w.t_to);
+      claim(row, isDemoted);
       days.add(`${row.symbol} ${dayFloor(row.t_from)}`);
     }
     for (const row of withdrawn) takeBack(row);
@@ -147,7 +152,10 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
    * A claim is true where all that was told of its window at its moment has been accepted. An inferred one promises no more
    * than that nothing spoke against it.
    */
-  function claim({ symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence }: CoverRow): void {
+  function claim(
+    { symbol, t_from: from, t_to: to, fetched_at: fetchedAt, origin, evidence }: CoverRow,
+    isDemoted = false,
+  ): void {
     const list = covers.get(symbol) ?? [];
     covers.set(symbol, list);
     list.push({ from, to, fetchedAt, origin, evidence });
@@ -158,7 +166,7 @@ export function startOracle(world: World, generatedMsMax: number): Oracle {
       if (evidence === 'inferred' || had?.has(t)) continue;
       wrongs.push(`coverage: ${symbol} [${from}, ${to}) as of ${fetchedAt} is ${evidence}, without its tick at ${t}`);
     }
-    if (to > fetchedAt)
+    if (to > fetchedAt && !isDemoted)
       wrongs.push(`coverage: ${symbol} [${from}, ${to}) is claimed beyond its answer of ${fetchedAt}`);
     const holes = market.holes.filter((hole) => fetchedAt + generatedMsMax < hole.until && hole.from < fetchedAt);
     for (const hole of holes.filter((w) => w.from < to && from < w.to))
