@@ -105,7 +105,9 @@ export function* fetchSide(
       behavior.contradictions++;
       return end('contradicted', null, [page, next]);
     }
-    if (begin === outermost && next.countAtLast < countAtEnd(page, side)) return end('crowded', begin, [page, next]);
+    // Of two pages that end in one millisecond, one was cut off amid its ticks where they are more in the other.
+    const [had, has] = [countAtEnd(page, side), countAtEnd(next, side)];
+    if (has < had || (has > had && has >= crowdMin)) return end('crowded', outermost, [page, next]);
     if (isCrowded(work, next, begin, side) || (times.length === 1 && !hasRoom(next, page))) {
       const exact = yield* requestWithRoom(work, sideWindow(w, side, begin), side, next, page);
       const lacksSome = begin === outermost && exact.countAtLast < countAtEnd(page, side);
@@ -176,10 +178,7 @@ export function isCrowded({ largestPage }: Work, o: Observation, t: number, side
   return !hasFarEnd && count >= crowdMin && received >= smallPageShare * largestPage;
 }
 
-/**
- * Distinct ticks of the last millisecond of a page at a side. A page of that millisecond alone that has fewer was cut off
- * amid them.
- */
+/** Distinct ticks of the last millisecond of a page at a side. */
 const countAtEnd = (o: Observation, side: Side): number => (side === 'high' ? o.countAtLast : o.countAtFirst);
 
 /** Whether a page that begins at the last tick had room for a further one: what lies at the edges takes room, too. */
