@@ -1,10 +1,11 @@
 import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
+import { many } from '../core/amounts.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
 import type { Compared, MarketChanges, Named } from '../core/night.ts';
+import { isoUtc } from '../core/time.ts';
 import type { Counts } from '../core/verdict.ts';
 import type { DamageKind, KnownDamage } from '../state/damage.ts';
 import { Interrupted } from './context.ts';
-import { damageSentence } from './damage-sentence.ts';
 import { sentence } from './sentence.ts';
 import type { DriftLine } from './steps/drift-step.ts';
 
@@ -291,4 +292,14 @@ export function exitCodeOfError(error: unknown, reached: boolean): ExitCode {
   if (!(error instanceof UpstreamError)) return exitCodes.unexpected;
   if (error.failure === 'credential') return exitCodes.credential;
   return error.failure === 'unreachable' && !reached ? exitCodes.unreachable : exitCodes.incomplete;
+}
+
+/** What is said wherever damage is known; null where there is none. */
+function damageSentence(damage: readonly KnownDamage[]): string | null {
+  const [first] = damage;
+  if (first === undefined) return null;
+  const { path, kind, foundAt } = first;
+  const others = damage.length === 1 ? '' : ` and ${many(damage.length - 1, 'other file')}`;
+  const verb = damage.length === 1 ? 'is' : 'are';
+  return `${path}${others} ${verb} not as published (${kind}, found ${isoUtc(foundAt)}); to mend it: oddslake verify --repair`;
 }
