@@ -116,14 +116,15 @@ function coverageOfTicks(tree: Tree, settleMs: number): Map<string, OfSymbol> {
     const covered = {
       from,
       to,
-      fetchedAt: Math.max(fetchedAt, evidence === 'inferred' ? inferred : proven),
+      fetchedAt: Math.max(fetchedAt, Math.min(to + settleMs, evidence === 'inferred' ? inferred : proven)),
       origin,
       evidence,
     };
     held.stretches.push(covered);
     // A day that is provisional had settled by inferred windows as well, which proven ones hide in what is published.
-    if (evidence !== 'inferred' && inferred > covered.fetchedAt)
-      held.stretches.push({ ...covered, fetchedAt: inferred, evidence: 'inferred' });
+    const settledAtLeast = Math.min(to + settleMs, inferred);
+    if (evidence !== 'inferred' && settledAtLeast > covered.fetchedAt)
+      held.stretches.push({ ...covered, fetchedAt: settledAtLeast, evidence: 'inferred' });
     if (origin === 'import') held.imported.push(covered);
     if (origin === 'poll') held.polledFrom ??= from;
     if (held.stretches.length > heldMax && held.stretches.length % heldMax === 0)

@@ -256,10 +256,15 @@ export function addSegments(db: Database, symbol: string, added: readonly Covere
 }
 
 /** Joins the windows of one symbol, in layers, that are final and no longer told apart. */
-export function joinOld(sorted: readonly Covered[], settleMs: number): Covered[] {
-  const newest = sorted.reduce((max, s) => Math.max(max, s.fetchedAt), Number.NEGATIVE_INFINITY);
-  return joinFinal(sorted, settleMs, newest - apartMs);
-}
+export const joinOld = (sorted: readonly Covered[], settleMs: number): Covered[] =>
+  joinFinal(sorted, settleMs, newestResponse(sorted) - apartMs);
+
+/** When the last response about a symbol was observed, epoch ms. */
+export const newestResponse = (segments: readonly Covered[]): number =>
+  segments.reduce((max, { fetchedAt }) => Math.max(max, fetchedAt), Number.NEGATIVE_INFINITY);
+
+/** Whether a segment may have been joined with its neighbours, `newest` being the symbol's last response. */
+export const isJoined = ({ to }: Window, newest: number): boolean => to <= newest - apartMs;
 
 /** Enters segments of a symbol where there are none. */
 export function restoreSegments(db: Database, symbol: string, segments: readonly Covered[]): void {

@@ -40,7 +40,7 @@ export async function mendBroken(
     options.signal?.throwIfAborted();
     for (const one of ofDay)
       if (one.dataset === 'conflicts' || one.dataset === 'markets') mendRows(archive, stage, one.dataset, one, losses);
-    mendDay(archive, stage, day, new Map(ofDay.map((one) => [one.file.path, one])), losses);
+    mendDay(archive, stage, day, new Map(ofDay.map((one) => [one.file.path, one])), losses, options.rules.settleMs);
     options.onProgress?.(done + 1, days.length);
     // Signals and the progress bar get their turn.
     await new Promise((resolve) => setImmediate(resolve));

@@ -44,13 +44,14 @@ export function mendDay(
   day: number,
   broken: ReadonlyMap<string, Broken>,
   losses: Losses,
+  settleMs: number,
 ): void {
   const path = dayPath('coverage', day, 0);
   const coverageBroken = broken.get(path);
   const { coverage, refilled } =
     coverageBroken === undefined
       ? { coverage: readCoverage(archive, stage.base, day), refilled: new Map() as Refilled }
-      : refill(archive, day, coverageBroken);
+      : refill(archive, day, coverageBroken, settleMs);
   if (coverageBroken !== undefined) noteCoverageLost(coverageBroken, coverage, losses);
   const before = JSON.stringify(coverageRows(coverage));
   const of = { archive, stage, day, broken, losses, coverage, refilled, intervals: keptIntervals(stage.base, []) };

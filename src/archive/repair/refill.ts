@@ -1,7 +1,7 @@
 import { type Covered, joinForPublishing, overlay } from '../../core/coverage.ts';
 import { countIn } from '../../core/part-times.ts';
-import { dayMs, intersection, subtract } from '../../core/window.ts';
-import { segmentsIn } from '../../state/coverage.ts';
+import { dayMs, intersection, subtract, type Window } from '../../core/window.ts';
+import { isJoined, newestResponse, segmentsIn, segmentsOf } from '../../state/coverage.ts';
 import type { Archive } from '../archive.ts';
 import { coverageOfRows, type DayCoverage, type PublishedCoverage } from '../generation/day-files.ts';
 import { coverageColumns } from '../parquet/datasets.ts';
@@ -15,11 +15,13 @@ export type Refilled = Map<string, readonly Covered[]>;
  * A day's coverage whose file is damaged: the rows that are intact, and of ticks what the state knows besides. Of order
  * books only the file knew.
  * @param day its UTC midnight, epoch ms
+ * @param settleMs how long after its end a window is answered at least where it is final
  */
 export function refill(
   archive: Archive,
   day: number,
   { salvaged }: Broken,
+  settleMs: number,
 ): { coverage: DayCoverage; refilled: Refilled } {
   const { readable, kept } = salvaged();
   const coverage = coverageOfRows(readable === null ? [] : decodeRows(coverageColumns, readable, kept));
@@ -27,8 +29,9 @@ export function refill(
   const within = { from: day, to: day + dayMs };
   for (const [symbol, segments] of segmentsIn(archive.state.db, within)) {
     const known = coverage.ticks.get(symbol) ?? [];
+    const newest = newestResponse(segmentsOf(archive.state.db, symbol));
     const unknown = segments.flatMap((segment) =>
-      subtract([intersection(segment, within)], known).map((window) => ({ ...segment, ...window })),
+      subtract([intersection(segment, within)], known).map((window) => answeredPart(segment, window, settleMs, newest)),
     );
     if (unknown.length === 0) continue;
     const stretches = joinForPublishing(overlay([...known.map(answerOf), ...unknown]));
@@ -36,6 +39,15 @@ export function refill(
     coverage.ticks.set(symbol, countAnew(stretches, new Float64Array(0)));
   }
   return { coverage, refilled };
+}
+
+/**
+ * A day's part of a segment. Old ones were joined with their neighbours, with the time of the last one's response: of such
+ * a part no more is known than that it was answered once it had settled.
+ */
+function answeredPart(segment: Covered, window: Window, settleMs: number, newest: number): Covered {
+  const fetchedAt = isJoined(segment, newest) ? Math.min(segment.fetchedAt, window.to + settleMs) : segment.fetchedAt;
+  return { ...segment, ...window, fetchedAt };
 }
 
 const answerOf = ({ from, to, fetchedAt, origin, evidence }: Covered): Covered => ({

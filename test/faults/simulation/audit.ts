@@ -41,6 +41,8 @@ export function startAudit(
   const decoded = new Map<string, Rows>();
   const wrongCandles = startCandlesAudit(root, reader);
   const rowsAudit = startRowsAudit(oracle, heard);
+  /** Whether the state has stood in for a file of coverage. */
+  let isRefilled = false;
   /** Rows that were published when the sums of the state began. */
   let baseRows = 0;
 
@@ -155,8 +157,11 @@ export function startAudit(
           yield `counts: ${symbol} [${from}, ${to}) has ${there} ticks, coverage counts ${counted}`;
         if (from < last || to <= from || dayFloor(to - 1) !== dayFloor(from))
           yield `coverage: ${symbol} [${from}, ${to}) overlaps or spans days`;
-        if (!claims.some((claim) => claim.fetchedAt === fetchedAt))
-          yield `coverage: ${symbol} [${from}, ${to}) is of no answer of ${fetchedAt}`;
+        // What the state has joined of several days is known to have been answered once it had settled.
+        const isSettledBy = (claim: Covered): boolean =>
+          claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs);
+        const isAnswered = claims.some((claim) => claim.fetchedAt === fetchedAt || (isRefilled && isSettledBy(claim)));
+        if (!isAnswered) yield `coverage: ${symbol} [${from}, ${to}) is of no answer of ${fetchedAt}`;
         if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} was answered in the future`;
         last = to;
       }
@@ -228,6 +233,7 @@ export function startAudit(
     },
     noteLost(ticks, damaged) {
       baseRows -= ticks;
+      isRefilled ||= damaged.has('coverage');
       withState((manifest, db) => rowsAudit.forgive(damaged, (name) => rowsOf(name, manifest), reader.ticks(), db));
     },
     beginAnew() {
