@@ -11,7 +11,7 @@ import { lostWindows } from '../../src/state/lost.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published, symbols } from './parted.ts';
-import { answer, append, day0, dayMs, hashes, now, publishedRows, publishNow } from './scratch.ts';
+import { answer, append, day0, dayMs, hashes, hourMs, now, opened, publishedRows, publishNow } from './scratch.ts';
 
 const at = (archive: Archive, path: string): string => join(archive.layout.root, path);
 const ticks0 = dayPath('ticks', day0, 0);
@@ -77,6 +77,24 @@ test('coverage alone that is damaged is made of what the state knows, to the byt
       setAside: `.oddslake/damaged/1/${dayPath('coverage', day0, 0)}`,
     },
   ]);
+});
+
+test('coverage that the state has joined with later days’ is put back with no later time than it was answered at', async () => {
+  const archive = opened({ mends: true });
+  const answeredAt = (day: number): number => day0 + (day + 2) * dayMs;
+  for (let day = 0; day < 8; day++) {
+    const from = day0 + day * dayMs;
+    const windows = [{ from, to: from + dayMs }];
+    append(archive, answer('JOINED', [[from + 1, 0.5]], { windows, observedAt: answeredAt(day) }));
+    await publishNow(archive, answeredAt(day));
+  }
+  expect(segmentsOf(archive.state.db, 'JOINED').length).toBeLessThan(8);
+  for (const day of [0, 7]) rmSync(at(archive, dayPath('coverage', day0 + day * dayMs, 0)));
+  await repairNow(archive);
+  const times = coverageOf(archive, ['JOINED']).map((row) => row[5] as number);
+  expect(times.map((fetchedAt, day) => fetchedAt <= answeredAt(day))).toEqual(Array(8).fill(true));
+  // What was not joined is as it was; of the rest it is known that its day had settled.
+  expect([times[0], times[7]]).toEqual([day0 + dayMs + hourMs, answeredAt(7)]);
 });
 
 test('candles that are damaged with their ticks go with them; alone they are made anew', async () => {
