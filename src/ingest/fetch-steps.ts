@@ -71,6 +71,8 @@ export interface Work {
   claimed: boolean;
   /** Elements of the largest page so far. */
   largestPage: number;
+  /** Whether a page showed ticks where the polls before inferred that there are none. */
+  isTailContradicted: boolean;
   /** Windows that the service says it lacks, and windows of pages with too much that is unusable. */
   readonly lacking: Window[];
 }

@@ -62,6 +62,7 @@ export function* fetchWindow(behavior: ServerBehavior, window: Window, options: 
       claimed: false,
       lacking: [],
       largestPage: 0,
+      isTailContradicted: false,
     },
   };
   while (work.pending.length > 0) {
@@ -110,7 +111,8 @@ function* fetchPending(work: Work, w: Pending): Fetch {
   if (isBad(o)) yield* setAside(work, o, asked);
   if (o.times.length > 0) {
     const isAnchored = knownTick !== null && includes(o.times, knownTick);
-    return yield* takePage(work, isAnchored ? w : { ...w, from: asked.from }, o, isAnchored ? knownTick : null);
+    const isFree = isAnchored && !bringsEarlier(work, o);
+    return yield* takePage(work, isFree ? w : { ...w, from: asked.from }, o, isAnchored ? knownTick : null);
   }
   const spoken = intersection(o.reach, w);
   if (o.count > 2 && o.received >= smallPageShare * behavior.largestPage) yield gap(spoken, crowdedReason);
@@ -138,8 +140,9 @@ function* takeIgnoring(work: Work, w: Pending, o: Observation, knownTick: number
 
 function* takePage(work: Work, planned: Pending, o: Observation, knownTick: number | null): Fetch {
   const { behavior, options } = work;
+  if (bringsEarlier(work, o)) yield* withdrawEarlier(work, planned);
   if (knownTick !== null && !isCrowded(work, o, knownTick, 'high')) yield* confirmEarlier(work, o, knownTick);
-  const mode = options.confirm === 'next' && !planned.isPart && !bringsEarlier(work, o, knownTick) ? 'next' : 'now';
+  const mode = options.confirm === 'next' && !planned.isPart && !work.isTailContradicted ? 'next' : 'now';
   const ends: Partial<Record<Side, SideEnd>> = {};
   const widest = { from: 0, to: 0 };
   noteWidest(widest, o);
@@ -284,12 +287,25 @@ function* split(work: Work, w: Pending, o: Observation, cuts?: readonly number[]
 }
 
 /**
- * Whether a page that begins at a known tick shows ticks of a window that was inferred to have none after it. They may be
- * late; or else the page before was truncated, and this one may be, too.
+ * Whether a page shows ticks of a window that was inferred to have none after the known tick. They may be late; or else the
+ * page before was truncated, and this one may be, too.
  */
-function bringsEarlier({ options }: Work, o: Observation, knownTick: number | null): boolean {
-  const to = options.inferred.at(-1)?.to;
+function bringsEarlier({ options: { knownTick, inferred } }: Work, o: Observation): boolean {
+  const to = inferred.at(-1)?.to;
   return knownTick !== null && to !== undefined && o.times.some((t) => t > knownTick && t < to);
+}
+
+/**
+ * Takes back what was inferred to be without ticks, once: however this fetch ends, no later poll is to confirm it. What of
+ * it the window being fetched does not hold is fetched on its own.
+ */
+function* withdrawEarlier(work: Work, w: Pending): Fetch {
+  if (work.isTailContradicted) return;
+  work.isTailContradicted = true;
+  const knownTick = work.options.knownTick!;
+  const window = { from: knownTick + 1, to: work.options.inferred.at(-1)!.to };
+  yield { kind: 'withdraw', window };
+  for (const rest of subtract([window], [w])) work.pending.push({ ...rest, isPart: true });
 }
 
 /** Confirms what earlier polls left inferred: the known tick came again, and nothing new in what followed it then. */

@@ -36,6 +36,12 @@ const recheckWindowsMin = 4;
 export const countRechecks = (share: number, requests: number): number =>
   share === 0 ? 0 : Math.max(recheckWindowsMin, Math.ceil(share * requests));
 
+/** Requests that may go to what is in doubt in a night, however few the run sent: fewer would leave doubts to expire. */
+const rereadRequestsMin = 128;
+
+/** How many requests a run that has sent so many may send to read again what is in doubt. */
+export const countRereadRequests = (requests: number): number => Math.max(rereadRequestsMin, requests);
+
 /** Draws a symbol; null where there is none. */
 export function drawSymbol(symbols: readonly DrawnFrom[], random: Random): string | null {
   if (symbols.length === 0) return null;
@@ -104,9 +110,12 @@ export function placeWindow(
   return { from: Math.max(stretch.from, from), to: Math.min(stretch.to, from + width) };
 }
 
-/** The mean distance of these ticks: most narrower windows would hold nothing but the tick that they are laid over. */
+/**
+ * Half the mean distance of these ticks: most narrower windows would hold nothing but the tick that they are laid
+ * over. Not all of it, as a service that leaves ticks out of wide windows makes them seem rarer than they are.
+ */
 const leastWidth = (times: Float64Array): number =>
-  Math.min(widthMsUsual, Math.max(recheckMsMin, (2 * tickReachMs) / (times.length + 1)));
+  Math.min(widthMsUsual, Math.max(recheckMsMin, tickReachMs / (times.length + 1)));
 
 /** The last known tick before a moment near a response; about any other moment a tick drawn evenly. */
 function tickNear({ t, isEdge }: DrawnMoment, times: Float64Array, random: Random): number {

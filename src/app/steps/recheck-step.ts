@@ -10,7 +10,7 @@ import { dayMs, type Window } from '../../core/window.ts';
 import { type CoverContext, requestOnce } from '../../ingest/cover.ts';
 import type { Observation } from '../../ingest/observation.ts';
 import { demoted, type RecheckNightContext, recheckNight } from '../../ingest/recheck-night.ts';
-import { countRechecks } from '../../ingest/recheck-plan.ts';
+import { countRechecks, countRereadRequests } from '../../ingest/recheck-plan.ts';
 import { type KnownPages, unknownBehavior } from '../../ingest/server-behavior.ts';
 import { openSink, type Sink } from '../../ingest/sink.ts';
 import { watchCurrent } from '../../reading/current.ts';
@@ -31,9 +31,6 @@ const minuteMs = 60_000;
 
 /** What is read of the archive to compare with is kept in memory up to so many bytes. */
 const cacheBytesMax = 64 * 1024 * 1024;
-
-/** Requests that may go to what is in doubt in a night, where the polls of that night took fewer. */
-const rereadRequestsMin = 32;
 
 /**
  * Reads a sample of what is settled again, with other bounds, and withdraws and fetches again what that contradicts; then
@@ -63,7 +60,7 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
     onPage: () => run.pages++,
   };
   const limits = {
-    ...{ windows, rereadRequestsMax: Math.max(rereadRequestsMin, requests) },
+    ...{ windows, rereadRequestsMax: countRereadRequests(requests) },
     overlapOf: (memory: RecheckMemory) => overlapMsOf(context, memory),
   };
   const known = readRechecks(db);

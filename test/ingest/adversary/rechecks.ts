@@ -10,7 +10,7 @@ import {
   type RecheckNightContext,
   recheckNight,
 } from '../../../src/ingest/recheck-night.ts';
-import { countRechecks } from '../../../src/ingest/recheck-plan.ts';
+import { countRechecks, countRereadRequests } from '../../../src/ingest/recheck-plan.ts';
 import { unknownBehavior } from '../../../src/ingest/server-behavior.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';
 import type { TickRecord } from '../../../src/state/journal.ts';
@@ -118,14 +118,14 @@ export async function simulateNights(
     if (firstMissing === null && missingOf(lake, truth, traits, hand.nowMs).length > least) firstMissing = n;
     const context = contextOf(lake, service, hand, { symbols, oldestTick, endMs: end, seed: seed * 1000 + n });
     const windows = countRechecks(share, night.requests);
-    const limits = { windows, rereadRequestsMax: Math.max(32, night.requests), overlapOf };
+    const limits = { windows, rereadRequestsMax: countRereadRequests(night.requests), overlapOf };
     const rechecked = await recheckNight(context, memory, limits, isCaught && night.behavior.contradictions > 1);
     ({ memory } = rechecked);
     sum.recheckRequests += rechecked.requests;
     nights.push(rechecked);
     const left = missingOf(lake, truth, traits, hand.nowMs).length;
-    // A wider overlap finds what a lateness has put in doubt, too.
-    const isHealed = firstMissing !== null && left === 0;
+    // A wider overlap finds what a lateness has put in doubt, too: what is missing is less than what counted as missing.
+    const isHealed = firstMissing !== null && left <= least;
     if (firstFound === null && (rechecked.contradicted > 0 || isHealed)) firstFound = n;
     missing.push(left);
     if (isUntilFound && firstFound !== null && firstMissing !== null) break;
