@@ -52,7 +52,7 @@ async function backfill(seed: number, symbols: number, traits: Traits): Promise<
   const service = adversary(truth, traits, hand, randomOf(seed + 1_000_000));
   const plans = [...truth.keys()].map((symbol) => ({ symbol, windows: [day], first: false }));
   const { requests } = await collectNight(lake, service, hand, plans, 'backfill');
-  const wrong = falseClaims(lake, truth, traits);
+  const wrong = falseClaims(lake, service, truth, traits);
   for (const [symbol, rows] of truth)
     if ((lake.times.get(symbol)?.size ?? 0) !== rows.length) wrong.push(`${symbol}: not all ticks`);
   if (wrong.length > 0) throw new Error(wrong[0]);

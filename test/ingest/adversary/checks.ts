@@ -30,7 +30,7 @@ export async function backfillOnce(seed: number, kind: Kind): Promise<string[]> 
   const night = await collectNight(lake, service, hand, plans, 'backfill');
   const visibleMs = begun - Math.max(...traits.lagsMs) - 2000;
   const wrong = [
-    ...falseClaims(lake, truth, traits),
+    ...falseClaims(lake, service, truth, traits),
     ...plans.flatMap((plan) =>
       forgotten(lake, night, plan, visibleMs).map((w) => `${plan.symbol}: forgotten [${w.from}, ${w.to})`),
     ),
@@ -52,7 +52,7 @@ export async function continueOnce(seed: number, kind: Kind): Promise<string[]> 
     const night = await collectNight(lake, service, hand, plans, 'poll', oldestTick, known);
     known = knownPages(night.behavior) ?? known;
     oldestTick = night.behavior.oldestTick;
-    const wrong = falseClaims(lake, truth, traits);
+    const wrong = falseClaims(lake, service, truth, traits);
     if (wrong.length > 0) return wrong.map((what) => `${name}, polled at ${hours} h: ${what}`);
   }
   return [];

@@ -47,32 +47,31 @@ export async function collectNight(
   return { collected, behavior, requests: service.requests - before };
 }
 
-/** Milliseconds with more ticks than the largest page holds. One that keeps now this side, now that one, shows twice as many. */
-function crowdedMoments(rows: readonly Row[], { cap, capUnit, heeds, truncate }: Traits): number[] {
-  if (heeds !== 'window' || truncate === 'alternating') return [];
-  const counts = new Map<number, number>();
-  for (const { t } of rows) counts.set(t, (counts.get(t) ?? 0) + 1);
-  return [...counts].filter(([, n]) => n > (capUnit === 'rows' ? cap : 1.3 * cap)).map(([t]) => t);
-}
-
-/** Ticks of the truth that a proven window should hold and the archive lacks. */
-export function falseClaims(lake: Lake, truth: ReadonlyMap<string, readonly Row[]>, traits: Traits): string[] {
+/**
+ * Ticks of the truth that a proven window should hold and the archive lacks; of several ticks of one millisecond those that
+ * no response brought, too. Which of them an archive keeps is not known where a service heeds no window, repeats
+ * ticks, or keeps now this end of a full page, now that one.
+ */
+export function falseClaims(
+  lake: Lake,
+  { served }: Adversary,
+  truth: ReadonlyMap<string, readonly Row[]>,
+  traits: Traits,
+): string[] {
   const lag = Math.max(...traits.lagsMs);
+  const isEachShown = traits.heeds === 'window' && traits.truncate !== 'alternating' && traits.repeatShare === 0;
   const out: string[] = [];
   for (const [symbol, rows] of truth) {
     const had = lake.times.get(symbol) ?? new Set();
     for (const gap of intersect(lake.coverageOf(symbol), traits.gaps))
       out.push(`${symbol}: [${gap.from}, ${gap.to}) is covered, which the service says it lacks`);
-    for (const t of crowdedMoments(rows, traits))
-      if (lake.coverageOf(symbol).some((w) => w.evidence !== 'inferred' && within(t, w)))
-        out.push(`${symbol}: ${t} is covered, a part of a crowd`);
     for (const w of lake.coverageOf(symbol)) {
       if (w.evidence === 'inferred') continue;
       const asOf = w.fetchedAt - lag;
       for (const row of rows) {
         const { t, seenFrom } = row;
         if (!isUsable(row, traits) || traits.gaps.some((gap) => within(t, gap))) continue;
-        if (!within(t, w) || had.has(t) || seenFrom > asOf || t > asOf) continue;
+        if (!within(t, w) || (had.has(t) && (served.has(row) || !isEachShown)) || seenFrom > asOf || t > asOf) continue;
         if (traits.keepsMs !== null && t < w.fetchedAt + hourMs - traits.keepsMs) continue;
         out.push(`${symbol}: ${w.evidence} [${w.from}, ${w.to}) of ${w.fetchedAt} lacks ${t}`);
       }

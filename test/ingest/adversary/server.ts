@@ -44,6 +44,8 @@ export interface Hand {
 
 export interface Adversary {
   requests: number;
+  /** Ticks that some response brought. */
+  readonly served: ReadonlySet<Row>;
   ticks(query: TicksQuery): Promise<TickPage>;
 }
 
@@ -57,8 +59,10 @@ export function adversary(
   random: Random,
 ): Adversary {
   const symbols = [...truth.keys()];
+  const served = new Set<Row>();
   const service: Adversary = {
     requests: 0,
+    served,
     async ticks(query) {
       service.requests++;
       for (let i = service.requests % 3; i > 0; i--) await Promise.resolve();
@@ -97,6 +101,7 @@ export function adversary(
       Math.min(capMin, traits.cap),
     );
     const usable = page.elements.filter((row) => row !== null && isUsable(row, traits)) as Row[];
+    for (const row of usable) served.add(row);
     const rejected = page.elements
       .filter((row) => row === null || !isUsable(row, traits))
       .map((row): Rejected => ({ reason: 'p is no number', raw: `{"t":${row?.t},"p":"?"}` }));
