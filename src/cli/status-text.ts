@@ -10,10 +10,8 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
   const [first] = status.damaged;
   const lines = [
     ['archive', `${status.archive} (upstream ${status.upstream}, generation ${status.generation})`],
-    [
-      'published',
-      `${many(published.ticks, 'tick')}, ${size(published.bytes)}, ${many(published.days, 'day')} (${daysText(published.days_by_state)})`,
-    ],
+    ['published', `${many(published.ticks, 'tick')} of ${many(published.days, 'day')}, ${size(published.bytes)}`],
+    ['days', daysText(status.days)],
     [
       'verified',
       status.verified_through === null
@@ -58,9 +56,11 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
   return `${lines.map(([name, value]) => `  ${name!.padEnd(9)}  ${value}`).join('\n')}\n${tail}`;
 }
 
-/** How many days are complete, and how many are of the other states. */
-function daysText(counts: ReturnType<typeof readStatus>['published']['days_by_state']): string {
-  const { complete, ...others } = counts;
+/** The days that are judged, those that have ended since the last publish among them, and how many are of each state. */
+function daysText({ first, last, by_state }: ReturnType<typeof readStatus>['days']): string {
+  if (first === null || last === null) return 'none has ended yet';
+  const { complete, ...others } = by_state;
   const rest = Object.entries(others).filter(([, count]) => count > 0);
-  return [`${complete} complete`, ...rest.map(([state, count]) => `${count} ${state.replaceAll('_', ' ')}`)].join(', ');
+  const counts = [`${complete} complete`, ...rest.map(([state, count]) => `${count} ${state.replaceAll('_', ' ')}`)];
+  return `${first === last ? first : `${first} to ${last}`}: ${counts.join(', ')}`;
 }

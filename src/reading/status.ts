@@ -2,6 +2,7 @@ import type { Archive } from '../archive/archive.ts';
 import { daysToJudge, readKnownState, spanOf } from '../archive/known-state.ts';
 import { allFiles, totalsOf } from '../archive/manifest.ts';
 import { type JudgeRules, judge, type Verdict } from '../core/completeness.ts';
+import { dayOf } from '../core/time.ts';
 import { countDays } from '../core/verdict.ts';
 import { dayFloor, dayMs } from '../core/window.ts';
 import { journaledTicks } from '../state/journal.ts';
@@ -38,6 +39,8 @@ export function statusOf(archive: Archive, verdict: Verdict, nowMs: number) {
   const { watermark, reached, counts } = verdict;
   const cursors = verdict.live.toSorted((a, b) => a.cursor - b.cursor);
   const run = lastRun(db);
+  const ticks = manifest.datasets.ticks.files;
+  const days = [...verdict.days.keys()].sort((a, b) => a - b);
   return {
     archive: archive.layout.root,
     upstream: archive.state.identity.upstream,
@@ -48,10 +51,14 @@ export function statusOf(archive: Archive, verdict: Verdict, nowMs: number) {
     lag_ms: reached === null ? null : Math.max(0, nowMs - reached),
     symbols: { known: verdict.known, live: counts.live, suspended: counts.suspended },
     published: {
-      ticks: totalsOf(manifest.datasets.ticks.files).rows,
+      ticks: totalsOf(ticks).rows,
       bytes: totalsOf(allFiles(manifest)).bytes,
-      days: verdict.days.size,
-      days_by_state: countDays([...verdict.days.values()].map(({ state }) => state)),
+      days: new Set(ticks.map(({ date }) => date)).size,
+    },
+    days: {
+      first: days.length === 0 ? null : dayOf(days[0]!),
+      last: days.length === 0 ? null : dayOf(days.at(-1)!),
+      by_state: countDays([...verdict.days.values()].map(({ state }) => state)),
     },
     ...readDamage(archive, manifest),
     journaled_ticks: journaledTicks(db),

@@ -70,10 +70,10 @@ ${next === null ? [] : [html`<p class="next">${nextAction === null ? '' : 'Next:
 `;
 }
 
-function overview({ nowMs, status, runs, days, gaps, space }: Gathered, growth: Growth): Html {
+function overview({ nowMs, status, runs, gaps, space }: Gathered, growth: Growth): Html {
   const last = runs.at(-1);
   const { symbols, published, reached, lag_ms } = status;
-  const whole = days.filter(({ ticks }) => ticks > 0);
+  const { days: judged } = status;
   const { fullAt, bytesPerDay } = growth;
   return figures([
     last === undefined
@@ -98,9 +98,9 @@ function overview({ nowMs, status, runs, days, gaps, space }: Gathered, growth: 
     {
       ...{
         label: 'Complete days',
-        value: `${grouped(published.days_by_state.complete)} of ${grouped(published.days)}`,
+        value: `${grouped(judged.by_state.complete)} of ${grouped(Object.values(judged.by_state).reduce((sum, count) => sum + count, 0))}`,
       },
-      note: whole.length === 0 ? 'no ticks yet' : `${whole[0]!.date} to ${whole.at(-1)!.date}`,
+      note: judged.first === null ? 'no day has ended yet' : `${judged.first} to ${judged.last}`,
     },
     {
       ...{ label: 'Gaps', value: grouped(gaps.windows) },

@@ -52,7 +52,11 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
       ticks: 140_000,
       bytes: 14_000_000,
       days: 14,
-      days_by_state: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 1, empty: 0 },
+    },
+    days: {
+      first: dayOf(firstDay),
+      last: dayOf(firstDay + 13 * dayMs),
+      by_state: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 1, empty: 0 },
     },
     ...{
       verified_through: nowMs - dayMs,

@@ -150,7 +150,7 @@ function* disagreements({ surfaces, summary, isNightly, files, nowMs }: Night): 
     const figures = all.map((verdict) => JSON.stringify(verdict));
     if (new Set(figures).size > 1) yield `verdicts differ: ${figures.join(' ')}`;
     for (const [date, { state: word }] of Object.entries(manifest.days))
-      if (status.published.days_by_state[word] === 0) yield `status knows no ${word} day, and ${date} is one`;
+      if (status.days.by_state[word] === 0) yield `status knows no ${word} day, and ${date} is one`;
   }
   const gapCount = Object.values(status.verdict.gaps).reduce((sum, count) => sum + count, 0);
   if (gapCount !== gaps.count || status.gaps.windows !== gaps.count)
