@@ -4,14 +4,16 @@ import type { readStatus } from '../reading/status.ts';
 import { duration, many, number, size } from './amounts.ts';
 import { visible } from './visible.ts';
 
+type Status = ReturnType<typeof readStatus>;
+
 /** The status of an archive for a person. */
-export function statusText(status: ReturnType<typeof readStatus>): string {
+export function statusText(status: Status): string {
   const { published, symbols, last_run: run } = status;
   const [first] = status.damaged;
   const lines = [
     ['archive', `${status.archive} (upstream ${status.upstream}, generation ${status.generation})`],
     ['published', `${many(published.ticks, 'tick')} of ${many(published.days, 'day')}, ${size(published.bytes)}`],
-    ['days', daysText(status.days)],
+    ['days', daysText(status.days, status.verdict.days)],
     [
       'verified',
       status.verified_through === null
@@ -56,10 +58,9 @@ export function statusText(status: ReturnType<typeof readStatus>): string {
   return `${lines.map(([name, value]) => `  ${name!.padEnd(9)}  ${value}`).join('\n')}\n${tail}`;
 }
 
-/** The days that are judged, those that have ended since the last publish among them, and how many are of each state. */
-function daysText({ first, last, by_state }: ReturnType<typeof readStatus>['days']): string {
-  if (first === null || last === null) return 'none has ended yet';
-  const { complete, ...others } = by_state;
+/** The days that are over, those since the last publish among them, and how many are of each state. */
+function daysText({ first, last }: Status['days'], { complete, ...others }: Status['verdict']['days']): string {
+  if (first === null || last === null) return 'none is over yet';
   const rest = Object.entries(others).filter(([, count]) => count > 0);
   const counts = [`${complete} complete`, ...rest.map(([state, count]) => `${count} ${state.replaceAll('_', ' ')}`)];
   return `${first === last ? first : `${first} to ${last}`}: ${counts.join(', ')}`;

@@ -3,7 +3,6 @@ import { daysToJudge, readKnownState, spanOf } from '../archive/known-state.ts';
 import { allFiles, totalsOf } from '../archive/manifest.ts';
 import { type JudgeRules, judge, type Verdict } from '../core/completeness.ts';
 import { dayOf } from '../core/time.ts';
-import { countDays } from '../core/verdict.ts';
 import { dayFloor, dayMs } from '../core/window.ts';
 import { journaledTicks } from '../state/journal.ts';
 import { lastRun } from '../state/runs.ts';
@@ -40,7 +39,7 @@ export function statusOf(archive: Archive, verdict: Verdict, nowMs: number) {
   const cursors = verdict.live.toSorted((a, b) => a.cursor - b.cursor);
   const run = lastRun(db);
   const ticks = manifest.datasets.ticks.files;
-  const days = [...verdict.days.keys()].sort((a, b) => a - b);
+  const days = [...verdict.days.keys()].filter((day) => day + dayMs <= nowMs).sort((a, b) => a - b);
   return {
     archive: archive.layout.root,
     upstream: archive.state.identity.upstream,
@@ -58,7 +57,6 @@ export function statusOf(archive: Archive, verdict: Verdict, nowMs: number) {
     days: {
       first: days.length === 0 ? null : dayOf(days[0]!),
       last: days.length === 0 ? null : dayOf(days.at(-1)!),
-      by_state: countDays([...verdict.days.values()].map(({ state }) => state)),
     },
     ...readDamage(archive, manifest),
     journaled_ticks: journaledTicks(db),

@@ -98,9 +98,9 @@ function overview({ nowMs, status, runs, gaps, space }: Gathered, growth: Growth
     {
       ...{
         label: 'Complete days',
-        value: `${grouped(judged.by_state.complete)} of ${grouped(Object.values(judged.by_state).reduce((sum, count) => sum + count, 0))}`,
+        value: `${grouped(status.verdict.days.complete)} of ${grouped(Object.values(status.verdict.days).reduce((sum, count) => sum + count, 0))}`,
       },
-      note: judged.first === null ? 'no day has ended yet' : `${judged.first} to ${judged.last}`,
+      note: judged.first === null ? 'no day is over yet' : `${judged.first} to ${judged.last}`,
     },
     {
       ...{ label: 'Gaps', value: grouped(gaps.windows) },

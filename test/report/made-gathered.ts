@@ -56,7 +56,6 @@ export const madeGathered = (rest: Partial<Gathered> = {}): Gathered => ({
     days: {
       first: dayOf(firstDay),
       last: dayOf(firstDay + 13 * dayMs),
-      by_state: { complete: 13, provisional: 0, complete_with_exceptions: 0, incomplete: 1, empty: 0 },
     },
     ...{
       verified_through: nowMs - dayMs,

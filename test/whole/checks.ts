@@ -149,8 +149,9 @@ function* disagreements({ surfaces, summary, isNightly, files, nowMs }: Night): 
     const all = [...(isToday ? [told] : []), status.verdict, summary.verdict ?? status.verdict];
     const figures = all.map((verdict) => JSON.stringify(verdict));
     if (new Set(figures).size > 1) yield `verdicts differ: ${figures.join(' ')}`;
-    for (const [date, { state: word }] of Object.entries(manifest.days))
-      if (status.days.by_state[word] === 0) yield `status knows no ${word} day, and ${date} is one`;
+    const over = Object.entries(manifest.days).filter(([date]) => Date.parse(date) + dayMs <= nowMs);
+    for (const [date, { state: word }] of over)
+      if (status.verdict.days[word] === 0) yield `status knows no ${word} day, and ${date} is one`;
   }
   const gapCount = Object.values(status.verdict.gaps).reduce((sum, count) => sum + count, 0);
   if (gapCount !== gaps.count || status.gaps.windows !== gaps.count)

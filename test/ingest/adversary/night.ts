@@ -50,7 +50,7 @@ export async function collectNight(
 /**
  * Ticks of the truth that a proven window should hold and the archive lacks; of several ticks of one millisecond those that
  * no response brought, too. Which of them an archive keeps is not known where a service heeds no window, repeats
- * ticks, or keeps now this end of a full page, now that one.
+ * ticks, keeps now this end of a full page, now that one, or counts bytes, so that full pages may be of any size.
  */
 export function falseClaims(
   lake: Lake,
@@ -59,7 +59,8 @@ export function falseClaims(
   traits: Traits,
 ): string[] {
   const lag = Math.max(...traits.lagsMs);
-  const isEachShown = traits.heeds === 'window' && traits.truncate !== 'alternating' && traits.repeatShare === 0;
+  const { heeds, truncate, repeatShare, capUnit } = traits;
+  const isEachShown = heeds === 'window' && truncate !== 'alternating' && repeatShare === 0 && capUnit === 'rows';
   const out: string[] = [];
   for (const [symbol, rows] of truth) {
     const had = lake.times.get(symbol) ?? new Set();
