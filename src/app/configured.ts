@@ -11,7 +11,8 @@ import type { Context } from './context.ts';
  * upstream the settings name; a mistyped --output of a reader is an error.
  */
 export function openConfiguredArchive(
-  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'>,
+  context: Pick<Context, 'settings' | 'mayCreate' | 'version' | 'disk' | 'openDatabase' | 'randomBytes'> &
+    Partial<Pick<Context, 'waitMs'>>,
   collects: boolean,
   mends = false,
 ): Archive {
@@ -26,6 +27,7 @@ export function openConfiguredArchive(
     writer: `oddslake ${context.version}`,
     settleMs: archive.settleMinutes * minuteMs,
     mends,
+    ...(context.waitMs !== undefined && { waitMs: context.waitMs }),
     ...(context.randomBytes !== undefined && { randomBytes: context.randomBytes }),
   };
   return openArchive(options, context.disk, context.openDatabase);

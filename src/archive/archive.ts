@@ -50,6 +50,8 @@ export interface OpenOptions {
   readonly writer: string;
   /** How long after a window's end an answer must come to be final, in ms. */
   readonly settleMs: number;
+  /** How long it may wait for another process, in ms; see `openState`. */
+  readonly waitMs?: number;
   /** Rows that a row group holds at most: other than `rowGroupRows` only to make small files of many. */
   readonly groupRows?: number;
   /** Where the IDs of commits come from; the system's where it is not given. */
@@ -101,7 +103,7 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
   if (owner !== undefined) requireUpstreamOf(root, owner, upstream);
   disk.makeFolder(layout.private);
   const identity = { upstream: owner ?? upstream ?? '', parts: published?.parts ?? options.parts };
-  const state = openState(layout.private, identity, openDatabase);
+  const state = openState(layout.private, identity, openDatabase, options.waitMs);
   try {
     // Nothing was ever collected: the first address may have been a wrong one.
     if (upstream !== null && published === undefined) rebind(state, { upstream, parts: options.parts });

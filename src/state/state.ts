@@ -31,15 +31,24 @@ const checksumsSince = 6;
 /** The version of the schema in which the standings of all ticks are kept. */
 const standingsSince = 6;
 
-/** How long a short write may wait for another process's short write, in ms. */
+/** How long a short write may wait for another process's short write, in ms, however long its run may wait. */
+const busyMsMin = 5_000;
 const busyMsMax = 60_000;
 
 export const stateFile = (folder: string): string => join(folder, 'state.sqlite');
 
-/** Opens the state in `folder`; creates it for `identity` where there is none. */
-export function openState(folder: string, identity: Identity, open: OpenDatabase = openDatabase): State {
+/**
+ * Opens the state in `folder`; creates it for `identity` where there is none.
+ * @param waitMs how long whoever opens it may wait for others, in ms: a short write waits as long, 5 s at least and a minute at most
+ */
+export function openState(
+  folder: string,
+  identity: Identity,
+  open: OpenDatabase = openDatabase,
+  waitMs = busyMsMax,
+): State {
   mkdirSync(folder, { recursive: true });
-  const db = open(stateFile(folder), busyMsMax);
+  const db = open(stateFile(folder), Math.max(busyMsMin, Math.min(busyMsMax, waitMs)));
   try {
     // A reader of a current state waits for no writer, be it one that was stopped amid a commit.
     if (versionOf(db) < schemaVersion) bringUp(db, identity);

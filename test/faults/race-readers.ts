@@ -49,7 +49,7 @@ export const readers: readonly Reader[] = [
   {
     name: 'verify',
     isRun: true,
-    args: ({ archive }) => ['verify', '--output', archive, '--json'],
+    args: ({ archive }) => ['verify', '--output', archive, '--json', '--wait', '0'],
     judge(ended) {
       const { generation, findings } = said<{ generation: number; findings: readonly object[] }>(ended);
       return { generation, faults: findings.map((finding) => JSON.stringify(finding)) };
