@@ -36,5 +36,17 @@ export function compareSide(first: Float64Array, second: Float64Array, begin: nu
   return b.length > a.length ? 'further' : 'shorter';
 }
 
+/**
+ * Whether a second page that was asked for from `begin` on outward brought just the outer ticks of the first, and was cut
+ * off at its inner end: so it was not at its outer one.
+ */
+export function isCutInside(first: Float64Array, second: Float64Array, begin: number, side: Side): boolean {
+  const inner = side === 'high' ? second[0]! : second.at(-1)!;
+  const isInner = side === 'high' ? inner > begin : inner < begin;
+  if (second.length < 2 || !isInner) return false;
+  const [a, b] = [outward(first, inner, side), outward(second, inner, side)];
+  return a.length === b.length && a.every((t, i) => t === b[i]);
+}
+
 const outward = (times: Float64Array, begin: number, side: Side): Float64Array =>
   side === 'high' ? times.filter((t) => t >= begin) : times.filter((t) => t <= begin).reverse();

@@ -1,5 +1,5 @@
 import type { Window } from '../core/window.ts';
-import { compareSide, medianTick, outermostTick, tickNearEnd } from './compare-pages.ts';
+import { compareSide, isCutInside, medianTick, outermostTick, tickNearEnd } from './compare-pages.ts';
 import {
   claim,
   crowdMin,
@@ -100,6 +100,14 @@ export function* fetchSide(
       if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page]);
       continue;
     }
+    if (relation === 'contradicts' && !isShort && isCutInside(page.times, next.times, begin, side)) {
+      noteTruncated(behavior, next.received, side === 'high' ? 'low' : 'high');
+      if (work.idleRequests > idleRequestsMax) return end('contradicted', null, [page, next]);
+      observedAt = Math.min(observedAt, next.observedAt);
+      page = next;
+      isEndChecked = false;
+      continue;
+    }
     if (relation === 'contradicts' || isShort || next.before > 1 || next.after > 1) {
       if (relation === 'same' && !isShort) return end('unheeded', null, [page, next]);
       behavior.contradictions++;
@@ -124,7 +132,11 @@ export function* fetchSide(
     const isSameMoment = page.generatedAt !== null && page.generatedAt === next.generatedAt;
     // Where a later begin did not make room in the page, the window may not be heeded.
     const isDoubtful = isSameMoment || (next.received > 0.75 * page.received + 1 && times.length > 1);
-    if (!isEndChecked && begin !== outermost && (isDoubtful || needsEndCheck(behavior, next.received, page.received))) {
+    if (
+      !isEndChecked &&
+      begin !== outermost &&
+      (isDoubtful || needsEndCheck(behavior, next.received, page.received, side))
+    ) {
       const once = yield* request(work, sideWindow(w, side, outermost), side);
       if (once === null) return end('refused', null, [page]);
       const last = yield* requestWithRoom(work, sideWindow(w, side, outermost), side, once, page);

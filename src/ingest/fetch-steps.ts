@@ -26,7 +26,10 @@ export interface FetchOptions {
   readonly lastTick: number | null;
   /** The last tick that is known of the symbol, epoch ms: a request begins there. Null: none that is near. */
   readonly knownTick: number | null;
-  /** Inferred windows that adjoin each other and reach up to this one; confirmed where the known tick comes again. */
+  /**
+   * Inferred windows that adjoin each other and reach up to the end of coverage, in order: confirmed where the known tick
+   * comes again, and taken back where ticks show up behind the last one that is had.
+   */
   readonly inferred: readonly Covered[];
 }
 

@@ -286,13 +286,20 @@ function* split(work: Work, w: Pending, o: Observation, cuts?: readonly number[]
   work.pending.unshift(...parts);
 }
 
+/** What was inferred to have no ticks: the windows up to the end of coverage, behind the last tick that is had. */
+function inferredEmpty({ options: { knownTick, lastTick, inferred } }: Work): Window {
+  const last = knownTick ?? lastTick ?? Number.NEGATIVE_INFINITY;
+  const from = Math.max(inferred[0]?.from ?? Number.POSITIVE_INFINITY, last + 1);
+  return { from, to: inferred.at(-1)?.to ?? from };
+}
+
 /**
- * Whether a page shows ticks of a window that was inferred to have none after the known tick. They may be late; or else the
- * page before was truncated, and this one may be, too.
+ * Whether a page shows ticks of a window that was inferred to have none. They may be late; or else the page before was
+ * truncated, and this one may be, too.
  */
-function bringsEarlier({ options: { knownTick, inferred } }: Work, o: Observation): boolean {
-  const to = inferred.at(-1)?.to;
-  return knownTick !== null && to !== undefined && o.times.some((t) => t > knownTick && t < to);
+function bringsEarlier(work: Work, o: Observation): boolean {
+  const { from, to } = inferredEmpty(work);
+  return from < to && o.times.some((t) => from <= t && t < to);
 }
 
 /**
@@ -302,10 +309,9 @@ function bringsEarlier({ options: { knownTick, inferred } }: Work, o: Observatio
 function* withdrawEarlier(work: Work, w: Pending): Fetch {
   if (work.isTailContradicted) return;
   work.isTailContradicted = true;
-  const knownTick = work.options.knownTick!;
-  const window = { from: knownTick + 1, to: work.options.inferred.at(-1)!.to };
+  const window = inferredEmpty(work);
   yield { kind: 'withdraw', window };
-  for (const rest of subtract([window], [w])) work.pending.push({ ...rest, isPart: true });
+  for (const rest of subtract([window], [w, ...work.pending])) work.pending.push({ ...rest, isPart: true });
 }
 
 /** Confirms what earlier polls left inferred: the known tick came again, and nothing new in what followed it then. */

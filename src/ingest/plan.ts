@@ -89,7 +89,7 @@ export function withTail(
     lastTick < last.to &&
     covers(coverage, { from: Math.min(lastTick, last.from), to: Math.max(lastTick + 1, last.from) });
   const end = coverage.at(-1)?.to;
-  const tail = isKnown && inferred.at(-1)?.to === end ? inferred : [];
+  const tail = inferred.at(-1)?.to === end ? inferred : [];
   return { ...plan, tail: { lastTick, knownTick: isKnown ? lastTick : null, inferred: tail, confirm } };
 }
 

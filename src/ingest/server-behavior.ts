@@ -156,16 +156,19 @@ const endCheckEvery = 24;
  * vary, a page may end at the same tick as the page before by chance; from the last tick on, it cannot.
  * @param count elements of the page from the median
  * @param before elements of the page that it confirms
+ * @param side where the page might have been cut off: many pages that all kept it speak against that
  */
-export function needsEndCheck(behavior: ServerBehavior, count: number, before: number): boolean {
+export function needsEndCheck(behavior: ServerBehavior, count: number, before: number, side: Side): boolean {
   // The median of two ticks is the first, so that no room can be made.
   if ((count >= before && before > 2) || behavior.contradictions > 0) return true;
   const { truncatedPages, truncatedMin, truncatedMax, isErratic } = behavior;
   const isFixed = truncatedPages >= fixedPagesMin && truncatedMin === truncatedMax && !isErratic;
   if (isFixed) return count >= truncatedMin;
-  // Half of a page is as much as a page from its median holds: of a cap that falls by less than that it is no full page.
-  if (truncatedPages > 0 && truncatedMin < truncatedMax)
-    return (truncatedMin < 0.8 * truncatedMax && truncatedPages < knownRangePagesMin) || count >= 0.5 * truncatedMin;
+  const isKept = behavior.side === (side === 'high' ? 'latest' : 'earliest') && truncatedPages >= knownRangePagesMin;
+  // Of a cap that varies by less than that, half of a page is no full one: a page from the median holds as much.
+  if (truncatedPages > 0 && truncatedMin < truncatedMax && !isKept)
+    return truncatedPages < knownRangePagesMin || truncatedMin < 0.75 * truncatedMax || count >= 0.5 * truncatedMin;
+  if (count < capMin) return false;
   const nth = behavior.endChecks++;
   return nth < endChecksFirst || nth % endCheckEvery === 0;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { compareSide, medianTick, outermostTick, tickNearEnd } from '../../src/ingest/compare-pages.ts';
+import { compareSide, isCutInside, medianTick, outermostTick, tickNearEnd } from '../../src/ingest/compare-pages.ts';
 
 const page = (...times: number[]) => Float64Array.from(times);
 
@@ -17,6 +17,18 @@ test.each([
   ['same', [1, 2, 3, 4], [0, 3, 4], 3, 'high'],
 ] as const)('two pages are %s: %j and %j from %d on, at the %s side', (relation, a, b, begin, side) => {
   expect(compareSide(page(...a), page(...b), begin, side)).toBe(relation);
+});
+
+test.each([
+  ['cut off at its inner end', [1, 2, 3, 4, 5, 6], [1, 2], 4, 'low', true],
+  ['cut off at its inner end', [1, 2, 3, 4, 5, 6], [5, 6], 3, 'high', true],
+  ['further out', [1, 2, 3, 4, 5, 6], [0, 1, 2], 4, 'low', false],
+  ['whole', [1, 2, 3, 4], [1, 2, 3], 3, 'low', false],
+  ['of other ticks', [1, 3, 4, 5, 6], [1, 2], 4, 'low', false],
+  ['of one tick', [1, 2, 3, 4], [4], 2, 'high', false],
+  ['empty', [1, 2, 3, 4], [], 2, 'high', false],
+] as const)('a second page is %s: %j and %j from %d on, at the %s side', (_, a, b, begin, side, isCut) => {
+  expect(isCutInside(page(...a), page(...b), begin, side)).toBe(isCut);
 });
 
 test('the median of an even number of ticks is the one further in', () => {

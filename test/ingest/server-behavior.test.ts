@@ -52,10 +52,10 @@ test('a truncated page smaller than a whole one shows that sizes mean nothing; o
 
 test('an end is checked at first, now and then, and always where no room was made or the server was caught', () => {
   const behavior = unknownBehavior();
-  const checks = Array.from({ length: 48 }, () => needsEndCheck(behavior, 10, 20));
+  const checks = Array.from({ length: 48 }, () => needsEndCheck(behavior, 10, 20, 'high'));
   expect(checks.filter(Boolean)).toHaveLength(4 + 1);
-  expect(needsEndCheck(behavior, 20, 20)).toBe(true);
-  expect(needsEndCheck({ ...unknownBehavior(), contradictions: 1, endChecks: 5 }, 10, 20)).toBe(true);
+  expect(needsEndCheck(behavior, 20, 20, 'high')).toBe(true);
+  expect(needsEndCheck({ ...unknownBehavior(), contradictions: 1, endChecks: 5 }, 10, 20, 'high')).toBe(true);
 });
 
 test('the widest gap is asked for once in 48 windows, and always of a server that was caught', () => {

@@ -30,4 +30,13 @@ describe('a server whose responses are contiguous runs, however they are cut', (
     }
     expect(wrong).toEqual([]);
   });
+
+  // Each of these once had a proven window that lacked ticks.
+  test.for([40_008_575, 40_030_349, 40_041_830, 40_056_267])('server %i, found by a longer search', async (seed) => {
+    expect(await backfillOnce(seed, 'contiguous')).toEqual([]);
+  });
+
+  test.for([9_017_112, 30_074_475])('polled server %i, found by a longer search', async (seed) => {
+    expect(await continueOnce(seed, 'contiguous')).toEqual([]);
+  });
 });
