@@ -23,12 +23,6 @@ export const rootTextsKey = 'root_texts_sha256';
 export const getMeta = (db: Database, key: string): string | undefined =>
   db.one<{ value: string }>('select value from meta where key = ?', key)?.value;
 
-/** Since when windows of polls may be confirmed by later ones, epoch ms; null: always. See `evidenceSinceKey`. */
-export function readEvidenceSince(db: Database): number | null {
-  const since = getMeta(db, evidenceSinceKey);
-  return since === undefined ? null : Number(since);
-}
-
 export function setMeta(db: Database, key: string, value: string): void {
   db.run('insert into meta values (?, ?) on conflict do update set value = excluded.value', key, value);
 }

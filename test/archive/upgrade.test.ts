@@ -10,7 +10,7 @@ import { decode } from '../../src/archive/parquet/parquet.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { journaledTicks } from '../../src/state/journal.ts';
-import { readEvidenceSince } from '../../src/state/meta.ts';
+import { evidenceSinceKey, getMeta } from '../../src/state/meta.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { turnedBack } from './older.ts';
 import {
@@ -84,7 +84,7 @@ test('upgrade publishes one generation of the current format and leaves ticks an
   const { manifest } = await upgrade(archive);
   expect(manifest).toMatchObject({ format_version: formatVersion, generation: was.generation + 1, days: was.days });
   expect(Object.values(manifest.days).map(({ state }) => state)).toEqual(['incomplete', 'incomplete']);
-  expect(readEvidenceSince(archive.state.db)).toBe(now);
+  expect(getMeta(archive.state.db, evidenceSinceKey)).toBe(String(now));
   expect(manifest.previous_sha256).toBe(sha256(Buffer.from(text)));
   for (const name of both) expect(manifest.datasets[name]).toEqual(was.datasets[name]);
   expect(hashes(archive.layout.root, `{${both}}/**/*`)).toEqual(before);
@@ -141,7 +141,7 @@ test('what was complete is provisional after an upgrade, as nothing tells why it
     ...{ windows: 1, symbols: 1, from: day0, to: day0 + 2 * dayMs, expected_requests: 3 },
   });
   // An archive that began with this format has nothing to be wary of.
-  expect(readEvidenceSince(opened().state.db)).toBeNull();
+  expect(getMeta(opened().state.db, evidenceSinceKey)).toBeUndefined();
   const windows = [{ from: day0, to: day0 + 2 * dayMs }];
   append(archive, answer('AAA', [], { windows, observedAt: now + 1 }));
   await publishNow(archive);
