@@ -143,9 +143,18 @@ export function startAudit(
       ),
       ({ symbol }) => symbol,
     );
+    // What a run took back and did not publish is in the files until the next publish.
+    const takenBack = Map.groupBy(
+      db.all<{ symbol: string; from: number; to: number }>(
+        'select symbol, t_from as "from", t_to as "to" from journal_withdrawn',
+      ),
+      ({ symbol }) => symbol,
+    );
     for (const [symbol, list] of published) {
       const claims = oracle.covers.get(symbol) ?? [];
-      for (const w of beyond(list, claims)) yield `coverage: ${symbol} [${w.from}, ${w.to}) was never answered`;
+      const withdrawn = takenBack.get(symbol) ?? [];
+      for (const w of beyond(list, [...claims, ...withdrawn]))
+        yield `coverage: ${symbol} [${w.from}, ${w.to}) was never answered`;
       const lost = manifest.lost?.filter((window) => window.symbol === symbol) ?? [];
       for (const w of beyond(claims, [...list, ...lost, ...(journaled.get(symbol) ?? [])]))
         yield `coverage: ${symbol} [${w.from}, ${w.to}) was answered and is not covered`;
@@ -161,7 +170,8 @@ export function startAudit(
         const isSettledBy = (claim: Covered): boolean =>
           claim.from < to && from < claim.to && fetchedAt <= Math.min(claim.fetchedAt, to + rules.settleMs);
         const isAnswered = claims.some((claim) => claim.fetchedAt === fetchedAt || (isRefilled && isSettledBy(claim)));
-        if (!isAnswered) yield `coverage: ${symbol} [${from}, ${to}) is of no answer of ${fetchedAt}`;
+        if (!isAnswered && beyond([{ from, to }], withdrawn).length > 0)
+          yield `coverage: ${symbol} [${from}, ${to}) is of no answer of ${fetchedAt}`;
         if (fetchedAt > nowMs + 3_600_000) yield `coverage: ${symbol} was answered in the future`;
         last = to;
       }
