@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { readRawFile } from '../src/archive/raw/raw-file.ts';
 import { paths } from '../src/contract/paths.ts';
 import type { RawQuestion } from '../src/core/raw-page.ts';
-import { target } from '../src/upstream/address.ts';
+import { target } from '../src/upstream/request-url.ts';
 
 /** Longest piece of raw pages, decompressed. */
 const pieceBytesMax = 2 ** 30;

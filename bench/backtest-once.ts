@@ -2,11 +2,12 @@
  * Plays a built-in strategy on an archive once: node bench/backtest-once.ts ARCHIVE NAME THREADS. Prints JSON as the peers
  * do: milliseconds from opening the archive to the result, ticks, trades and what they gained.
  */
-import { openArchive } from '../src/archive/archive.ts';
-import { systemDisk } from '../src/archive/disk/disk.ts';
+
+import { systemDisk } from '../src/archive/disk/file-system.ts';
+import { openArchive } from '../src/archive/open-archive.ts';
 import { runBacktest } from '../src/reading/backtests/run-backtest.ts';
-import { readAsked } from '../src/research/asked.ts';
-import { executables } from '../src/research/executables.ts';
+import { readAsked } from '../src/research/backtest-request.ts';
+import { executables } from '../src/research/builtin-strategies.ts';
 import { systemRandom } from '../src/system.ts';
 
 const [root, name, threads] = process.argv.slice(2) as [string, string, string];

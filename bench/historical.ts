@@ -5,8 +5,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openArchive } from '../src/archive/archive.ts';
-import { systemDisk } from '../src/archive/disk/disk.ts';
+import { systemDisk } from '../src/archive/disk/file-system.ts';
+import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import type { MarketFacts } from '../src/core/market.ts';
 import { ranks } from '../src/core/merge.ts';

@@ -3,12 +3,12 @@
  * Run: node bench/loops.ts [--pages 200] [--seed 1] [--rounds 15]
  */
 import { parseArgs } from 'node:util';
-import { factsOfPart } from '../src/archive/generation/encoded-file.ts';
+import { factsOfPart } from '../src/archive/generation/file-entry.ts';
 import { candleIntervals, candlesOf } from '../src/core/candles.ts';
 import { type Chunk, type KnownStandings, type Merged, mergePart, noPart, ranks } from '../src/core/merge.ts';
-import { partOf } from '../src/core/part.ts';
+import { partOf } from '../src/core/partition.ts';
 import { dayFloor, dayMs, union, type Window } from '../src/core/window.ts';
-import { judge } from '../src/ingest/judge.ts';
+import { judge } from '../src/ingest/validate-ticks.ts';
 import { pageText } from '../src/sandbox/tick-page.ts';
 import { decodeTickPage } from '../src/upstream/decode.ts';
 import type { DecodedTickPage } from '../src/upstream/upstream.ts';

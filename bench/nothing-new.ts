@@ -1,6 +1,6 @@
 import { globSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { sha256 } from '../src/archive/disk/disk.ts';
+import { sha256 } from '../src/archive/disk/file-system.ts';
 import { writeAsked } from './asked.ts';
 import type { Bench } from './bench.ts';
 import { summarise } from './harness.ts';

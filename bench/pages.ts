@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { dayFloor, dayMs, type Window } from '../src/core/window.ts';
-import { readRecording } from '../src/query/recording.ts';
+import { readRecording } from '../src/query/tick-recording.ts';
 import { type Recording, recordedFeed } from '../src/sandbox/recorded-feed.ts';
 import { pageText, type SandboxPage } from '../src/sandbox/tick-page.ts';
 import { generatedPages, ticksPerPage } from './generated-pages.ts';

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../src/contract/paths.ts';
-import { openSharedPace } from '../src/state/pace.ts';
+import { openSharedPace } from '../src/state/rate-limit-store.ts';
 import { openState } from '../src/state/state.ts';
 import { systemClock, systemRandom } from '../src/system.ts';
 import { openUpstream } from '../src/upstream/client.ts';

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { startShapes } from '../src/app/steps/drift-step.ts';
-import { systemDisk } from '../src/archive/disk/disk.ts';
+import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { layoutOf } from '../src/archive/layout.ts';
-import { openRawKeeper } from '../src/archive/raw/raw-keeper.ts';
+import { openRawKeeper } from '../src/archive/raw/raw-writer.ts';
 
 const ticks = 5000;
 const pages = 200;

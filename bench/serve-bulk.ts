@@ -10,9 +10,9 @@ import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, rmSync, writeF
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { openArchive } from '../src/archive/archive.ts';
-import { systemDisk } from '../src/archive/disk/disk.ts';
+import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { manifestText, type PublishedFile } from '../src/archive/manifest.ts';
+import { openArchive } from '../src/archive/open-archive.ts';
 import { setMeta } from '../src/state/meta.ts';
 import { systemClock } from '../src/system.ts';
 import { makeKey } from './key.ts';

@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openArchive } from '../src/archive/archive.ts';
-import { systemDisk } from '../src/archive/disk/disk.ts';
+import { systemDisk } from '../src/archive/disk/file-system.ts';
+import { openArchive } from '../src/archive/open-archive.ts';
 import { publish } from '../src/archive/publish/publish.ts';
 import { dayMs } from '../src/core/window.ts';
+import { standingOf } from '../src/reading/archive-status.ts';
 import { listGaps } from '../src/reading/gaps.ts';
-import { standingOf } from '../src/reading/standing.ts';
 import { readStatus } from '../src/reading/status.ts';
 import { systemClock } from '../src/system.ts';
 

@@ -1,17 +1,17 @@
-import { type Archive, openArchive } from '../src/archive/archive.ts';
-import { systemDisk } from '../src/archive/disk/disk.ts';
+import { systemDisk } from '../src/archive/disk/file-system.ts';
 import { commit } from '../src/archive/generation/commit.ts';
-import { encodeDay } from '../src/archive/generation/day-files.ts';
-import { encodedTicks } from '../src/archive/generation/encoded-parts.ts';
-import { nextFiles, type Stage, stageFile, startStage } from '../src/archive/generation/stage.ts';
+import { encodeDay } from '../src/archive/generation/day-tables.ts';
+import { encodedTicks } from '../src/archive/generation/encode-partition.ts';
+import { nextFiles, type Stage, stageFile, startStage } from '../src/archive/generation/staging.ts';
 import { dayPath } from '../src/archive/layout.ts';
+import { type Archive, openArchive } from '../src/archive/open-archive.ts';
+import { compareUtf8 } from '../src/core/compare-utf8.ts';
 import type { PartColumns } from '../src/core/merge.ts';
-import { compareUtf8 } from '../src/core/order.ts';
-import { partOf } from '../src/core/part.ts';
+import { partOf } from '../src/core/partition.ts';
 import { dayMs } from '../src/core/window.ts';
 import { restoreSegments } from '../src/state/coverage.ts';
+import { noteRowGroups } from '../src/state/file-metadata.ts';
 import { readCommitState } from '../src/state/intent.ts';
-import { noteRowGroups } from '../src/state/row-groups.ts';
 import { addTickDeltas } from '../src/state/symbols.ts';
 import { makeKey } from './key.ts';
 

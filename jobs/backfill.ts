@@ -1,9 +1,9 @@
 import type { BackfillFlags, Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
 import { gapsStep } from '../src/app/steps/gaps-step.ts';
-import { lostStep } from '../src/app/steps/lost-step.ts';
 import { backfillPlans, collectPlans, marketsStep } from '../src/app/steps/poll-steps.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
+import { lostStep } from '../src/app/steps/report-data-loss.ts';
 import { suspendedStep } from '../src/app/steps/suspended-step.ts';
 import { confirmRequests, expectedRequests } from '../src/ingest/plan.ts';
 import { allSymbols } from '../src/state/symbols.ts';

@@ -1,8 +1,8 @@
-import { type ImportFlags, importStep, prepareImport } from '../src/app/import/step.ts';
+import { type ImportFlags, importStep, prepareImport } from '../src/app/import/import-step.ts';
 import type { Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { lostStep } from '../src/app/steps/lost-step.ts';
 import { verifyStep } from '../src/app/steps/publish-step.ts';
+import { lostStep } from '../src/app/steps/report-data-loss.ts';
 
 /** Takes recordings from files through the same checks, dedupe and publish as what is polled. */
 export const job: Job<ImportFlags> = {

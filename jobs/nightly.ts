@@ -1,12 +1,12 @@
 import type { Job, NightlyFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { configuredBooksStep } from '../src/app/steps/books-step.ts';
 import { gapsStep } from '../src/app/steps/gaps-step.ts';
-import { lostStep } from '../src/app/steps/lost-step.ts';
-import { nightStep } from '../src/app/steps/night-step.ts';
+import { nightStep } from '../src/app/steps/nightly-stats-step.ts';
+import { configuredBooksStep } from '../src/app/steps/order-books-step.ts';
 import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps/poll-steps.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 import { recheckStep } from '../src/app/steps/recheck-step.ts';
+import { lostStep } from '../src/app/steps/report-data-loss.ts';
 import { suspendedStep } from '../src/app/steps/suspended-step.ts';
 import { dayMs } from '../src/core/window.ts';
 

@@ -1,6 +1,6 @@
 import type { Job, OrderbookFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { asksLists, booksStep } from '../src/app/steps/books-step.ts';
+import { asksLists, booksStep } from '../src/app/steps/order-books-step.ts';
 import { marketsStep } from '../src/app/steps/poll-steps.ts';
 import { noneListed } from '../src/app/steps/polled-symbols.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';

@@ -1,7 +1,7 @@
 import type { Job } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { lostStep } from '../src/app/steps/lost-step.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
+import { lostStep } from '../src/app/steps/report-data-loss.ts';
 
 /** Merges what is journaled into the day partitions. */
 export const job: Job = {

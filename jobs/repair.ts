@@ -1,11 +1,11 @@
 import type { Job, RepairFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
-import { lostStep } from '../src/app/steps/lost-step.ts';
+import { countRestored } from '../src/app/steps/count-restored.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
 import { rawReplayStep } from '../src/app/steps/raw-replay-step.ts';
 import { nobodyToAsk, refetchStep } from '../src/app/steps/refetch-step.ts';
 import { repairStep } from '../src/app/steps/repair-step.ts';
-import { countRestored } from '../src/app/steps/restored.ts';
+import { lostStep } from '../src/app/steps/report-data-loss.ts';
 import { requireOther } from '../src/settings/settings.ts';
 
 /** Mends what is damaged and has what was lost again: of answers that were kept, from the upstream or another oddslake. */

@@ -1,10 +1,10 @@
 import type { Job, TicksFlags } from '../src/app/job.ts';
 import { runJob } from '../src/app/run.ts';
 import { gapsStep } from '../src/app/steps/gaps-step.ts';
-import { lostStep } from '../src/app/steps/lost-step.ts';
 import { endOfPoll, marketsStep, ticksStep } from '../src/app/steps/poll-steps.ts';
 import { noneListed } from '../src/app/steps/polled-symbols.ts';
 import { publishStep, verifyStep } from '../src/app/steps/publish-step.ts';
+import { lostStep } from '../src/app/steps/report-data-loss.ts';
 import { suspendedNames, suspendedStep } from '../src/app/steps/suspended-step.ts';
 
 /** One poll of ticks up to now, published. */

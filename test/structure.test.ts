@@ -14,17 +14,17 @@ test('every surface takes its verdict from the one judge, and nobody else comput
   const read = (path: string): string[] => importsOf(readFileSync(root + path, 'utf8'));
   /** Where each surface asks: the judge, what brings its published verdict up to now, or one of those that do so. */
   const asks: Readonly<Record<string, string>> = {
-    'src/archive/generation/next-generation.ts': 'core/completeness.ts',
+    'src/archive/generation/next-manifest.ts': 'core/completeness.ts',
     'src/reading/status.ts': 'core/completeness.ts',
     'src/reading/gaps.ts': 'core/completeness.ts',
     'src/app/steps/gaps-step.ts': 'core/completeness.ts',
-    'src/reading/standing.ts': 'core/verdict.ts',
+    'src/reading/archive-status.ts': 'core/verdict.ts',
     'src/app/doctor/probe-archive.ts': 'core/verdict.ts',
-    'src/reading/report/gather.ts': '../status.ts',
-    'src/app/run.ts': 'reading/standing.ts',
-    'src/app/schedule/watch.ts': 'reading/standing.ts',
-    'src/service/readiness.ts': 'reading/standing.ts',
-    'src/service/metrics.ts': 'reading/standing.ts',
+    'src/reading/report/report-data.ts': '../status.ts',
+    'src/app/run.ts': 'reading/archive-status.ts',
+    'src/app/schedule/health-checks.ts': 'reading/archive-status.ts',
+    'src/service/readiness.ts': 'reading/archive-status.ts',
+    'src/service/metrics.ts': 'reading/archive-status.ts',
   };
   for (const [path, specifier] of Object.entries(asks))
     expect(

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 /** Rooms by level, lowest first: a room imports from lower levels only. */
 const levels = [
   ['src/core'],
-  ['src/settings', 'src/contract', 'src/system.ts', 'src/threads.ts'],
+  ['src/settings', 'src/contract', 'src/system.ts', 'src/worker-threads.ts'],
   ['src/state'],
   ['src/query', 'src/research', 'src/workspace', 'src/archive', 'src/upstream', 'src/metrics'],
   ['src/reading'],
@@ -38,7 +38,7 @@ const soleImporters: Readonly<Record<string, string>> = {
   undici: 'src/upstream',
   'p-queue': 'src/upstream',
   croner: 'src/settings',
-  tinypool: 'src/threads.ts',
+  tinypool: 'src/worker-threads.ts',
   fastify: 'src/service',
   '@fastify': 'src/service',
   'prom-client': 'src/metrics',

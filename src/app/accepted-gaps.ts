@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/archive.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { UsageError } from '../core/errors.ts';
 import { isoUtc } from '../core/time.ts';
 import type { Window } from '../core/window.ts';

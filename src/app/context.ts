@@ -1,9 +1,9 @@
-import type { Disk } from '../archive/disk/disk.ts';
+import type { Disk } from '../archive/disk/file-system.ts';
 import type { Clock, Random } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { OpenDatabase } from '../state/database.ts';
-import type { OpenWire } from '../upstream/wire.ts';
+import type { OpenWire } from '../upstream/transport.ts';
 
 /** A display of long work; see the CLI's progress. */
 export interface Display {

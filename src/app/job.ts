@@ -1,10 +1,10 @@
-import type { Archive } from '../archive/archive.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import type { Repaired } from '../archive/repair/repair-report.ts';
 import type { Verified } from '../archive/verify/verify.ts';
 import type { Window } from '../core/window.ts';
 import type { SymbolPlan } from '../ingest/plan.ts';
 import type { Context } from './context.ts';
-import type { ImportFlags } from './import/step.ts';
+import type { ImportFlags } from './import/import-step.ts';
 import type { Summary } from './summary.ts';
 
 /** What a scheduler or a person can start; `flags` are its own, the common ones are in the context. */

@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/archive.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { publish } from '../archive/publish/publish.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
 import { judgedBy } from '../settings/judged-by.ts';

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
-import type { Archive } from '../archive/archive.ts';
 import { requireWritable, writeInPlace } from '../archive/copies/export-file.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
-import type { Verdict } from '../report/verdict.ts';
+import type { Verdict } from '../report/health-status.ts';
 import { judgedBy } from '../settings/judged-by.ts';
-import { openConfiguredArchive } from './configured.ts';
 import type { Context } from './context.ts';
+import { openConfiguredArchive } from './open-configured.ts';
 
 export interface WrittenReport {
   /** Absolute. */
@@ -29,7 +29,7 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   const target = targetOf(archive, out);
   // What gathers and draws takes its time to load.
   const [{ gatherReport }, { archiveReport }] = await Promise.all([
-    import('../reading/report/gather.ts'),
+    import('../reading/report/report-data.ts'),
     import('../report/archive-page.ts'),
   ]);
   const { settings, clock, random, version } = context;

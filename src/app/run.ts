@@ -1,30 +1,30 @@
-import { type Archive, requireCurrentFormat } from '../archive/archive.ts';
-import { clearAbandoned } from '../archive/copies/scratch.ts';
+import { clearAbandoned } from '../archive/copies/scratch-dir.ts';
 import type { PublishedFile } from '../archive/manifest.ts';
+import { type Archive, requireCurrentFormat } from '../archive/open-archive.ts';
 import { countWaiting } from '../archive/publish/count-waiting.ts';
 import { recover } from '../archive/publish/publish.ts';
-import type { RawKeeper } from '../archive/raw/raw-keeper.ts';
+import type { RawKeeper } from '../archive/raw/raw-writer.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
 import { isoUtc, timeEnd, timeMin } from '../core/time.ts';
-import { readPublishedVerdict } from '../reading/standing.ts';
+import { readPublishedVerdict } from '../reading/archive-status.ts';
 import { requireUpstream, type UpstreamAccess } from '../settings/settings.ts';
 import { knownDamage } from '../state/damage.ts';
 import { openIntent } from '../state/intent.ts';
-import { openSharedPace, type SharedPace } from '../state/pace.ts';
+import { openSharedPace, type SharedPace } from '../state/rate-limit-store.ts';
 import { droppedOf, finishRun, runCounts, startRun, waitingTicks } from '../state/runs.ts';
 import type { Upstream, UpstreamCounters } from '../upstream/upstream.ts';
-import { afterRun } from './afterwards/after-run.ts';
-import { namedSymbols, openConfiguredArchive } from './configured.ts';
-import { connect, connectOther } from './connect.ts';
+import { afterRun } from './after-run/index.ts';
 import type { Context } from './context.ts';
-import { withNextAction } from './next-facts.ts';
+import { namedSymbols, openConfiguredArchive } from './open-configured.ts';
+import { connect, connectOther } from './open-upstream.ts';
 import { publishFoundDamage } from './publish-verdict.ts';
 import { shareStep, sizesStep } from './steps/damage-steps.ts';
 import { type DriftLine, driftStep, type Shapes, startShapes } from './steps/drift-step.ts';
-import type { LostOfRun } from './steps/lost-asked.ts';
-import { type NightNotes, startNotes } from './steps/night-notes.ts';
+import { type NightNotes, startNotes } from './steps/nightly-counters.ts';
 import { endRaw, keepRaw } from './steps/raw-step.ts';
 import { activeSuspended } from './steps/suspended-step.ts';
+import type { LostOfRun } from './steps/track-lost-windows.ts';
+import { withNextAction } from './suggest-action-facts.ts';
 import {
   type BookCounts,
   type FailureLine,

@@ -1,12 +1,12 @@
-import type { Archive } from '../archive/archive.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { paths } from '../contract/paths.ts';
-import { watchCurrent } from '../reading/current.ts';
 import { openVerifiedFiles } from '../reading/files/verified-files.ts';
-import { serviceLimits } from '../service/limits.ts';
+import { watchCurrent } from '../reading/manifest-watcher.ts';
+import { stopService } from '../service/graceful-shutdown.ts';
+import { serviceLimits } from '../service/http-limits.ts';
 import { createService } from '../service/server.ts';
-import { stopService } from '../service/stopping.ts';
 import type { Context } from './context.ts';
-import { cannotListen } from './listening.ts';
+import { cannotListen } from './listen-error.ts';
 import { openConfiguredWorkspace } from './workspace.ts';
 
 export interface Serving {

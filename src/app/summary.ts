@@ -1,15 +1,15 @@
 import { type PublishedFile, totalsOf } from '../archive/manifest.ts';
-import { many } from '../core/amounts.ts';
 import { DamageError, type ExitCode, exitCodes, OddslakeError, UpstreamError } from '../core/errors.ts';
-import type { Compared, MarketChanges, Named } from '../core/night.ts';
+import { many } from '../core/format-quantity.ts';
+import type { Compared, MarketChanges, Named } from '../core/nightly-stats.ts';
 import { isoUtc } from '../core/time.ts';
 import type { Counts } from '../core/verdict.ts';
 import type { DamageKind, KnownDamage } from '../state/damage.ts';
 import { Interrupted } from './context.ts';
-import { sentence } from './sentence.ts';
+import { sentence } from './error-message.ts';
 import type { DriftLine } from './steps/drift-step.ts';
 
-export type { Compared, Named } from '../core/night.ts';
+export type { Compared, Named } from '../core/nightly-stats.ts';
 
 /** One window that could not be fetched; `symbol` and window are null where it was not one symbol's. */
 export interface FailureLine {

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
-import type { Archive } from '../archive/archive.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { systemRandomBytes } from '../system.ts';
-import { readLocation } from '../workspace/location.ts';
-import type { TokenSettings } from '../workspace/tokens.ts';
+import { readLocation } from '../workspace/database-url.ts';
+import type { TokenSettings } from '../workspace/user-tokens.ts';
 import { openWorkspace, type Workspace } from '../workspace/workspace.ts';
-import { openConfiguredArchive } from './configured.ts';
 import type { Context } from './context.ts';
+import { openConfiguredArchive } from './open-configured.ts';
 
 /** The service's own database, as the settings name it: of the archive, unless a URL is set. */
 export const openConfiguredWorkspace = (

@@ -1,20 +1,20 @@
 import type { JudgeRules, KnownDamage, KnownState } from '../core/completeness.ts';
 import type { Covered } from '../core/coverage.ts';
-import type { LostWindow } from '../core/lost.ts';
+import type { LostWindow } from '../core/data-loss.ts';
 import type { SymbolFacts } from '../core/market.ts';
-import { partOf } from '../core/part.ts';
+import { partOf } from '../core/partition.ts';
 import { dayStart } from '../core/time.ts';
 import type { FoundDamage } from '../core/verdict.ts';
 import { dayFloor, dayMs, subtract, type Window } from '../core/window.ts';
 import { acceptedWindows } from '../state/accepted.ts';
 import { coverageNow, coverageNowOf, knownSpan } from '../state/coverage.ts';
 import { type Damage, knownDamage } from '../state/damage.ts';
+import { lostWindows } from '../state/data-loss.ts';
 import type { Database } from '../state/database.ts';
 import { lastListed, wholeListings } from '../state/listings.ts';
-import { lostWindows } from '../state/lost.ts';
 import { allOwedWindows } from '../state/owed.ts';
 import { allSymbols } from '../state/symbols.ts';
-import type { Archive } from './archive.ts';
+import type { Archive } from './open-archive.ts';
 
 // The state that the judge of core/completeness.ts is given: as it is now, or as it will be once a generation is
 // committed. Nobody else puts it together.

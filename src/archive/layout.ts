@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { dayOf } from '../core/time.ts';
-import type { DatasetName } from './parquet/datasets.ts';
+import type { DatasetName } from './parquet/schema.ts';
 
 /** Where things are, all below one root; published paths are relative to it, with forward slashes. */
 export interface Layout {

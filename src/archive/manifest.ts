@@ -1,9 +1,9 @@
+import type { LostWindow } from '../core/data-loss.ts';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
-import type { LostWindow } from '../core/lost.ts';
 import type { Counts, DayState } from '../core/verdict.ts';
 import type { Window } from '../core/window.ts';
 import type { AcceptedWindow } from '../state/accepted.ts';
-import { type DatasetName, datasetNames } from './parquet/datasets.ts';
+import { type DatasetName, datasetNames } from './parquet/schema.ts';
 
 /**
  * The version of the archive's layout that this program writes: 2 added order books, candles and views.sql, 3 the

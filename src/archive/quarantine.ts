@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Archive } from './archive.ts';
+import type { Archive } from './open-archive.ts';
 
 /** What the quarantine has of each generation, below the archive's root, oldest first; older versions did not compress it. */
 export const quarantineFiles = ({ disk, layout }: Pick<Archive, 'disk' | 'layout'>): string[] =>

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from 'commander';
 import { parseDuration } from '../core/time.ts';
 import { parametersText } from '../report/backtest-figures.ts';
-import type { Executable } from '../research/executables.ts';
+import type { Executable } from '../research/builtin-strategies.ts';
 import { type ObjectiveName, objectiveNames } from '../research/objectives.ts';
 
 /** What `backtest run` takes, beside what every command does. */

@@ -1,7 +1,7 @@
 import { UsageError } from '../core/errors.ts';
-import { defaults, type Layer, layerFromText } from '../settings/layer.ts';
 import { loadSettings } from '../settings/load.ts';
 import type { Settings } from '../settings/settings.ts';
+import { defaults, type Layer, layerFromText } from '../settings/source.ts';
 
 /** A person at a terminal. */
 export interface Person {

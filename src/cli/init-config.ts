@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { defaults } from '../settings/layer.ts';
+import { defaults } from '../settings/source.ts';
 
 /** What stands above a setting in a config that `init` writes. */
 const comments: Readonly<Record<string, string>> = {

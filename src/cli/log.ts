@@ -2,7 +2,7 @@ import type { Writable } from 'node:stream';
 import type { Log } from '../core/log.ts';
 import { hiding } from '../settings/secrets.ts';
 import type { Settings } from '../settings/settings.ts';
-import { paints } from './style.ts';
+import { paints } from './terminal-style.ts';
 
 type Level = Settings['log']['level'];
 

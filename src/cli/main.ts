@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { CommanderError } from 'commander';
+import { sentence } from '../app/error-message.ts';
 import type { Jobs } from '../app/job.ts';
-import { sentence } from '../app/sentence.ts';
 import { exitCodeOfError } from '../app/summary.ts';
 import { exitCodes, UsageError } from '../core/errors.ts';
 import { createProgram } from './program.ts';

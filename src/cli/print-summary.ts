@@ -1,10 +1,10 @@
 import type { Summary } from '../app/summary.ts';
 import { isoUtc } from '../core/time.ts';
-import { duration, many, number } from './amounts.ts';
-import type { TableStyle } from './style.ts';
-import { paints } from './style.ts';
+import { visible } from './escape-control.ts';
+import { duration, many, number } from './format-quantity.ts';
 import { summaryRows } from './summary-rows.ts';
-import { visible } from './visible.ts';
+import type { TableStyle } from './terminal-style.ts';
+import { paints } from './terminal-style.ts';
 import { wrapped } from './wrap.ts';
 
 /** How it ended, and what is said of that behind the time that it took. */

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import type { Jobs } from '../app/job.ts';
+import type { Shell } from './command-types.ts';
 import { addBackfill } from './commands/backfill.ts';
 import { addBacktest } from './commands/backtest.ts';
 import { addChanges } from './commands/changes.ts';
@@ -27,7 +28,6 @@ import { addTokens } from './commands/tokens.ts';
 import { addUpgrade } from './commands/upgrade.ts';
 import { addVerify } from './commands/verify.ts';
 import { speakOfUsage, withExamples, withNotes } from './help.ts';
-import type { Shell } from './shell.ts';
 
 /** The whole command line. Commands load what they need when they run, so that help comes at once. */
 /** @param words those of the command line behind the program's name */

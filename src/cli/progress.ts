@@ -2,7 +2,7 @@ import type { Asking, Display } from '../app/context.ts';
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import { type ProgressFacts, progressLine } from './progress-line.ts';
-import { createSpeed, leftMs } from './speed.ts';
+import { createSpeed, leftMs } from './throughput.ts';
 
 export interface ProgressOptions {
   /** What is under way, e.g. `ticks`. */

@@ -3,9 +3,9 @@ import type { Job } from '../app/job.ts';
 import { noBooks, type Summary, summarize } from '../app/summary.ts';
 import { exitCodes } from '../core/errors.ts';
 import { secretsOf } from '../settings/secrets.ts';
-import { type CommonFlags, withContext } from './session.ts';
-import type { Shell } from './shell.ts';
-import { tell } from './tell.ts';
+import { type CommonFlags, withContext } from './command-context.ts';
+import type { Shell } from './command-types.ts';
+import { tell } from './print-result.ts';
 
 /**
  * Runs a job and prints its summary: for a person, or as one JSON line. `shown`: whether the job has shown its result to a
@@ -33,7 +33,7 @@ export async function runAndTell<F>(
       } catch (thrown) {
         // Of settings that were read and a run that did not begin others are told, too.
         const ended = notStarted(name, shell.version, startedAt, thrown);
-        const { afterRun } = await import('../app/afterwards/after-run.ts');
+        const { afterRun } = await import('../app/after-run/index.ts');
         await afterRun(context, ended);
         return ended;
       }

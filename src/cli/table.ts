@@ -1,7 +1,7 @@
 import stringWidth from 'string-width';
 import type { ResultTable } from '../query/query.ts';
-import { type Paint, paints, type TableStyle } from './style.ts';
-import { visible } from './visible.ts';
+import { visible } from './escape-control.ts';
+import { type Paint, paints, type TableStyle } from './terminal-style.ts';
 
 /** The line under a table. */
 export interface Below {

@@ -1,4 +1,4 @@
-import { number } from './amounts.ts';
+import { number } from './format-quantity.ts';
 
 const between = ' · ';
 

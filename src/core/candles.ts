@@ -1,5 +1,5 @@
-import type { PartColumns } from './part-columns.ts';
-import { seek } from './search.ts';
+import { seek } from './binary-search.ts';
+import type { PartColumns } from './tick-columns.ts';
 import { dayMs, intersection, type Window } from './window.ts';
 
 /** The intervals that the archive publishes candles of, in ms. Each divides a UTC day, so none stands in two days. */

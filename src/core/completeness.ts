@@ -1,9 +1,9 @@
 import type { Covered } from './coverage.ts';
+import type { LostWindow } from './data-loss.ts';
 import type { GapMark } from './gap-reasons.ts';
 import { type JudgedSymbol, judgeSymbol, type KnownWindows, type Reach } from './judge-symbol.ts';
-import { isActive, type LingerRules } from './life.ts';
-import type { LostWindow } from './lost.ts';
 import type { SymbolFacts } from './market.ts';
+import { isActive, type LingerRules } from './symbol-lifetime.ts';
 import { type Counts, countVerdict, type DayState } from './verdict.ts';
 import { dayMs, intersect, intersection, isEmpty, subtract, union, type Window } from './window.ts';
 

@@ -1,7 +1,7 @@
 import { type Covered, isProven, settled } from './coverage.ts';
 import { cutByReason, type GapMark } from './gap-reasons.ts';
-import { cursorOf, isLive, type LingerRules, lifetimeOf } from './life.ts';
 import type { SymbolFacts } from './market.ts';
+import { cursorOf, isLive, type LingerRules, lifetimeOf } from './symbol-lifetime.ts';
 import { intersect, isEmpty, subtract, union, type Window } from './window.ts';
 
 /** What is known of the windows of one symbol. Times are epoch milliseconds; windows are in any order. */

@@ -1,5 +1,5 @@
 import { type BookSide, compareContent, levelsOf, type Snapshot } from './book.ts';
-import { compareUtf8 } from './order.ts';
+import { compareUtf8 } from './compare-utf8.ts';
 
 /** A snapshot and when it was observed, epoch ms: when its answer was generated. */
 export interface SeenSnapshot extends Snapshot {

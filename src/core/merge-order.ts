@@ -1,4 +1,4 @@
-import { seek } from './search.ts';
+import { seek } from './binary-search.ts';
 import type { TickColumns } from './tick.ts';
 
 /** Ticks of one symbol from several sources in one set of columns; `source[i]` says whose tick i is. */

@@ -1,8 +1,8 @@
-import { type Fresh, type MergeOutput, outranks, settleKey } from './merge-key.ts';
+import { seek } from './binary-search.ts';
 import { orderByTime, type SourcedTicks } from './merge-order.ts';
-import type { Chunk, PartColumns, Tally } from './part-columns.ts';
-import { seek } from './search.ts';
-import { type Stretch, sameStanding } from './standings.ts';
+import { type Stretch, sameStanding } from './precedence.ts';
+import { type Fresh, type MergeOutput, outranks, settleKey } from './resolve-conflict.ts';
+import type { Chunk, PartColumns, Tally } from './tick-columns.ts';
 
 /**
  * Merges the chunks of one symbol, at least one and each with ticks, with its old rows `from` to `to`.

@@ -1,12 +1,12 @@
-import type { MergeOutput } from './merge-key.ts';
+import { compareUtf8 } from './compare-utf8.ts';
 import { startAside } from './merge-order.ts';
 import { copyRows, mergeSymbol } from './merge-symbol.ts';
-import { compareUtf8 } from './order.ts';
-import { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './part-columns.ts';
-import { type KnownStandings, type Stretch, startNotes } from './standings.ts';
+import { type KnownStandings, type Stretch, startNotes } from './precedence.ts';
+import type { MergeOutput } from './resolve-conflict.ts';
+import { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './tick-columns.ts';
 
-export { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './part-columns.ts';
-export { type KnownStandings, ranks, type Standing } from './standings.ts';
+export { type KnownStandings, ranks, type Standing } from './precedence.ts';
+export { type Chunk, type Conflict, noPart, type PartColumns, type Tally } from './tick-columns.ts';
 
 export interface Merged {
   readonly columns: PartColumns;

@@ -1,5 +1,5 @@
-import { compareUtf8 } from './order.ts';
-import type { PartColumns } from './part-columns.ts';
+import { compareUtf8 } from './compare-utf8.ts';
+import type { PartColumns } from './tick-columns.ts';
 import type { Window } from './window.ts';
 
 /**

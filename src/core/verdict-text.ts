@@ -1,4 +1,4 @@
-import { many } from './amounts.ts';
+import { many } from './format-quantity.ts';
 import { gapReasons, isExcepted } from './gap-reasons.ts';
 import type { ArchiveState, Counts } from './verdict.ts';
 

@@ -3,10 +3,10 @@ import type { Clock } from '../core/clock.ts';
 import { UpstreamError } from '../core/errors.ts';
 import type { BookRecord } from '../state/journal-books.ts';
 import type { OrderbookAnswer, Upstream } from '../upstream/upstream.ts';
-import { readBooks } from './book-record.ts';
-import { openLine } from './line.ts';
-import { momentOf } from './moment.ts';
-import { inParallel } from './parallel.ts';
+import { openLine } from './circuit-breaker.ts';
+import { inParallel } from './for-each-concurrent.ts';
+import { momentOf } from './observation-time.ts';
+import { readBooks } from './parse-order-book.ts';
 
 export interface BooksContext {
   readonly upstream: Pick<Upstream, 'orderbook'>;

@@ -1,5 +1,6 @@
 import { intersection, isEmpty, subtract, type Window } from '../core/window.ts';
 import { medianTick } from './compare-pages.ts';
+import { noneUsable } from './fetch-failures.ts';
 import { fetchSide, isCrowded, noteWidest, type SideEnd } from './fetch-side.ts';
 import {
   badReason,
@@ -21,7 +22,6 @@ import {
   unansweredReason,
   type Work,
 } from './fetch-steps.ts';
-import { noneUsable } from './lacking.ts';
 import type { Observation } from './observation.ts';
 import {
   looksTruncated,

@@ -1,4 +1,4 @@
-import type { RecordPaths } from '../core/market-record.ts';
+import type { RecordPaths } from '../core/parse-market.ts';
 
 export type ImportDataset = 'ticks' | 'markets';
 

@@ -1,7 +1,7 @@
 import type { MarketFacts } from '../core/market.ts';
-import { type RecordPaths, readMarket } from '../core/market-record.ts';
+import { type RecordPaths, readMarket } from '../core/parse-market.ts';
 import { timeMin } from '../core/time.ts';
-import type { Zone } from '../core/zone.ts';
+import type { Zone } from '../core/time-zone.ts';
 import { localTime, type ReadTime, readTimeText } from './import-time.ts';
 
 /** A market of a row, and the moments at which it was seen so; epoch milliseconds. */

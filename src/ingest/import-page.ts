@@ -1,13 +1,13 @@
-import { isName } from '../core/name.ts';
+import { isName } from '../core/symbol-name.ts';
 import type { Rejected } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
 import { decodeTickPage } from '../upstream/decode.ts';
-import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from '../upstream/json-answer.ts';
+import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from '../upstream/json-response.ts';
 import type { DecodedTickPage } from '../upstream/upstream.ts';
 import { cutRaw } from './import-rows.ts';
-import { type Judged, judge } from './judge.ts';
-import { momentOf } from './moment.ts';
+import { momentOf } from './observation-time.ts';
 import { type PageCoverage, pageCoverage } from './page-coverage.ts';
+import { type Judged, judge } from './validate-ticks.ts';
 
 /** Times are epoch milliseconds. */
 export interface PageTimes {

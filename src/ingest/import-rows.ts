@@ -1,4 +1,4 @@
-import { isName } from '../core/name.ts';
+import { isName } from '../core/symbol-name.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { localTime, type ReadTime, readTimeText, type TimeRules, tooFine } from './import-time.ts';
 

@@ -1,6 +1,6 @@
 import { timeEnd, timeMin } from '../core/time.ts';
+import type { Zone } from '../core/time-zone.ts';
 import { dayMs } from '../core/window.ts';
-import type { Zone } from '../core/zone.ts';
 
 /** A time of a row in epoch milliseconds, or why it is none: a clause on `t`. */
 export type ReadTime = number | { readonly reason: string };

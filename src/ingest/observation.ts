@@ -1,8 +1,8 @@
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { intersection, isEmpty, type Window } from '../core/window.ts';
 import type { TickPage } from '../upstream/upstream.ts';
-import { judge, timeFlaw } from './judge.ts';
-import { momentOf } from './moment.ts';
+import { momentOf } from './observation-time.ts';
+import { judge, timeFlaw } from './validate-ticks.ts';
 
 /** What one response says of the window that it was requested for. Times are epoch milliseconds. */
 export interface Observation {

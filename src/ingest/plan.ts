@@ -1,9 +1,9 @@
 import type { Covered } from '../core/coverage.ts';
-import { cursorOf, isLive, type LifetimeRules, type LingerRules, lifetimeOf } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
+import { cursorOf, isLive, type LifetimeRules, type LingerRules, lifetimeOf } from '../core/symbol-lifetime.ts';
 import { covers, intersect, intersection, isEmpty, subtract, union, type Window } from '../core/window.ts';
-import type { FetchPlan } from './cover.ts';
 import { plainFetch } from './fetch-steps.ts';
+import type { FetchPlan } from './fetch-symbol.ts';
 
 /** What one symbol is to be asked for. */
 export interface SymbolPlan {

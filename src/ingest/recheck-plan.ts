@@ -1,6 +1,6 @@
+import { firstAtOrAfter } from '../core/binary-search.ts';
 import type { Random } from '../core/clock.ts';
 import { type Covered, settled } from '../core/coverage.ts';
-import { firstAtOrAfter } from '../core/search.ts';
 import { dayFloor, dayMs, intersect, union, type Window, within } from '../core/window.ts';
 
 /** A symbol that may be drawn, and how many ticks the archive has of it. */

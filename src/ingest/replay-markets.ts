@@ -1,10 +1,10 @@
 import { UpstreamError } from '../core/errors.ts';
 import type { RawPage } from '../core/raw-page.ts';
 import { decodeMarketsPage } from '../upstream/decode.ts';
-import { UnreadableAnswer } from '../upstream/json-answer.ts';
+import { UnreadableAnswer } from '../upstream/json-response.ts';
 import type { MarketsPage, Upstream } from '../upstream/upstream.ts';
-import { type MarketsContext, type MarketsPoll, pollMarkets } from './markets.ts';
-import { momentOf } from './moment.ts';
+import { momentOf } from './observation-time.ts';
+import { type MarketsContext, type MarketsPoll, pollMarkets } from './poll-markets.ts';
 
 export interface ReplayMarkets extends Omit<MarketsContext, 'upstream'> {
   /** Told of each answer that cannot be decoded, with a clause. */

@@ -1,5 +1,5 @@
 import type { Counts } from '../core/verdict.ts';
-import type { Sample } from './families.ts';
+import type { Sample } from './metric-definitions.ts';
 import { samplesOfVerdict } from './verdict.ts';
 
 /** What is told of a job's last run: a part of its summary, as it is kept. Times are epoch milliseconds. */

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import { endedLine } from './exposition-format.ts';
 import { outcomes } from './last-run.ts';
-import { endedLine } from './text.ts';
 
 /** What the process of a schedule counts: itself, and the runs since it began. */
 export interface ScheduleCounts {

@@ -1,6 +1,6 @@
 import { gapReasons } from '../core/gap-reasons.ts';
 import { archiveStates, type Counts, dayStates } from '../core/verdict.ts';
-import type { Sample } from './families.ts';
+import type { Sample } from './metric-definitions.ts';
 
 /** How whole the archive is; null leaves every figure unknown. */
 export function samplesOfVerdict(verdict: Counts | null): Sample[] {

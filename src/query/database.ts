@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api';
-import { chunksOf, doublesOf, textsOf } from './chunks.ts';
-import { failureOf } from './failure.ts';
+import { cellOf } from './convert-values.ts';
 import { type Query, type QueryOptions, rowsMax, type Source } from './query.ts';
+import { failureOf } from './query-error.ts';
+import { chunksOf, doublesOf, textsOf } from './result-batches.ts';
 import { prepareRead } from './statement.ts';
 import { firstRows } from './table.ts';
-import { cellOf } from './values.ts';
 import { setup, startSettings } from './views.ts';
-import { writeParquet, writeText } from './write.ts';
+import { writeParquet, writeText } from './write-result.ts';
 
 /** Time between two attempts to interrupt, in milliseconds. */
 const interruptEveryMs = 50;

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
-import type { Chunk } from './chunks.ts';
-import type { Cell, Parameter } from './values.ts';
+import type { Cell, Parameter } from './convert-values.ts';
+import type { Chunk } from './result-batches.ts';
 
 /** Column types of the archive, as its datasets have them. */
 export type SourceColumnType = 'string' | 'timestamp' | 'double' | 'int32' | 'int64' | 'boolean' | 'strings';

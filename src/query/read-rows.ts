@@ -1,5 +1,5 @@
 import type { DuckDBConnection } from '@duckdb/node-api';
-import type { Cell } from './values.ts';
+import type { Cell } from './convert-values.ts';
 import { literal, startSettings } from './views.ts';
 
 /** A file of rows and how it is to be read; what a CSV's header says is found out by whoever opens it. */
@@ -65,7 +65,10 @@ const memoryBytesMax = 1024 ** 3;
 /** Opens DuckDB for reading files of rows; `scratch` is a folder for what does not fit in memory. */
 export async function openRowReader(scratch: string): Promise<RowReader> {
   // Loaded where it is wanted: saved pages are read without it.
-  const [{ DuckDBInstance }, { cellOf }] = await Promise.all([import('@duckdb/node-api'), import('./values.ts')]);
+  const [{ DuckDBInstance }, { cellOf }] = await Promise.all([
+    import('@duckdb/node-api'),
+    import('./convert-values.ts'),
+  ]);
   const settings = startSettings({ threads: 2, memoryBytesMax, scratch });
   const instance = await DuckDBInstance.create(':memory:', { ...settings, temp_directory: scratch });
   let connection: DuckDBConnection | undefined;

@@ -1,7 +1,7 @@
 import { type DuckDBConnection, type DuckDBResultReader, DuckDBTypeId } from '@duckdb/node-api';
+import { textOf } from './convert-values.ts';
 import type { ResultTable } from './query.ts';
 import { prepareRead } from './statement.ts';
-import { textOf } from './values.ts';
 
 /** The first rows of a result, at most `rowsMax`, as text for people; no more is computed than is needed for them. */
 export async function firstRows(connection: DuckDBConnection, sql: string, rowsMax: number): Promise<ResultTable> {

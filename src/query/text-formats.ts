@@ -1,5 +1,5 @@
 import type { DuckDBResult, DuckDBValue } from '@duckdb/node-api';
-import { jsonOf, textOf } from './values.ts';
+import { jsonOf, textOf } from './convert-values.ts';
 
 export type TextFormat = 'csv' | 'json' | 'ndjson';
 

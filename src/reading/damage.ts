@@ -1,5 +1,5 @@
-import type { Archive } from '../archive/archive.ts';
 import { allFiles, type Manifest } from '../archive/manifest.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { verifiedThrough } from '../core/verified.ts';
 import { knownDamage } from '../state/damage.ts';
 import { readHashTimes } from '../state/hash-times.ts';

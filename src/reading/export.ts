@@ -1,12 +1,12 @@
-import type { Archive } from '../archive/archive.ts';
 import { type ExportFormat, requireIntact, writeInPlace } from '../archive/copies/export-file.ts';
-import { mayHold, shapes } from '../archive/copies/slice.ts';
-import { type DatasetName, datasets } from '../archive/parquet/datasets.ts';
+import { mayHold, shapes } from '../archive/copies/prune-files.ts';
+import type { Archive } from '../archive/open-archive.ts';
+import { type DatasetName, datasets } from '../archive/parquet/schema.ts';
 import type { Random } from '../core/clock.ts';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import type { Slice } from '../query/slice.ts';
-import { openPinned } from './pinned.ts';
-import { rangesOf, slicePieces } from './slice-pieces.ts';
+import type { Slice } from '../query/slice-query.ts';
+import { rangesOf, slicePieces } from './export-ranges.ts';
+import { openPinned } from './pinned-query.ts';
 
 export interface ExportAsked {
   /** Absolute; one that is there is replaced. */

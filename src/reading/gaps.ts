@@ -1,9 +1,9 @@
-import type { Archive } from '../archive/archive.ts';
 import { readKnownState, spanOf } from '../archive/known-state.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { type Gap, type JudgeRules, judge, type Verdict } from '../core/completeness.ts';
 import { UsageError } from '../core/errors.ts';
-import { isActive, lifetimeOf } from '../core/life.ts';
 import type { SymbolFacts } from '../core/market.ts';
+import { isActive, lifetimeOf } from '../core/symbol-lifetime.ts';
 import type { Window } from '../core/window.ts';
 import { allSymbols } from '../state/symbols.ts';
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
 import type { WriteLock } from '../state/lock.ts';
-import { WorkspaceUnavailable } from '../workspace/unavailable.ts';
+import { WorkspaceUnavailable } from '../workspace/database-unavailable.ts';
 import type { Watching } from './job-thread.ts';
 
 /** What jobs of one kind are, to who works them off. */

@@ -1,6 +1,6 @@
 import { parentPort, Worker, workerData } from 'node:worker_threads';
-import { type Archive, openArchive } from '../archive/archive.ts';
-import { systemDisk } from '../archive/disk/disk.ts';
+import { systemDisk } from '../archive/disk/file-system.ts';
+import { type Archive, openArchive } from '../archive/open-archive.ts';
 import { DiskFullError } from '../core/errors.ts';
 
 // Work over an archive in a thread of its own, which opens the archive for itself. Both of its ends.

@@ -1,6 +1,6 @@
-import type { Archive } from '../archive/archive.ts';
 import { daysToJudge, readKnownState, spanOf } from '../archive/known-state.ts';
 import { allFiles, totalsOf } from '../archive/manifest.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import { type JudgeRules, judge, type Verdict } from '../core/completeness.ts';
 import { dayOf } from '../core/time.ts';
 import { dayFloor, dayMs } from '../core/window.ts';

@@ -1,4 +1,4 @@
-import type { Archive } from '../archive/archive.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import type { SymbolFacts } from '../core/market.ts';
 import { allSymbols } from '../state/symbols.ts';
 

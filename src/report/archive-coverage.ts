@@ -1,16 +1,16 @@
-import { many } from '../core/amounts.ts';
-import { grouped } from '../core/grouped.ts';
+import { many } from '../core/format-quantity.ts';
+import { grouped } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
 import { dayOf } from '../core/time.ts';
 import type { CoverageFacts } from '../reading/report/coverage-facts.ts';
+import type { HeatRow } from '../reading/report/coverage-heatmap.ts';
 import type { GapGroup } from '../reading/report/gap-groups.ts';
-import type { Gathered, KnownHabit, SilentSymbol } from '../reading/report/gather.ts';
-import type { HeatRow } from '../reading/report/heat.ts';
 import type { QuarantineReason } from '../reading/report/quarantine.ts';
+import type { Gathered, KnownHabit, SilentSymbol } from '../reading/report/report-data.ts';
 import type { Part } from './archive-parts.ts';
 import { type Column, figure, section, table } from './page-parts.ts';
-import { lengthOf, momentOf, shortened } from './spans.ts';
 import { coveragePlot, type HeatLine, heatColours, heatLevels } from './time-plots.ts';
+import { lengthOf, momentOf, shortened } from './time-spans.ts';
 
 const groupWords = { category: 'category', source: 'venue', prefix: 'the beginning of the ticker' } as const;
 /** Steps that are one on a narrow page. */

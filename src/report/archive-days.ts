@@ -1,15 +1,15 @@
-import { grouped } from '../core/grouped.ts';
+import { grouped } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
 import { dayOf, dayStart } from '../core/time.ts';
 import { isWhole } from '../core/verdict.ts';
 import { dayMs } from '../core/window.ts';
 import type { DayTotals } from '../reading/report/day-totals.ts';
-import type { Gathered } from '../reading/report/gather.ts';
+import type { Gathered } from '../reading/report/report-data.ts';
+import type { Growth } from './archive-growth.ts';
 import type { Part } from './archive-parts.ts';
-import type { Growth } from './growth.ts';
 import { type Column, figure, section, table } from './page-parts.ts';
-import { lengthOf, sizeOf, sizeUnit } from './spans.ts';
 import { dayBarsPlot, linesPlot } from './time-plots.ts';
+import { lengthOf, sizeOf, sizeUnit } from './time-spans.ts';
 
 type Shown = Pick<Gathered, 'days' | 'shown'>;
 

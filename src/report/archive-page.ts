@@ -1,19 +1,19 @@
-import { many } from '../core/amounts.ts';
-import { grouped } from '../core/grouped.ts';
+import { many } from '../core/format-quantity.ts';
+import { grouped } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
 import { isoUtc } from '../core/time.ts';
-import type { Gathered } from '../reading/report/gather.ts';
+import type { Gathered } from '../reading/report/report-data.ts';
 import { coverageSection, gapsSection, quarantineSection, symbolsSection } from './archive-coverage.ts';
 import { conflictsSection, growthSection, ticksSection } from './archive-days.ts';
+import { type Growth, growthOf } from './archive-growth.ts';
 import { arranged } from './archive-parts.ts';
 import { rechecksSection } from './archive-rechecks.ts';
 import { driftSection, lagSection, requestsSection, runsSection } from './archive-runs.ts';
 import { archiveStyle } from './archive-style.ts';
-import { type Growth, growthOf } from './growth.ts';
+import { type Verdict, verdictOf } from './health-status.ts';
 import { figures, reportPage } from './page-parts.ts';
 import { markOf } from './run-marks.ts';
-import { lengthOf, momentOf, sizeOf } from './spans.ts';
-import { type Verdict, verdictOf } from './verdict.ts';
+import { lengthOf, momentOf, sizeOf } from './time-spans.ts';
 
 export interface ArchiveReport {
   readonly text: string;

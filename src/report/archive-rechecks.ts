@@ -1,10 +1,10 @@
-import { many } from '../core/amounts.ts';
-import { grouped } from '../core/grouped.ts';
+import { many } from '../core/format-quantity.ts';
+import { grouped } from '../core/format-thousands.ts';
 import { html } from '../core/html.ts';
-import type { Gathered } from '../reading/report/gather.ts';
+import type { Gathered } from '../reading/report/report-data.ts';
 import type { Part } from './archive-parts.ts';
 import { facts, section } from './page-parts.ts';
-import { lengthOf } from './spans.ts';
+import { lengthOf } from './time-spans.ts';
 
 /** What rechecks say of how late ticks come, and of what is expected to be missing. */
 export function rechecksSection({ rechecks, status }: Gathered): Part[] {

@@ -1,12 +1,12 @@
-import { grouped } from '../core/grouped.ts';
+import { grouped } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
-import type { Gathered } from '../reading/report/gather.ts';
 import type { PastDrift, PastRun } from '../reading/report/past-run.ts';
+import type { Gathered } from '../reading/report/report-data.ts';
 import type { Part } from './archive-parts.ts';
 import { type Column, figure, longTable, section } from './page-parts.ts';
 import { markOf, marks, storyOf } from './run-marks.ts';
-import { lengthOf, momentOf } from './spans.ts';
 import { linesPlot } from './time-plots.ts';
+import { lengthOf, momentOf } from './time-spans.ts';
 
 const stripMax = 60;
 const tableMax = 10;

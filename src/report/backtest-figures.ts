@@ -1,4 +1,4 @@
-import { grouped } from '../core/grouped.ts';
+import { grouped } from '../core/format-thousands.ts';
 import { isoUtc } from '../core/time.ts';
 import type { ObjectiveName } from '../research/objectives.ts';
 import type { BacktestResult } from '../research/result.ts';

@@ -1,4 +1,4 @@
-import { grouped } from '../core/grouped.ts';
+import { grouped } from '../core/format-thousands.ts';
 import { type Html, html } from '../core/html.ts';
 import { isoUtc } from '../core/time.ts';
 import { objectives } from '../research/objectives.ts';

@@ -1,4 +1,4 @@
-import { palette } from '../core/palette.ts';
+import { palette } from '../core/colors.ts';
 
 /** The style of a report: light and dark, wide and narrow, screen and paper. */
 export const pageStyle = `

@@ -1,6 +1,6 @@
 import * as Plot from '@observablehq/plot';
 import { Html } from '../core/html.ts';
-import { drawn, grid, momentText, svgOf, ticksOn } from './drawing.ts';
+import { drawn, grid, momentText, svgOf, ticksOn } from './svg.ts';
 
 export interface Curve {
   readonly label: string;

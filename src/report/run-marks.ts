@@ -1,6 +1,6 @@
 import { exitCodes } from '../core/errors.ts';
 import type { PastRun } from '../reading/report/past-run.ts';
-import { shortened } from './spans.ts';
+import { shortened } from './time-spans.ts';
 
 /** How a run is shown: never by its colour alone. */
 export interface RunMark {

@@ -1,8 +1,8 @@
 import * as Plot from '@observablehq/plot';
 import type { Html } from '../core/html.ts';
 import type { Window } from '../core/window.ts';
-import { drawn, grid, momentText, ticksOn } from './drawing.ts';
-import { shortened } from './spans.ts';
+import { drawn, grid, momentText, ticksOn } from './svg.ts';
+import { shortened } from './time-spans.ts';
 
 // Plots over time. Times are epoch milliseconds, UTC.
 

@@ -1,5 +1,5 @@
 import type { Window } from '../core/window.ts';
-import { countBelow, type Series } from './series.ts';
+import { countBelow, type Series } from './symbol-series.ts';
 
 /** Prices of settled symbols against their outcomes, by decile: the first holds prices below 0.1, the last from 0.9 on. */
 export interface Calibration {

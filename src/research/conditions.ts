@@ -1,4 +1,4 @@
-import { amountOf } from './bind.ts';
+import { amountOf } from './bind-parameters.ts';
 import type { Measures, Position, Read } from './measures.ts';
 import {
   type Bound,

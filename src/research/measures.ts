@@ -1,7 +1,7 @@
-import { amountOf } from './bind.ts';
+import { amountOf } from './bind-parameters.ts';
 import { rolling } from './rolling.ts';
-import type { MarketState, Series } from './series.ts';
 import type { Measure, Strategy } from './strategy.ts';
+import type { MarketState, Series } from './symbol-series.ts';
 
 /** A position that is held, for measures of it. */
 export interface Position {

@@ -1,5 +1,5 @@
-import { dayEnds, type Samples } from './samples.ts';
-import { equityOf, type Tally } from './tally.ts';
+import { dayEnds, type Samples } from './equity-samples.ts';
+import { equityOf, type Tally } from './trade-totals.ts';
 
 export const objectiveNames = ['avg_pnl', 'total_pnl', 'sharpe', 'max_drawdown', 'win_rate', 'brier'] as const;
 export type ObjectiveName = (typeof objectiveNames)[number];

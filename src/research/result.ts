@@ -1,14 +1,14 @@
-import { compareUtf8 } from '../core/order.ts';
+import { compareUtf8 } from '../core/compare-utf8.ts';
 import type { Window } from '../core/window.ts';
-import type { BacktestAsked } from './asked.ts';
-import type { Point } from './bind.ts';
+import type { BacktestAsked } from './backtest-request.ts';
+import type { Point } from './bind-parameters.ts';
 import { deciles } from './calibration.ts';
+import { samplesOf } from './equity-samples.ts';
 import { bestOf, objectives } from './objectives.ts';
 import type { RunDone, SymbolRow } from './run-series.ts';
-import { samplesOf } from './samples.ts';
 import type { Trade } from './simulate.ts';
 import type { Strategy } from './strategy.ts';
-import { equityOf, type Tally } from './tally.ts';
+import { equityOf, type Tally } from './trade-totals.ts';
 
 /** What a backtest gives. The same archive, asked the same, gives the same to the byte. Times are epoch milliseconds. */
 export interface BacktestResult {

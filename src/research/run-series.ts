@@ -1,11 +1,11 @@
-import { compareUtf8 } from '../core/order.ts';
+import { compareUtf8 } from '../core/compare-utf8.ts';
 import type { Window } from '../core/window.ts';
 import { addCalibration, addSeries, type Calibration, emptyCalibration } from './calibration.ts';
-import { samplesOf } from './samples.ts';
-import { countBelow, type Series } from './series.ts';
+import { samplesOf } from './equity-samples.ts';
 import { simulate, type Trade } from './simulate.ts';
 import type { Strategy } from './strategy.ts';
-import { addTally, addTrades, emptyTally, type Tally } from './tally.ts';
+import { countBelow, type Series } from './symbol-series.ts';
+import { addTally, addTrades, emptyTally, type Tally } from './trade-totals.ts';
 
 /** What is to be played: every strategy on every span. */
 export interface RunPlan {

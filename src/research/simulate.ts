@@ -1,5 +1,5 @@
 import type { Window } from '../core/window.ts';
-import { amountOf } from './bind.ts';
+import { amountOf } from './bind-parameters.ts';
 import { type FirstOf, firstOf } from './conditions.ts';
 import {
   buyAtTick,
@@ -11,10 +11,10 @@ import {
   sellToBook,
   type Wanted,
   worth,
-} from './fills.ts';
+} from './execution.ts';
 import { measuresOf, type Position } from './measures.ts';
-import { type Book, countBelow, type Series } from './series.ts';
 import type { Rule, Side, Strategy } from './strategy.ts';
+import { type Book, countBelow, type Series } from './symbol-series.ts';
 
 /** What was bought and what became of it; of what is sold in pieces each piece. Times are epoch milliseconds. */
 export interface Trade {

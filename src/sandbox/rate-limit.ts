@@ -1,4 +1,4 @@
-import { slidingCount } from './sliding.ts';
+import { slidingCount } from './sliding-window.ts';
 
 /** How a limit counts. A refused request never counts. */
 export const limiterKinds = ['sliding', 'fixed', 'bucket'] as const;

@@ -1,7 +1,7 @@
 import { UsageError } from '../core/errors.ts';
 import { noTicks } from '../core/tick.ts';
-import { rowAt } from './columns.ts';
-import type { Feed, SandboxMarket } from './feed.ts';
+import type { Feed, SandboxMarket } from './data-source.ts';
+import { rowAt } from './tick-columns.ts';
 
 /** A recording in memory: the ticks of `symbols[i]` are the rows `offsets[i]` up to, not including, `offsets[i + 1]`. */
 export interface Recording {

@@ -1,13 +1,13 @@
 import { textKey } from '../core/random.ts';
 import { dayMs } from '../core/window.ts';
-import { type Answer, json, problem } from './answer.ts';
 import { bookText } from './book-shapes.ts';
-import type { Feed, SandboxMarket } from './feed.ts';
+import type { Feed, SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 import { orderBook } from './order-book.ts';
+import { visiblePart } from './query-ticks.ts';
+import { type Answer, json, problem } from './response.ts';
 import { pageLayouts, pageText } from './tick-page.ts';
 import { tickPage } from './tick-query.ts';
-import { visiblePart } from './visible.ts';
 
 /** What a route sees: the feed, the sandbox's moment, and which untruth is asked for. */
 export interface RouteContext {

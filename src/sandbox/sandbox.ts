@@ -5,13 +5,13 @@ import type { Clock } from '../core/clock.ts';
 import { UsageError } from '../core/errors.ts';
 import type { TickColumns } from '../core/tick.ts';
 import type { Window } from '../core/window.ts';
-import type { Feed } from './feed.ts';
+import type { Feed } from './data-source.ts';
 import type { RunningOptions, SandboxOptions } from './options.ts';
 import { changedOptions, checkSandboxOptions } from './options-check.ts';
+import { visible } from './query-ticks.ts';
 import { requestListener } from './server.ts';
 import { simulatedFeed } from './simulated-feed.ts';
 import { type SandboxStats, statsKeeper } from './stats.ts';
-import { visible } from './visible.ts';
 
 export interface SandboxDeps {
   readonly clock: Clock;

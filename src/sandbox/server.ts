@@ -1,17 +1,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../core/clock.ts';
-import { type Answer, comeBackLater, problem } from './answer.ts';
-import { faultAnswer } from './fault-answers.ts';
+import type { Feed } from './data-source.ts';
+import { faultAnswer } from './fault-responses.ts';
 import { faultOf } from './faults.ts';
-import type { Feed } from './feed.ts';
+import { reshaped } from './mutate-fields.ts';
 import type { SandboxOptions } from './options.ts';
 import { paths } from './paths.ts';
 import { rateHeaders, rateLimit, type Verdict } from './rate-limit.ts';
-import { reshaped } from './reshape.ts';
+import { type Answer, comeBackLater, problem } from './response.ts';
 import { marketsRoute, orderbookRoute, type RouteContext, ticksRoute } from './routes.ts';
-import { type Call, send, sendSlowly } from './send.ts';
+import { type Call, send, sendSlowly } from './send-response.ts';
 import type { StatsKeeper } from './stats.ts';
-import { isTorn, tear } from './torn-answers.ts';
+import { isTorn, tear } from './truncated-responses.ts';
 
 const routes = new Map<string, { readonly name: 'markets' | 'ticks' | 'orderbook'; readonly answer: Route }>([
   [paths.markets, { name: 'markets', answer: marketsRoute }],

@@ -1,6 +1,5 @@
 import { noTicks, type TickColumns } from '../core/tick.ts';
-import { joined, rowAt, rows } from './columns.ts';
-import type { Feed } from './feed.ts';
+import type { Feed } from './data-source.ts';
 import { marketCatalogue } from './simulated-catalogue.ts';
 import {
   listed,
@@ -10,6 +9,7 @@ import {
   type Simulation,
 } from './simulated-markets.ts';
 import { hourMs, hourTicks } from './simulated-ticks.ts';
+import { joined, rowAt, rows } from './tick-columns.ts';
 
 /** Ticks kept ready, over all hours: 16 bytes each. */
 const cachedTicksMax = 2_000_000;

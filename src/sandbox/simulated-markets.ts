@@ -1,6 +1,6 @@
 import { chance, hash, textKey } from '../core/random.ts';
 import { dayMs, type Window } from '../core/window.ts';
-import type { SandboxMarket } from './feed.ts';
+import type { SandboxMarket } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
 import { marketNames } from './simulated-names.ts';
 

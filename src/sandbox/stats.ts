@@ -1,7 +1,7 @@
-import type { Answer } from './answer.ts';
 import type { FaultKind } from './faults.ts';
 import { paths } from './paths.ts';
-import { slidingCount } from './sliding.ts';
+import type { Answer } from './response.ts';
+import { slidingCount } from './sliding-window.ts';
 
 /** What a sandbox saw and said since it was started. `/sandbox/stats` itself is nowhere counted. */
 export interface SandboxStats {

@@ -1,7 +1,8 @@
 import { generator, hash, textKey } from '../core/random.ts';
 import { intersect, type Window, within } from '../core/window.ts';
-import type { Feed } from './feed.ts';
+import type { Feed } from './data-source.ts';
 import type { SandboxOptions } from './options.ts';
+import { visiblePart } from './query-ticks.ts';
 import {
   answeredWindow,
   composePage,
@@ -13,7 +14,6 @@ import {
   statedMoment,
 } from './tick-behavior.ts';
 import type { ElementKind, SandboxPage } from './tick-page.ts';
-import { visiblePart } from './visible.ts';
 
 export interface TickQuery {
   readonly symbol: string;

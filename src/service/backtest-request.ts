@@ -1,16 +1,16 @@
 import { setImmediate } from 'node:timers/promises';
 import { findStrategy } from '../reading/backtests/find-strategy.ts';
+import { UnfitBacktest } from '../reading/backtests/invalid-backtest.ts';
 import type { Found } from '../reading/backtests/run-backtest.ts';
 import { boundAt } from '../reading/backtests/run-backtest.ts';
-import { UnfitBacktest } from '../reading/backtests/unfit.ts';
-import { type BacktestAsked, readAsked } from '../research/asked.ts';
-import { gridPoints } from '../research/bind.ts';
-import type { Fault } from '../research/reader.ts';
+import { type BacktestAsked, readAsked } from '../research/backtest-request.ts';
+import { gridPoints } from '../research/bind-parameters.ts';
+import type { Fault } from '../research/validator.ts';
 import { oneSymbol } from '../state/symbols.ts';
 import { strategies } from '../workspace/strategies.ts';
 import type { OwnerColumns } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './problem-details.ts';
 
 /** What is to be run. */
 export interface BacktestWanted {

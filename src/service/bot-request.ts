@@ -1,10 +1,10 @@
 import type { BotRequest } from '../contract/bots.ts';
-import type { Fault } from '../research/reader.ts';
+import type { Fault } from '../research/validator.ts';
 import { oneSymbol } from '../state/symbols.ts';
 import type { Strategies } from '../workspace/strategies.ts';
 import type { OwnerColumns, StrategyRow } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
-import { unfitBody } from './users-object.ts';
+import { unfitBody } from './user-resource.ts';
 
 interface BotPlan {
   readonly strategy: StrategyRow;

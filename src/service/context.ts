@@ -1,8 +1,8 @@
-import type { Archive } from '../archive/archive.ts';
+import type { Archive } from '../archive/open-archive.ts';
 import type { Clock, Random } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
-import type { Current } from '../reading/current.ts';
 import type { VerifiedFiles } from '../reading/files/verified-files.ts';
+import type { Current } from '../reading/manifest-watcher.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Workspace } from '../workspace/workspace.ts';
 

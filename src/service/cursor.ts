@@ -1,6 +1,6 @@
+import type { Place } from '../reading/history/keyset-page.ts';
 import type { MarketPlace } from '../reading/history/market-history.ts';
-import type { Place } from '../reading/history/page.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './problem-details.ts';
 
 // A cursor is the key of the last row told: rows that come in later change nothing about where it stands.
 

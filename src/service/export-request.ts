@@ -1,11 +1,11 @@
 import type { Type } from 'typebox';
-import { shapes } from '../archive/copies/slice.ts';
-import type { DatasetName } from '../archive/parquet/datasets.ts';
+import { shapes } from '../archive/copies/prune-files.ts';
+import type { DatasetName } from '../archive/parquet/schema.ts';
 import type { ExportRequest } from '../contract/export-jobs.ts';
 import { oneSymbol } from '../state/symbols.ts';
 import type { ExportJobRow } from '../workspace/tables.ts';
 import type { ServiceContext } from './context.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './problem-details.ts';
 
 type Request = Type.Static<typeof ExportRequest>;
 

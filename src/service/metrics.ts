@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Sample } from '../metrics/families.ts';
-import { openRequestMetrics } from '../metrics/requests.ts';
-import { standingSamples } from '../metrics/standing.ts';
-import { textContentType, textOf } from '../metrics/text.ts';
-import { standingOf } from '../reading/standing.ts';
+import { standingSamples } from '../metrics/archive-metrics.ts';
+import { textContentType, textOf } from '../metrics/exposition-format.ts';
+import { openRequestMetrics } from '../metrics/http-metrics.ts';
+import type { Sample } from '../metrics/metric-definitions.ts';
+import { standingOf } from '../reading/archive-status.ts';
 import type { ServiceContext } from './context.ts';
 
 export interface Metrics {

@@ -1,5 +1,5 @@
 import { Problem, problemType } from '../contract/problem.ts';
-import { problemOf } from './problem.ts';
+import { problemOf } from './problem-details.ts';
 
 type Json = Record<string, unknown>;
 

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifySchema, RouteOptions } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import { paths } from '../contract/paths.ts';
 import { strategySchemas } from '../contract/strategies.ts';
-import type { App } from './app.ts';
+import type { App } from './fastify-types.ts';
 import { addProblems, components, type Document } from './openapi-problems.ts';
 
 declare module 'fastify' {

@@ -1,4 +1,4 @@
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './problem-details.ts';
 
 /** Under this name stands what is wrong with a query as a whole; the router's parser must not throw. */
 const fault = Symbol('fault');

@@ -1,5 +1,5 @@
 import type { ArchiveState } from '../core/verdict.ts';
-import { standingOf } from '../reading/standing.ts';
+import { standingOf } from '../reading/archive-status.ts';
 import type { ServiceContext } from './context.ts';
 
 /** Whether requests can be answered, and from an archive that is kept up to date. */

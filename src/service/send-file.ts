@@ -2,9 +2,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Random } from '../core/clock.ts';
 import type { OpenedFile } from '../reading/files/verified-files.ts';
 import { type ByteRange, rangesOf } from './byte-ranges.ts';
+import { allowsRange, judge, tagOf } from './conditional-requests.ts';
 import { FileStream } from './file-stream.ts';
-import { allowsRange, judge, tagOf } from './preconditions.ts';
-import { ProblemError } from './problem.ts';
+import { ProblemError } from './problem-details.ts';
 
 /** What is sent, byte for byte. */
 export interface SentFile {

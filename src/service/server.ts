@@ -1,21 +1,21 @@
 import type { Server } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
 import { type FastifyInstance, fastify } from 'fastify';
-import { admission } from './admission.ts';
-import { setVary, usualHeaders } from './answer-headers.ts';
-import type { App } from './app.ts';
-import { openBacktestDesk } from './backtest-desk.ts';
+import { takePlace } from './archive-lease.ts';
+import { admission } from './authenticate.ts';
+import { openBacktestDesk } from './backtest-service.ts';
+import { readQuery } from './coerce-query.ts';
+import { answerClientError, boundConnections } from './connection-limits.ts';
 import type { ServiceContext } from './context.ts';
-import { type ServiceLimits, serviceLimits } from './limits.ts';
-import { answerUnrouted, type Methods, noteMethods } from './methods.ts';
+import type { App } from './fastify-types.ts';
+import { type ServiceLimits, serviceLimits } from './http-limits.ts';
+import { answerUnrouted, type Methods, noteMethods } from './method-not-allowed.ts';
 import { describeRoutes } from './openapi.ts';
-import { takePlace } from './own-place.ts';
-import { requireOwnState } from './own-state.ts';
-import { sendProblem } from './problem.ts';
+import { sendProblem } from './problem-details.ts';
 import { parseQueryString, type Query, requireReadable } from './query-string.ts';
-import { readQuery } from './query-values.ts';
-import { refuseUnfit, requireCleanBody } from './refusals.ts';
 import { frameworkLog, logRequest } from './request-log.ts';
+import { requireOwnState } from './require-state.ts';
+import { setVary, usualHeaders } from './response-headers.ts';
 import { backtestRoutes } from './routes/backtests.ts';
 import { botRoutes } from './routes/bots.ts';
 import { catalogueRoutes } from './routes/catalogue.ts';
@@ -32,7 +32,7 @@ import { researchRoutes } from './routes/research.ts';
 import { strategyRoutes } from './routes/strategies.ts';
 import { ticksRoutes } from './routes/ticks.ts';
 import { userRoutes } from './routes/users.ts';
-import { answerClientError, boundConnections } from './sockets.ts';
+import { refuseUnfit, requireCleanBody } from './validate-request.ts';
 
 /** The service with every route, not listening yet. */
 export async function createService(context: ServiceContext, limits: ServiceLimits = serviceLimits): Promise<App> {

@@ -1,8 +1,8 @@
 import { nameMax, namePattern } from '../contract/strategies.ts';
-import { readStrategy } from '../research/read-strategy.ts';
-import { Reader } from '../research/reader.ts';
+import { readStrategy } from '../research/parse-strategy.ts';
 import type { Strategy } from '../research/strategy.ts';
-import { unfitBody } from './users-object.ts';
+import { Reader } from '../research/validator.ts';
+import { unfitBody } from './user-resource.ts';
 
 const name = new RegExp(namePattern, 'u');
 

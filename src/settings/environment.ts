@@ -1,4 +1,4 @@
-import { type Layer, layerFromText } from './layer.ts';
+import { type Layer, layerFromText } from './source.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs';
 import { UsageError } from '../core/errors.ts';
-import { type Layer, layerFromDocument } from './layer.ts';
+import { type Layer, layerFromDocument } from './source.ts';
 
 const configBytesMax = 4 * 1024 * 1024;
 const keyBytesMax = 16 * 1024;

@@ -2,10 +2,10 @@ import { dirname, resolve } from 'node:path';
 import { UsageError } from '../core/errors.ts';
 import { type Environment, environmentLayers } from './environment.ts';
 import { readConfigFile, readKeyFile } from './files.ts';
-import { badValue, defaults, type Layer, layerFromText, leaves, shown } from './layer.ts';
 import { cronText } from './schema.ts';
 import { serviceUrl } from './service-url.ts';
 import { freezeAll, nest, type Settings } from './settings.ts';
+import { badValue, defaults, type Layer, layerFromText, leaves, shown } from './source.ts';
 
 /** Where settings come from; every text as it was given. */
 export interface SettingSources {

@@ -1,6 +1,6 @@
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
-import { diskFull, isOnFullDisk } from './full-disk.ts';
+import { diskFull, isOnFullDisk } from './disk-full-error.ts';
 
 export type Row = Record<string, SQLInputValue>;
 

@@ -1,6 +1,6 @@
 import { type BookSide, levelsOf, type Snapshot } from '../core/book.ts';
 import type { SeenSnapshot } from '../core/merge-books.ts';
-import { partOf } from '../core/part.ts';
+import { partOf } from '../core/partition.ts';
 import type { Rejected } from '../core/tick.ts';
 import { dayFloor } from '../core/window.ts';
 import type { Database } from './database.ts';

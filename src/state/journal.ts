@@ -1,10 +1,10 @@
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { seek } from '../core/binary-search.ts';
 import type { Covered, Evidence, Origin } from '../core/coverage.ts';
 import type { MarketFacts } from '../core/market.ts';
 import type { Chunk } from '../core/merge.ts';
 import { isInOrder, orderByTime, startAside } from '../core/merge-order.ts';
-import { partOf } from '../core/part.ts';
-import { seek } from '../core/search.ts';
+import { partOf } from '../core/partition.ts';
 import type { Rejected, TickColumns } from '../core/tick.ts';
 import { dayFloor, dayMs, splitByDay, subtract, type Window } from '../core/window.ts';
 import type { Database } from './database.ts';

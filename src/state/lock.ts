@@ -3,7 +3,7 @@ import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '../core/clock.ts';
 import { DamageError, exitCodes, OddslakeError } from '../core/errors.ts';
-import { diskFull, isOnFullDisk } from './full-disk.ts';
+import { diskFull, isOnFullDisk } from './disk-full-error.ts';
 
 /** A right that one process at a time has: the system frees it however the process ends. */
 export interface WriteLock {

@@ -1,4 +1,4 @@
-import type { Stretch } from '../core/standings.ts';
+import type { Stretch } from '../core/precedence.ts';
 
 /**
  * The stretches of one symbol and UTC day as bytes, some seven a stretch. Sorted and disjoint, each is four LEB128 numbers:

@@ -101,7 +101,7 @@ create index if not exists journal_ticks_symbol on journal_ticks (symbol, day, r
 
 /** What version 4 added: how a damaged file is mended, what stays lost, and what the upstream's answers look like. */
 const version4 = `
--- What a published file is made of, so that the intact groups of a damaged one can be told: see archive/parquet/row-groups.ts.
+-- What a published file is made of, so that the intact groups of a damaged one can be told: see archive/parquet/row-group-index.ts.
 create table row_groups (
   path text primary key, sha256 text not null, footer blob not null, groups text not null
 ) without rowid;

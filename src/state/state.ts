@@ -4,8 +4,8 @@ import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { type Database, type OpenDatabase, openDatabase } from './database.ts';
 import { addChecksums } from './journal-check.ts';
 import { getMeta, setMeta } from './meta.ts';
+import { packOlderStandings } from './precedence.ts';
 import { schemaVersion, schemaVersions } from './schema.ts';
-import { packOlderStandings } from './standings.ts';
 
 /** What an archive is, fixed when it is created. */
 export interface Identity {

@@ -1,5 +1,5 @@
 import type { MarketFacts, SymbolFacts } from '../core/market.ts';
-import type { ListedState } from '../core/night.ts';
+import type { ListedState } from '../core/nightly-stats.ts';
 import { dayFloor, dayMs } from '../core/window.ts';
 import type { Database } from './database.ts';
 
@@ -109,7 +109,7 @@ export function ensureSeen(db: Database, symbol: string, atMs: number): void {
 /** A market that is told to be active, and of no resolution any more, was reopened: that it had one is past. */
 const reopened = 'excluded.is_active is 1 and excluded.resolved_at is null and excluded.outcome is null';
 
-/** What was known of a symbol says that it is resolved: an outcome, or a moment that is no plan (see core/life.ts). */
+/** What was known of a symbol says that it is resolved: an outcome, or a moment that is no plan (see core/symbol-lifetime.ts). */
 const resolved = '(outcome is not null or coalesce(resolved_at <= last_seen, 0))';
 
 /**

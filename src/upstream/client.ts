@@ -1,15 +1,15 @@
 import { paths } from '../contract/paths.ts';
-import { checkApiKey, marketsSubject, orderbookSubject, parseBaseUrl, target, ticksSubject } from './address.ts';
-import { ask, type Key } from './ask.ts';
+import { type AnswerHead, servedAt } from './classify-error.ts';
 import { decodeMarketsPage, decodeTickPage } from './decode.ts';
 import { decodeOrderbook } from './decode-orderbook.ts';
-import { Fault } from './fault.ts';
-import { type AnswerHead, servedAt } from './judge.ts';
 import { createLimiter } from './limiter.ts';
 import { type UpstreamDeps, type UpstreamOptions, upstreamLimits } from './options.ts';
+import { ask, type Key } from './request.ts';
+import { Fault } from './request-error.ts';
+import { checkApiKey, marketsSubject, orderbookSubject, parseBaseUrl, target, ticksSubject } from './request-url.ts';
 import { createRetryBudget } from './retry.ts';
+import { openWire } from './transport.ts';
 import type { Upstream, UpstreamCounters } from './upstream.ts';
-import { openWire } from './wire.ts';
 
 /**
  * The market data service under one key. All its requests share one pace, one pause and one retry budget, so a process

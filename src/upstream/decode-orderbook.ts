@@ -1,4 +1,4 @@
-import { decodeText, integerOrNull, parseObjectOrList, UnreadableAnswer } from './json-answer.ts';
+import { decodeText, integerOrNull, parseObjectOrList, UnreadableAnswer } from './json-response.ts';
 import type { OrderbookAnswer } from './upstream.ts';
 
 /** How deep in an answer its symbol is looked for. */

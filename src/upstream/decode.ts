@@ -1,6 +1,6 @@
-import { decodeCompact } from './decode-compact.ts';
-import { decodePlain } from './decode-plain.ts';
-import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from './json-answer.ts';
+import { decodeCompact } from './fast-page-decoder.ts';
+import { decodePlain } from './json-page-decoder.ts';
+import { decodeText, integerOrNull, parseObject, UnreadableAnswer } from './json-response.ts';
 import type { DecodedTickPage, MarketsPage } from './upstream.ts';
 
 /**

@@ -1,10 +1,10 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../core/clock.ts';
-import type { PaceMemory } from '../core/pace.ts';
-import { type Learned, observe, rateInForce } from './adapt.ts';
-import { createOwnMemory } from './own-memory.ts';
-import { checkRate, createPacer, currentPace } from './pacer.ts';
-import { createUseMeter } from './use.ts';
+import type { PaceMemory } from '../core/rate-state.ts';
+import { type Learned, observe, rateInForce } from './adaptive-rate.ts';
+import { createOwnMemory } from './local-rate-store.ts';
+import { checkRate, createPacer, currentPace } from './sliding-window.ts';
+import { createUseMeter } from './utilization.ts';
 
 /** A pause of the key that is longer than the client is willing to wait. */
 export class PausedTooLong extends Error {

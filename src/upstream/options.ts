@@ -1,8 +1,8 @@
 import type { Clock, Random } from '../core/clock.ts';
-import type { PaceMemory } from '../core/pace.ts';
+import type { PaceMemory } from '../core/rate-state.ts';
 import type { RawPage } from '../core/raw-page.ts';
+import type { OpenWire } from './transport.ts';
 import type { UpstreamCounters } from './upstream.ts';
-import type { OpenWire } from './wire.ts';
 
 /** What the client may cost the service, and how long it insists. */
 export interface UpstreamLimits {

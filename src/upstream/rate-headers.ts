@@ -1,4 +1,4 @@
-import { type AnswerHead, header } from './judge.ts';
+import { type AnswerHead, header } from './classify-error.ts';
 import { parseHttpDate } from './retry-after.ts';
 
 /** What an answer's headers state of the rate allowed; what is not stated, or is rubbish, is left out. */

@@ -1,7 +1,7 @@
 import type { WorkspaceDatabase } from './database.ts';
 import { attemptsMax, type JobQueue, jobQueue } from './job-queue.ts';
 import { takeTurn } from './owner.ts';
-import { type Page, type Paged, pageOf } from './page.ts';
+import { type Page, type Paged, pageOf } from './pagination.ts';
 import type { BacktestRow, OwnerColumns } from './tables.ts';
 
 /** What is known of a backtest that is to be run. */

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
 import type { WorkspaceDatabase } from './database.ts';
 import { takeTurn } from './owner.ts';
-import { type Page, type Paged, pageOf } from './page.ts';
+import { type Page, type Paged, pageOf } from './pagination.ts';
 import type { BotRow, OwnerColumns, Tables } from './tables.ts';
 
 export type NewBot = Omit<BotRow, 'ordinal' | 'owner' | 'workspace' | 'status' | 'updated_at'>;

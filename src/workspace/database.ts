@@ -1,5 +1,5 @@
 import { Kysely } from 'kysely';
-import type { Location } from './location.ts';
+import type { Location } from './database-url.ts';
 import { migrate } from './migrate.ts';
 import { migrations } from './migrations.ts';
 import { postgresDialect } from './postgres.ts';

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import { type Migration, Migrator } from 'kysely/migration';
 import { exitCodes, OddslakeError, UsageError } from '../core/errors.ts';
-import { WorkspaceUnavailable } from './unavailable.ts';
+import { WorkspaceUnavailable } from './database-unavailable.ts';
 
 /** Its tables are as a migration finds them: no type of ours holds for all of them. */
 // biome-ignore lint/suspicious/noExplicitAny: what Kysely itself hands to a migration

@@ -1,6 +1,6 @@
 import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely';
 import { UsageError } from '../core/errors.ts';
-import { WorkspaceUnavailable } from './unavailable.ts';
+import { WorkspaceUnavailable } from './database-unavailable.ts';
 
 /** Connections of one process, and how long one is waited for, asked, and kept without work, in ms. */
 const connectionsMax = 8;

@@ -2,8 +2,8 @@ import { closeSync, openSync } from 'node:fs';
 import type { Dialect } from 'kysely';
 import { exitCodes, OddslakeError } from '../core/errors.ts';
 import { openStatements } from '../state/statements.ts';
+import { WorkspaceUnavailable } from './database-unavailable.ts';
 import { type Statements, sqliteDialectOver } from './sqlite-driver.ts';
-import { WorkspaceUnavailable } from './unavailable.ts';
 
 /** What SQLite says where the file cannot be used now: busy, locked, read-only, input or output, full, cannot be opened. */
 const passing = new Set([5, 6, 8, 10, 13, 14]);

@@ -118,7 +118,7 @@ export interface BacktestRow extends ObjectRow {
   /** Which archive it is run on: several services may share a database. */
   place: string;
   state: JobState;
-  /** JSON, as src/research/asked.ts has it. */
+  /** JSON, as src/research/backtest-request.ts has it. */
   asked: string;
   /** What the request was, to be known by; null where there was none. */
   body_sha256: string | null;

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { Log } from '../core/log.ts';
-import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
+import { knownKeys } from './api-key-cache.ts';
 import {
   createKey,
   hasGoodKey,
@@ -10,11 +10,11 @@ import {
   type RandomBytes,
   type RevokedKey,
   revokeKeys,
-} from './keys.ts';
-import { knownKeys } from './known-keys.ts';
-import type { Location } from './location.ts';
+} from './api-keys.ts';
+import { openWorkspaceDatabase, type WorkspaceDatabase } from './database.ts';
+import type { Location } from './database-url.ts';
 import type { Principal } from './principal.ts';
-import type { TokenSettings, Tokens } from './tokens.ts';
+import type { TokenSettings, Tokens } from './user-tokens.ts';
 
 /** The service's own database: who may ask, and what they have made. */
 export interface Workspace {
@@ -46,8 +46,8 @@ export interface WorkspaceOptions {
 const noTokens: Tokens = { user: async () => null, isFamiliar: () => false };
 
 /** Loaded only here: commands that judge no token should not wait for its library. */
-const openTokens = async (...given: Parameters<typeof import('./tokens.ts').openTokens>): Promise<Tokens> =>
-  (await import('./tokens.ts')).openTokens(...given);
+const openTokens = async (...given: Parameters<typeof import('./user-tokens.ts').openTokens>): Promise<Tokens> =>
+  (await import('./user-tokens.ts')).openTokens(...given);
 
 /** Opens the database, and what judges credentials. Throws as openWorkspaceDatabase and openTokens do. */
 export async function openWorkspace({

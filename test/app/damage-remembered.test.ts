@@ -9,13 +9,13 @@ import { job as publish } from '../../jobs/publish.ts';
 import { job as repair } from '../../jobs/repair.ts';
 import { job as ticks } from '../../jobs/ticks.ts';
 import { job as verifyJob } from '../../jobs/verify.ts';
-import { openConfiguredArchive } from '../../src/app/configured.ts';
 import type { Context } from '../../src/app/context.ts';
-import { openBoard } from '../../src/app/schedule/board.ts';
-import { watchSchedule } from '../../src/app/schedule/watch.ts';
+import { openConfiguredArchive } from '../../src/app/open-configured.ts';
+import { watchSchedule } from '../../src/app/schedule/health-checks.ts';
+import { openBoard } from '../../src/app/schedule/job-status.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
-import { standingOf } from '../../src/reading/standing.ts';
+import { standingOf } from '../../src/reading/archive-status.ts';
 import { readStatus } from '../../src/reading/status.ts';
 import { dayMs, fewFiles, firstNight, hourMs, type Nights, startNights } from './nights.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { openConfiguredArchive } from '../../src/app/configured.ts';
+import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import { notePolled } from '../../src/app/steps/polled-symbols.ts';
+import { statusText } from '../../src/cli/format-status.ts';
 import { summaryText } from '../../src/cli/print-summary.ts';
-import { statusText } from '../../src/cli/status-text.ts';
 import { planPoll } from '../../src/ingest/plan.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { readStatus } from '../../src/reading/status.ts';

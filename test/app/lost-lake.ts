@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
 import { job as repair } from '../../jobs/repair.ts';
-import { openConfiguredArchive } from '../../src/app/configured.ts';
-import type { Archive } from '../../src/archive/archive.ts';
-import { partOf } from '../../src/core/part.ts';
+import { openConfiguredArchive } from '../../src/app/open-configured.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { partOf } from '../../src/core/partition.ts';
 import type { Window } from '../../src/core/window.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { statusText } from '../../src/cli/status-text.ts';
+import { statusText } from '../../src/cli/format-status.ts';
 import { isoUtc } from '../../src/core/time.ts';
 import { readStatus } from '../../src/reading/status.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Interrupted } from '../../src/app/context.ts';
-import { type NextFacts, nextAction, shellWord } from '../../src/app/next-action.ts';
+import { type NextFacts, nextAction, shellWord } from '../../src/app/suggest-action.ts';
 import { type FailureLine, noBooks, type RunFacts, type Summary, summarize } from '../../src/app/summary.ts';
 import {
   DamageError,

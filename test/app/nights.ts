@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import { job as nightly } from '../../jobs/nightly.ts';
 import type { Context } from '../../src/app/context.ts';
 import type { Summary } from '../../src/app/summary.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import type { Log } from '../../src/core/log.ts';

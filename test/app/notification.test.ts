@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { isTold, notificationOf } from '../../src/app/afterwards/notification.ts';
+import { isTold, notificationOf } from '../../src/app/after-run/build-notification.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { notStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { notifyStep } from '../../src/app/afterwards/notify-step.ts';
+import { notifyStep } from '../../src/app/after-run/notify.ts';
 import { notStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';
 import { receiver } from '../e2e/receiver.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { job as backfill } from '../../jobs/backfill.ts';
-import { openConfiguredArchive } from '../../src/app/configured.ts';
 import type { BackfillPlan } from '../../src/app/job.ts';
+import { openConfiguredArchive } from '../../src/app/open-configured.ts';
 import { union } from '../../src/core/window.ts';
 import { coverageOf, findInferredOf } from '../../src/state/coverage.ts';
 import { dayMs, fewFiles, firstNight, startNights } from './nights.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { KnownRun } from '../../src/app/last-runs.ts';
-import { openBoard } from '../../src/app/schedule/board.ts';
+import { openBoard } from '../../src/app/schedule/job-status.ts';
 import { entryOf } from '../../src/core/schedule.ts';
 import type { LastRun } from '../../src/metrics/last-run.ts';
 import { parseCron } from '../../src/settings/cron.ts';

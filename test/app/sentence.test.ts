@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { sentence } from '../../src/app/sentence.ts';
+import { sentence } from '../../src/app/error-message.ts';
 import { UpstreamError, UsageError } from '../../src/core/errors.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 

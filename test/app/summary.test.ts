@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { Interrupted } from '../../src/app/context.ts';
-import { sentence } from '../../src/app/sentence.ts';
+import { sentence } from '../../src/app/error-message.ts';
 import { noBooks, type RunFacts, summarize } from '../../src/app/summary.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { DamageError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/core/errors.ts';

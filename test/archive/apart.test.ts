@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, w
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
-import { type Disk, systemDisk } from '../../src/archive/disk/disk.ts';
+import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
-import { openArchiveQuery } from '../../src/reading/pinned.ts';
+import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
 import {
   apartDisk,
   dayFolder,

@@ -2,10 +2,10 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symli
 import { tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { type Disk, diskOver, sha256, systemDisk } from '../../src/archive/disk/disk.ts';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { type Disk, diskOver, sha256, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
 import { dayPath } from '../../src/archive/layout.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { answer, append, day0, dayMs, opened, publishNow, scratchFolder } from './scratch.ts';
 
 // Folders of an archive that are on another file system than the rest of it.

@@ -2,14 +2,14 @@ import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks, encodeBooks } from '../../src/archive/parquet/books-file.ts';
-import { rowGroupRows } from '../../src/archive/parquet/parquet.ts';
+import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { type Level, sideOf } from '../../src/core/book.ts';
 import { mergeBooks, noBooks, type SeenSnapshot } from '../../src/core/merge-books.ts';
 import { appendBooks, type BookRecord, bookLoad } from '../../src/state/journal-books.ts';
-import { journalLoad } from '../../src/state/journal-load.ts';
+import { journalLoad } from '../../src/state/journal-size.ts';
 import { runCounts, startRun } from '../../src/state/runs.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {

@@ -2,8 +2,8 @@ import { existsSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { formatVersion, type Manifest } from '../../src/archive/manifest.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import {

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { changesSince, removedSince } from '../../src/archive/copies/changes.ts';
+import { changesSince, removedSince } from '../../src/archive/copies/diff-generations.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishNow } from './scratch.ts';

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { readCommitState } from '../../src/state/intent.ts';
 import { findDamage } from '../../src/state/journal-check.ts';
 import { repairNow } from './damaged.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { recounted } from '../../src/archive/repair/count-ticks.ts';
+import { recounted } from '../../src/archive/repair/recount.ts';
 import { type SymbolFacts, unknownSymbol } from '../../src/core/market.ts';
-import { partOf } from '../../src/core/part.ts';
+import { partOf } from '../../src/core/partition.ts';
 
 const parts = 4;
 const names = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];

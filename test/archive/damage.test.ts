@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
-import { partOf } from '../../src/core/part.ts';
+import { partOf } from '../../src/core/partition.ts';
 import { appendMarkets, journaledTicks } from '../../src/state/journal.ts';
 import {
   answer,

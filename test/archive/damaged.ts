@@ -2,15 +2,15 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeAll } from 'vitest';
-import { type Archive, openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
+import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import { type RepairOptions, repair } from '../../src/archive/repair/repair.ts';
 import type { Repaired } from '../../src/archive/repair/repair-report.ts';
 import { sideOf } from '../../src/core/book.ts';
+import { type FileRecord, rowGroupsOf } from '../../src/state/file-metadata.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { type FileRecord, rowGroupsOf } from '../../src/state/row-groups.ts';
 import {
   answer,
   append,

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { conflictRows, coverageOfRows, coverageRows, marketRows } from '../../src/archive/generation/day-files.ts';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
+import { conflictRows, coverageOfRows, coverageRows, marketRows } from '../../src/archive/generation/day-tables.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import type { MarketRow } from '../../src/core/market.ts';
 import { market } from './scratch.ts';
 

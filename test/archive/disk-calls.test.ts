@@ -12,8 +12,8 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { diskOver, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
 import { scratchFolder } from './scratch.ts';
 
 const bytes = Buffer.from('ticks of a day');

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
-import { diskOver } from '../../src/archive/disk/disk.ts';
+import { diskOver } from '../../src/archive/disk/file-system.ts';
 import { openDatabase } from '../../src/state/database.ts';
 import { faultDatabase } from '../faults/fault-database.ts';
 import { faultCalls } from '../faults/fault-disk.ts';

@@ -1,4 +1,4 @@
-import { type Disk, systemDisk } from '../../src/archive/disk/disk.ts';
+import { type Disk, systemDisk } from '../../src/archive/disk/file-system.ts';
 
 export class PowerCut extends Error {}
 

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } fro
 import { dirname, join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { expect, test } from 'vitest';
-import { draftOf } from '../../src/archive/copies/draft.ts';
+import { draftOf } from '../../src/archive/copies/atomic-write.ts';
 import {
   columnarPieces,
   formatOf,
@@ -11,10 +11,10 @@ import {
   requireWritable,
   writeInPlace,
 } from '../../src/archive/copies/export-file.ts';
-import { pin } from '../../src/archive/copies/pin.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { decode } from '../../src/archive/parquet/parquet.ts';
+import { pin } from '../../src/archive/copies/pin-generation.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { decode } from '../../src/archive/parquet/rows.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';
 
 const usage = (sentence: RegExp) => expect.objectContaining({ exitCode: 2, message: expect.stringMatching(sentence) });

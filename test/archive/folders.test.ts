@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { diskOver } from '../../src/archive/disk/disk.ts';
-import type { FileCalls } from '../../src/archive/disk/file-calls.ts';
+import { diskOver } from '../../src/archive/disk/file-system.ts';
+import type { FileCalls } from '../../src/archive/disk/syscalls.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
 import { powerModel } from '../faults/power-loss.ts';
 import { answer, append, day0, opened, publishNow, scratchFolder } from './scratch.ts';

@@ -1,12 +1,12 @@
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { expect, test } from 'vitest';
-import { type Archive, isArchive, locate, readNow, readPublished } from '../../src/archive/archive.ts';
-import { diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
-import { heldTicks } from '../../src/archive/lost-ticks.ts';
+import { heldTicks } from '../../src/archive/count-lost-ticks.ts';
+import { diskOver, systemDisk } from '../../src/archive/disk/file-system.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
-import { type Column, type DatasetName, datasets } from '../../src/archive/parquet/datasets.ts';
-import { decodeRows } from '../../src/archive/parquet/parquet.ts';
+import { type Archive, isArchive, locate, readNow, readPublished } from '../../src/archive/open-archive.ts';
+import { decodeRows } from '../../src/archive/parquet/rows.ts';
+import { type Column, type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';
 import { powerModel } from '../faults/power-loss.ts';

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
-import { type Archive, readPublished } from '../../src/archive/archive.ts';
 import { commit } from '../../src/archive/generation/commit.ts';
-import { coverageRows, encodeDay, readCoverage } from '../../src/archive/generation/day-files.ts';
-import { encodedTicks } from '../../src/archive/generation/encoded-parts.ts';
-import { nextFiles, stageFile, startStage } from '../../src/archive/generation/stage.ts';
+import { coverageRows, encodeDay, readCoverage } from '../../src/archive/generation/day-tables.ts';
+import { encodedTicks } from '../../src/archive/generation/encode-partition.ts';
+import { nextFiles, stageFile, startStage } from '../../src/archive/generation/staging.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { fileAt, lostInManifest } from '../../src/archive/manifest.ts';
+import { type Archive, readPublished } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import type { LostWindow } from '../../src/core/lost.ts';
-import { partOf } from '../../src/core/part.ts';
+import type { LostWindow } from '../../src/core/data-loss.ts';
+import { partOf } from '../../src/core/partition.ts';
 import { dayFloor, subtract, union, type Window } from '../../src/core/window.ts';
 import { restoreSegments, segmentsOf } from '../../src/state/coverage.ts';
+import { noteLost } from '../../src/state/data-loss.ts';
 import { readCommitState } from '../../src/state/intent.ts';
-import { noteLost } from '../../src/state/lost.ts';
 import { answer, append, day0, hourMs, now, type Pairs, publishedRows, publishNow } from './scratch.ts';
 
 // Archives of which windows were lost, as a repair leaves them.

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import type { PublishedCoverage } from '../../src/archive/generation/day-files.ts';
-import { coverageWithout, lossesOf, lossesOfRefilled, spanOf } from '../../src/archive/repair/losses.ts';
-import { hullOf } from '../../src/archive/repair/mending.ts';
-import { countAnew } from '../../src/archive/repair/refill.ts';
-import type { LostRange } from '../../src/archive/repair/salvage.ts';
-import type { Key } from '../../src/state/row-groups.ts';
+import type { PublishedCoverage } from '../../src/archive/generation/day-tables.ts';
+import { coverageWithout, lossesOf, lossesOfRefilled, spanOf } from '../../src/archive/repair/data-loss.ts';
+import { countAnew } from '../../src/archive/repair/restore-coverage.ts';
+import type { LostRange } from '../../src/archive/repair/salvage-row-groups.ts';
+import { hullOf } from '../../src/archive/repair/types.ts';
+import type { Key } from '../../src/state/file-metadata.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const range = (first: Key, last: Key, rows: number): LostRange => ({ keys: { first, last }, rows });

@@ -1,11 +1,11 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { intersect, union } from '../../src/core/window.ts';
 import { coverageOf, segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows, noteTold, sureCoverageOf } from '../../src/state/lost.ts';
+import { lostWindows, noteTold, sureCoverageOf } from '../../src/state/data-loss.ts';
 import { allSymbols } from '../../src/state/symbols.ts';
 import { covered, fetched, hours, lost, pairsIn, withLosses } from './losses.ts';
 import { answer, append, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';

@@ -12,7 +12,7 @@ import {
   parseManifest,
   totalsOf,
 } from '../../src/archive/manifest.ts';
-import { datasetNames } from '../../src/archive/parquet/datasets.ts';
+import { datasetNames } from '../../src/archive/parquet/schema.ts';
 import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
 import { hasDailyCandles, viewsText } from '../../src/archive/texts/views-file.ts';
 import type { DayState } from '../../src/core/verdict.ts';

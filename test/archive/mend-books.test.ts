@@ -1,19 +1,19 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { startStage } from '../../src/archive/generation/stage.ts';
+import { startStage } from '../../src/archive/generation/staging.ts';
 import { dayPath } from '../../src/archive/layout.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
-import { mendBooks } from '../../src/archive/repair/mend-books.ts';
-import type { Losses } from '../../src/archive/repair/mending.ts';
-import { type Salvaged, salvage } from '../../src/archive/repair/salvage.ts';
+import { mendBooks } from '../../src/archive/repair/repair-order-books.ts';
+import { type Salvaged, salvage } from '../../src/archive/repair/salvage-row-groups.ts';
+import type { Losses } from '../../src/archive/repair/types.ts';
 import { sideOf } from '../../src/core/book.ts';
 import type { BookCoverage } from '../../src/core/book-coverage.ts';
-import { partOf } from '../../src/core/part.ts';
+import { partOf } from '../../src/core/partition.ts';
+import { rowGroupsOf } from '../../src/state/file-metadata.ts';
 import { readCommitState } from '../../src/state/intent.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';
-import { rowGroupsOf } from '../../src/state/row-groups.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow } from './scratch.ts';
 
 const parts = 2;

@@ -1,9 +1,9 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sha256 } from '../../src/archive/disk/disk.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { checksumsText, type Manifest } from '../../src/archive/manifest.ts';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { decodeRows, encodeRows } from '../../src/archive/parquet/parquet.ts';
+import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import { type Database, openDatabase } from '../../src/state/database.ts';
 import { manifestHashKey, manifestTextKey, rootTextsKey, setMeta } from '../../src/state/meta.ts';
 import { schemaVersions } from '../../src/state/schema.ts';

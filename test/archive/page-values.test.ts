@@ -1,9 +1,9 @@
 import { zstdCompressSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { encodings } from '../../src/archive/parquet/format.ts';
-import { visitIndexes } from '../../src/archive/parquet/page-indexes.ts';
-import { dictionaryBytesMax, type Page, plainBytes, readValues } from '../../src/archive/parquet/page-values.ts';
+import { encodings } from '../../src/archive/parquet/constants.ts';
+import { dictionaryBytesMax, type Page, plainBytes, readValues } from '../../src/archive/parquet/page-decoder.ts';
+import { visitIndexes } from '../../src/archive/parquet/rle-decoder.ts';
 
 // Pages are made here by the format's own description: widths, runs and blocks that our writer happens not to write too.
 

@@ -3,17 +3,17 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/rows.ts';
 import {
   type Column,
   type ColumnType,
   type DatasetName,
   datasetNames,
   datasets,
-} from '../../src/archive/parquet/datasets.ts';
-import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/parquet.ts';
+} from '../../src/archive/parquet/schema.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
+import { compareUtf8 } from '../../src/core/compare-utf8.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
-import { compareUtf8 } from '../../src/core/order.ts';
 import { day0, dayMs, scratchFolder } from './scratch.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));

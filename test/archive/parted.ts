@@ -1,5 +1,5 @@
-import type { Archive } from '../../src/archive/archive.ts';
-import { partOf } from '../../src/core/part.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { partOf } from '../../src/core/partition.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';
 
 // An archive to be damaged, whose days have two parts.

@@ -1,9 +1,9 @@
 import { globSync, mkdirSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { pin } from '../../src/archive/copies/pin.ts';
-import { datasetNames } from '../../src/archive/parquet/datasets.ts';
+import { pin } from '../../src/archive/copies/pin-generation.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { datasetNames } from '../../src/archive/parquet/schema.ts';
 import { loseTicks } from './losses.ts';
 import { answer, append, day0, dayMs, hashes, now, opened, publishNow } from './scratch.ts';
 

@@ -1,7 +1,7 @@
 import { globSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { workPart } from '../../src/archive/publish/part-task.ts';
-import type { PartWorkers } from '../../src/archive/publish/part-workers.ts';
+import { workPart } from '../../src/archive/publish/merge-partition.ts';
+import type { PartWorkers } from '../../src/archive/publish/worker-pool.ts';
 import { answer, append, day0, hourMs, now, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';
 
 /** Works on every part at once, and tells of none before it is let. */

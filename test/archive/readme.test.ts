@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { emptyManifest, type Manifest } from '../../src/archive/manifest.ts';
-import { datasetNames, datasets } from '../../src/archive/parquet/datasets.ts';
+import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
 import { readmeText, unitOf } from '../../src/archive/texts/readme.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';

@@ -1,18 +1,18 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { sha256 } from '../../src/archive/disk/disk.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { type Manifest, manifestText } from '../../src/archive/manifest.ts';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { decodeRows, encodeRows } from '../../src/archive/parquet/parquet.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { decodeRows, encodeRows } from '../../src/archive/parquet/rows.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { settled } from '../../src/core/coverage.ts';
 import { ranks } from '../../src/core/merge.ts';
 import { dayFloor } from '../../src/core/window.ts';
 import { allSegments, segmentsOf } from '../../src/state/coverage.ts';
 import { appendMarkets, appendTicks } from '../../src/state/journal.ts';
-import { dayStandings } from '../../src/state/standings.ts';
+import { dayStandings } from '../../src/state/precedence.ts';
 import { allSymbols, noteRecognition, noteServedFrom, observeMarkets, oneSymbol } from '../../src/state/symbols.ts';
 import {
   answer,

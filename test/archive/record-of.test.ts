@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk/disk.ts';
-import { type Column, datasets } from '../../src/archive/parquet/datasets.ts';
-import { magic } from '../../src/archive/parquet/format.ts';
-import { encodeRows } from '../../src/archive/parquet/parquet.ts';
-import { keysBySymbol, keysIn, keysOfRows, recordOf } from '../../src/archive/parquet/row-groups.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
+import { magic } from '../../src/archive/parquet/constants.ts';
+import { keysBySymbol, keysIn, keysOfRows, recordOf } from '../../src/archive/parquet/row-group-index.ts';
+import { encodeRows } from '../../src/archive/parquet/rows.ts';
+import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 
 // Footers are written here by hand, of files that our writer would not write.

@@ -1,13 +1,13 @@
 import { lstatSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { removedSince } from '../../src/archive/copies/changes.ts';
+import { removedSince } from '../../src/archive/copies/diff-generations.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
-import { partOf } from '../../src/core/part.ts';
-import { rowGroupsOf } from '../../src/state/row-groups.ts';
+import { partOf } from '../../src/core/partition.ts';
+import { rowGroupsOf } from '../../src/state/file-metadata.ts';
 import { flip, repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published } from './parted.ts';
 import { answer, append, day0, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';

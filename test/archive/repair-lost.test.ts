@@ -1,13 +1,13 @@
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { union } from '../../src/core/window.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
 import { segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows } from '../../src/state/lost.ts';
+import { lostWindows } from '../../src/state/data-loss.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { damagedLake, flip, repairNow, symbols } from './damaged.ts';
 import { answer, append, day0, hashes, judged, now, publishedRows, publishedTicks, publishNow } from './scratch.ts';

@@ -1,13 +1,13 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
 import { allFiles, totalsOf } from '../../src/archive/manifest.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
-import { partOf } from '../../src/core/part.ts';
+import { partOf } from '../../src/core/partition.ts';
 import { segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows } from '../../src/state/lost.ts';
+import { lostWindows } from '../../src/state/data-loss.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { repairNow } from './damaged.ts';
 import { mine, minutes, others, parts, published, symbols } from './parted.ts';

@@ -1,13 +1,13 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
-import { examine } from '../../src/archive/repair/examine.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { examine } from '../../src/archive/repair/triage.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { dayOf } from '../../src/core/time.ts';
+import { lostWindows } from '../../src/state/data-loss.ts';
 import { takeWriteLock } from '../../src/state/lock.ts';
-import { lostWindows } from '../../src/state/lost.ts';
 import { systemClock } from '../../src/system.ts';
 import { damagedLake, flip, groupRows, repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, now, opened, publishedTicks, publishNow } from './scratch.ts';

@@ -10,11 +10,11 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import type { Repaired } from '../../src/archive/repair/repair-report.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
-import type { FileRecord } from '../../src/state/row-groups.ts';
+import type { FileRecord } from '../../src/state/file-metadata.ts';
 import { damagedLake, flip, repairNow } from './damaged.ts';
 import { day0, dayMs, hashes, publishedRows } from './scratch.ts';
 

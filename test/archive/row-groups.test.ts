@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk/disk.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { encodeBooks } from '../../src/archive/parquet/books-file.ts';
 import { encodeCandles } from '../../src/archive/parquet/candles-file.ts';
-import { type DatasetName, datasets } from '../../src/archive/parquet/datasets.ts';
-import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/parquet.ts';
-import { keysIn, keysOfRows, recordOf, sortKeys } from '../../src/archive/parquet/row-groups.ts';
+import { keysIn, keysOfRows, recordOf, sortKeys } from '../../src/archive/parquet/row-group-index.ts';
+import { decodeRows, encodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { salvage } from '../../src/archive/repair/salvage.ts';
+import { salvage } from '../../src/archive/repair/salvage-row-groups.ts';
 import { candleIntervals, candlesOf } from '../../src/core/candles.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { day0 } from './scratch.ts';

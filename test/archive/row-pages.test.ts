@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Column, type ColumnType, coverageColumns, datasets } from '../../src/archive/parquet/datasets.ts';
+import { decodeFlatRows } from '../../src/archive/parquet/row-reader.ts';
 import {
   decodeRows,
   decodeRowsPlain,
   encodeRows,
   encodeRowsPlain,
   type Value,
-} from '../../src/archive/parquet/parquet.ts';
-import { decodeFlatRows } from '../../src/archive/parquet/row-pages.ts';
+} from '../../src/archive/parquet/rows.ts';
+import { type Column, type ColumnType, coverageColumns, datasets } from '../../src/archive/parquet/schema.ts';
 import { drawFrom } from '../faults/seeds.ts';
 import { share } from '../harness/share.ts';
 import { day0 } from './scratch.ts';

@@ -11,12 +11,12 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import type { Disk } from '../../src/archive/disk/disk.ts';
-import { sha256 } from '../../src/archive/disk/disk.ts';
+import type { Disk } from '../../src/archive/disk/file-system.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { lookElsewhere } from '../../src/archive/repair/elsewhere.ts';
-import { moveAside, setAside } from '../../src/archive/repair/set-aside.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { lookElsewhere } from '../../src/archive/repair/find-copies.ts';
+import { moveAside, setAside } from '../../src/archive/repair/quarantine-file.ts';
 import { opened } from './scratch.ts';
 
 const path = 'ticks/date=2026-06-01/part-00.parquet';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { mayHold, shapes } from '../../src/archive/copies/slice.ts';
+import { mayHold, shapes } from '../../src/archive/copies/prune-files.ts';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { datasetNames, datasets } from '../../src/archive/parquet/datasets.ts';
-import { partOf } from '../../src/core/part.ts';
+import { datasetNames, datasets } from '../../src/archive/parquet/schema.ts';
+import { partOf } from '../../src/core/partition.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const file = (path: string, t_min: number | null, t_max: number | null): PublishedFile => ({

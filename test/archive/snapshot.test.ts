@@ -11,10 +11,10 @@ import {
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { draftOf, endDraft } from '../../src/archive/copies/draft.ts';
+import { draftOf, endDraft } from '../../src/archive/copies/atomic-write.ts';
 import { takeSnapshot } from '../../src/archive/copies/snapshot.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { repairNow } from './damaged.ts';
 import { answer, append, day0, dayMs, hashes, opened, publishedTicks, publishNow, scratchFolder } from './scratch.ts';

@@ -1,8 +1,8 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { dayPath } from '../../src/archive/layout.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { stateFile } from '../../src/state/state.ts';
 import { repairNow } from './damaged.ts';

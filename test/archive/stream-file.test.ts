@@ -1,9 +1,9 @@
 import { type Table, tableFromIPC } from 'apache-arrow';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { type Column, datasets } from '../../src/archive/parquet/datasets.ts';
-import { decode, decodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/parquet.ts';
-import { arrowPieces, parquetPieces, type RowChunk } from '../../src/archive/parquet/stream-file.ts';
+import { decode, decodeRows, rowGroupRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
+import { arrowPieces, parquetPieces, type RowChunk } from '../../src/archive/parquet/streaming-writer.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`stream-file: SEED=${seed}`);

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { indexTicks, ticksOf } from '../../src/archive/parquet/tick-page-index.ts';
+import { decodeTicksPlain, encodeTicksPlain } from '../../src/archive/parquet/ticks-arrow.ts';
 import { decodeTicks, decodeTicksOurs, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { indexTicks, ticksOf } from '../../src/archive/parquet/ticks-index.ts';
-import { decodeTicksPlain, encodeTicksPlain } from '../../src/archive/parquet/ticks-plain.ts';
+import { compareUtf8 } from '../../src/core/compare-utf8.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
-import { compareUtf8 } from '../../src/core/order.ts';
 import { share } from '../harness/share.ts';
 import { scratchFolder } from './scratch.ts';
 

@@ -3,12 +3,12 @@ import fc from 'fast-check';
 import { Compression, Table as WasmTable, WriterPropertiesBuilder, WriterVersion, writeParquet } from 'parquet-wasm';
 import { describe, expect, test } from 'vitest';
 import { batchOf, dataOf, schemaOf } from '../../src/archive/parquet/arrow-data.ts';
-import { type Column, datasets } from '../../src/archive/parquet/datasets.ts';
-import { encodeRows } from '../../src/archive/parquet/parquet.ts';
+import { encodeRows } from '../../src/archive/parquet/rows.ts';
+import { type Column, datasets } from '../../src/archive/parquet/schema.ts';
+import { indexTicks, ticksOf, ticksOfWhole } from '../../src/archive/parquet/tick-page-index.ts';
 import { decodeTicks, encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { indexTicks, ticksOf, ticksOfWhole } from '../../src/archive/parquet/ticks-index.ts';
+import { compareUtf8 } from '../../src/core/compare-utf8.ts';
 import type { PartColumns } from '../../src/core/merge.ts';
-import { compareUtf8 } from '../../src/core/order.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`ticks-index: SEED=${seed}`);

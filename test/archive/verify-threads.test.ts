@@ -3,9 +3,9 @@ import { appendFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateS
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { allFiles, type PublishedFile } from '../../src/archive/manifest.ts';
-import { hashAhead } from '../../src/archive/verify/hash-ahead.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { hashAhead } from '../../src/archive/verify/prefetch-hashes.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { share } from '../harness/share.ts';
 import { answer, append, day0, dayMs, opened, publishNow } from './scratch.ts';

@@ -1,8 +1,8 @@
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { skippedFor } from '../harness/needs.ts';
 import { repairNow } from './damaged.ts';

@@ -1,14 +1,14 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { noteRootTexts } from '../../src/archive/texts/root-texts.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
+import { noteRootTexts } from '../../src/archive/texts/root-files.ts';
 import { definitions, definitionsFor } from '../../src/archive/texts/views-sql.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { listGaps } from '../../src/reading/gaps.ts';
-import { openArchiveQuery } from '../../src/reading/pinned.ts';
+import { openArchiveQuery } from '../../src/reading/pinned-query.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { rootTextsKey } from '../../src/state/meta.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import stringWidth from 'string-width';
 import { expect, test } from 'vitest';
-import { backtestText } from '../../src/cli/backtest-text.ts';
+import { backtestText } from '../../src/cli/format-backtest.ts';
 import { sparkline } from '../../src/cli/sparkline.ts';
 import { amount, decimals, dollars, parametersText, plain, share } from '../../src/report/backtest-figures.ts';
 import { rubbish } from '../page/lake.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { gapsText } from '../../src/cli/gaps-text.ts';
+import { gapsText } from '../../src/cli/format-gaps.ts';
 
 const provisional = { windows: 0, symbols: 0 };
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { gather } from '../../src/cli/init-answers.ts';
-import { layerFromText } from '../../src/settings/layer.ts';
+import { layerFromText } from '../../src/settings/source.ts';
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'oddslake-init-'));

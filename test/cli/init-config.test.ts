@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { configText } from '../../src/cli/init-config.ts';
-import { layerFromDocument, leaves } from '../../src/settings/layer.ts';
-import { isValid } from '../../src/settings/leaf.ts';
+import { layerFromDocument, leaves } from '../../src/settings/source.ts';
+import { isValid } from '../../src/settings/validate-value.ts';
 
 test('a config of init holds what was chosen, says what it is, and points to every other setting', () => {
   const text = configText(

@@ -2,10 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { isArchive, openArchive } from '../../src/archive/archive.ts';
-import { type Disk, diskOver, systemDisk } from '../../src/archive/disk/disk.ts';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/file-calls.ts';
-import { placeConfig } from '../../src/cli/init-place.ts';
+import { type Disk, diskOver, systemDisk } from '../../src/archive/disk/file-system.ts';
+import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
+import { isArchive, openArchive } from '../../src/archive/open-archive.ts';
+import { placeConfig } from '../../src/cli/init-target.ts';
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'oddslake-place-'));

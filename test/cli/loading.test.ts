@@ -21,10 +21,10 @@ test('help comes at once: the command line loads neither what draws nor what com
   expect([...loaded]).toEqual(expect.arrayContaining(['commander', 'src/cli/commands/backtest-run.ts']));
   const packages = [...loaded].filter((name) => !name.startsWith('src/') && !name.startsWith('node:'));
   expect(packages).toEqual(['commander']);
-  expect([...loaded]).not.toContain('src/research/asked.ts');
+  expect([...loaded]).not.toContain('src/research/backtest-request.ts');
 });
 
 test('what draws is loaded with a page, and with no other part of a report', () => {
   expect([...loadedWith('src/report/backtest-page.ts')]).toContain('@observablehq/plot');
-  expect([...loadedWith('src/cli/tell-backtest.ts')]).not.toContain('@observablehq/plot');
+  expect([...loadedWith('src/cli/print-backtest.ts')]).not.toContain('@observablehq/plot');
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createSpeed, leftMs } from '../../src/cli/speed.ts';
+import { createSpeed, leftMs } from '../../src/cli/throughput.ts';
 
 test('an even growth is told as it is, from the first step on', () => {
   const speed = createSpeed(1000, 10_000);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { statusText } from '../../src/cli/status-text.ts';
+import { statusText } from '../../src/cli/format-status.ts';
 import { madeGathered } from '../report/made-gathered.ts';
 
 test('a symbol breaks no line and moves no cursor', () => {

@@ -3,8 +3,8 @@ import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { BacktestRequest, BacktestResult, objectives } from '../../src/contract/backtests.ts';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { readAsked } from '../../src/research/asked.ts';
-import { executables } from '../../src/research/executables.ts';
+import { readAsked } from '../../src/research/backtest-request.ts';
+import { executables } from '../../src/research/builtin-strategies.ts';
 import { objectiveNames } from '../../src/research/objectives.ts';
 import { runDirectly, threshold, traded } from '../service/backtesting.ts';
 

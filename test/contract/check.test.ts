@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { leaves } from '../../src/settings/layer.ts';
+import { leaves } from '../../src/settings/source.ts';
 import {
   columns,
   commands,

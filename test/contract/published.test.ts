@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Summary } from '../../src/app/summary.ts';
-import { decode } from '../../src/archive/parquet/parquet.ts';
+import { decode } from '../../src/archive/parquet/rows.ts';
 import { type Sandbox, startSandbox } from '../../src/sandbox/sandbox.ts';
 import { systemClock } from '../../src/system.ts';
 import { access, jobArgs, manifestOf, minuteMs, run } from '../e2e/lake.ts';

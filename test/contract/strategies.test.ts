@@ -3,8 +3,8 @@ import type { Ajv2020 as Ajv } from 'ajv/dist/2020.js';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { strategySchemas } from '../../src/contract/strategies.ts';
-import { executables } from '../../src/research/executables.ts';
-import { readStrategy } from '../../src/research/read-strategy.ts';
+import { executables } from '../../src/research/builtin-strategies.ts';
+import { readStrategy } from '../../src/research/parse-strategy.ts';
 import { strategyLimits } from '../../src/research/strategy.ts';
 import { changedStrategy, goodStrategy } from './strategy-values.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { duration, size } from '../../src/core/amounts.ts';
-import { lengthOf, sizeOf } from '../../src/report/spans.ts';
+import { duration, size } from '../../src/core/format-quantity.ts';
+import { lengthOf, sizeOf } from '../../src/report/time-spans.ts';
 
 test('a duration has no sixtieth second and no thousandth millisecond', () => {
   expect([0, 850.4, 999.4, 999.6, 59_949, 59_950, 60_000].map(duration)).toEqual([

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { judge, type KnownState, type Verdict } from '../../src/core/completeness.ts';
 import { type Covered, type Evidence, isProven, overlayLayers } from '../../src/core/coverage.ts';
-import { isLive, lifetimeOf, mayBeLive } from '../../src/core/life.ts';
 import type { SymbolFacts } from '../../src/core/market.ts';
+import { isLive, lifetimeOf, mayBeLive } from '../../src/core/symbol-lifetime.ts';
 import { dayMs, type Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compareShapes, type Drift, driftText, recordsMin } from '../../src/core/drift.ts';
-import { type JsonType, type Shape, startShape } from '../../src/core/shape.ts';
+import { type JsonType, type Shape, startShape } from '../../src/core/infer-schema.ts';
+import { compareShapes, type Drift, driftText, recordsMin } from '../../src/core/schema-drift.ts';
 
 const shapeOf = (records: readonly unknown[]): Shape => {
   const sample = startShape();

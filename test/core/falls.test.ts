@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { fallsOf, type Night, newlyPolledMs, suddenlyShort } from '../../src/core/falls.ts';
+import { fallsOf, type Night, newlyPolledMs, suddenlyShort } from '../../src/core/volume-drop.ts';
 
 const hour = 3_600_000;
 const day = 24 * hour;

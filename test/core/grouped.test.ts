@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { grouped } from '../../src/core/grouped.ts';
+import { grouped } from '../../src/core/format-thousands.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`grouped: SEED=${seed}`);

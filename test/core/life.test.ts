@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { areManySuspended, cursorOf, isActive, isDue, isLive, lifetimeOf } from '../../src/core/life.ts';
 import { unknownSymbol } from '../../src/core/market.ts';
+import { areManySuspended, cursorOf, isActive, isDue, isLive, lifetimeOf } from '../../src/core/symbol-lifetime.ts';
 import type { Window } from '../../src/core/window.ts';
 import { factsOf } from './facts.ts';
 

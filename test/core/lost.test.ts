@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Covered } from '../../src/core/coverage.ts';
-import { compareLost, cutAtLost, judgeAnswers, type LostWindow } from '../../src/core/lost.ts';
+import { compareLost, cutAtLost, judgeAnswers, type LostWindow } from '../../src/core/data-loss.ts';
 import { covers, intersect, isEmpty, subtract, union, type Window } from '../../src/core/window.ts';
 
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({

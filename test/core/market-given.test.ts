@@ -11,8 +11,8 @@ import {
 } from 'fast-check';
 import { expect, test } from 'vitest';
 import type { MarketFacts } from '../../src/core/market.ts';
-import { giveRecords } from '../../src/core/market-given.ts';
-import { type RecordPaths, readMarket } from '../../src/core/market-record.ts';
+import { giveRecords } from '../../src/core/market-to-json.ts';
+import { type RecordPaths, readMarket } from '../../src/core/parse-market.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
 import { market } from '../archive/scratch.ts';
 

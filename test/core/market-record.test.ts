@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { MarketFacts } from '../../src/core/market.ts';
-import { type RecordPaths, readMarket } from '../../src/core/market-record.ts';
+import { type RecordPaths, readMarket } from '../../src/core/parse-market.ts';
 
 /** As config/default.yaml has them. */
 const paths: RecordPaths = {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Chunk, type KnownStandings, type Merged, mergePart, noPart, ranks } from '../../src/core/merge.ts';
 import { orderByTime, startAside } from '../../src/core/merge-order.ts';
-import type { Stretch } from '../../src/core/standings.ts';
+import type { Stretch } from '../../src/core/precedence.ts';
 import { plainMergePart } from './plain-merge.ts';
 import { rowsOf } from './publishing.ts';
 

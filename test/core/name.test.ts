@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { isName } from '../../src/core/name.ts';
+import { isName } from '../../src/core/symbol-name.ts';
 
 test.each(['A', ' ', 'KXBTC-26 "x"', 'É😀', 'A\ufeff', '\ufffd'])('%j can name a market', (text) => {
   expect(isName(text)).toBe(true);

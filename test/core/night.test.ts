@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compared, isTooLate, type ListedState, marketChanges, medianOf, nightCoverage } from '../../src/core/night.ts';
+import {
+  compared,
+  isTooLate,
+  type ListedState,
+  marketChanges,
+  medianOf,
+  nightCoverage,
+} from '../../src/core/nightly-stats.ts';
 
 const day = 86_400_000;
 const minute = 60_000;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { newPace } from '../../src/core/pace.ts';
+import { newPace } from '../../src/core/rate-state.ts';
 
 test('a pace that nobody has kept yet holds nobody up, at whatever moment the clock begins', () => {
   const moments = [newPace.slotMs, newPace.resumeMs, newPace.lowestAtMs, newPace.atMs];

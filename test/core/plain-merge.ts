@@ -1,7 +1,8 @@
 /** What merging means, key after key with an object for whatever is weighed: mergePart only gets there sooner. */
+
+import { compareUtf8 } from '../../src/core/compare-utf8.ts';
 import type { Chunk, Conflict, KnownStandings, Merged, PartColumns, Standing, Tally } from '../../src/core/merge.ts';
-import { compareUtf8 } from '../../src/core/order.ts';
-import { type StandingNotes, type Stretch, sameStanding, startNotes } from '../../src/core/standings.ts';
+import { type StandingNotes, type Stretch, sameStanding, startNotes } from '../../src/core/precedence.ts';
 import type { TickColumns } from '../../src/core/tick.ts';
 
 export function plainMergePart(old: PartColumns, chunks: readonly Chunk[], known: KnownStandings): Merged {

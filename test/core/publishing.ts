@@ -10,7 +10,7 @@ import {
   type Standing,
   type Tally,
 } from '../../src/core/merge.ts';
-import { layStretches, type Stretch } from '../../src/core/standings.ts';
+import { layStretches, type Stretch } from '../../src/core/precedence.ts';
 import { within } from '../../src/core/window.ts';
 
 /** What one answer or file brought; null where it covers nothing: rows of a file cover only what they are said to. */
@@ -28,7 +28,7 @@ export interface Published {
   readonly stretches: number;
 }
 
-/** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/state/standings.ts do. */
+/** Publishes batch after batch, as src/archive/publish/publish-day.ts and src/state/precedence.ts do. */
 export function publish(batches: readonly (readonly Observation[])[]): Published {
   let columns = noPart;
   const stretches = new Map<string, readonly Stretch[]>();

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { startShape } from '../../src/core/shape.ts';
+import { startShape } from '../../src/core/infer-schema.ts';
 
 const pathsOf = (...records: unknown[]): string[] => {
   const sample = startShape();

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
-import { openZone, type Zone } from '../../src/core/zone.ts';
+import { openZone, type Zone } from '../../src/core/time-zone.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`zone: SEED=${seed}`);

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { Jobs } from '../../src/app/job.ts';
 import { createProgram } from '../../src/cli/program.ts';
-import { leaves } from '../../src/settings/layer.ts';
 import { setLayer } from '../../src/settings/load.ts';
+import { leaves } from '../../src/settings/source.ts';
 import { variables } from '../contract/promises.ts';
 
 /** What a command line of an example gets wrong; none where it would be taken. */

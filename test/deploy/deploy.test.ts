@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { families } from '../../src/metrics/families.ts';
+import { families } from '../../src/metrics/metric-definitions.ts';
 import { parseCron } from '../../src/settings/cron.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import { needsCommands } from '../harness/needs.ts';

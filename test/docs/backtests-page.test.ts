@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { executableTerms } from '../../src/cli/backtest-flags.ts';
 import { parametersText } from '../../src/report/backtest-figures.ts';
-import { executables } from '../../src/research/executables.ts';
+import { executables } from '../../src/research/builtin-strategies.ts';
 import { objectives } from '../../src/research/objectives.ts';
 import { textOf } from './blocks.ts';
 import { project } from './kept-current.ts';

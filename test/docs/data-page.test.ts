@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import { type MarketFacts, mergeMarkets } from '../../src/core/market.ts';
 import { textOf } from './blocks.ts';
 

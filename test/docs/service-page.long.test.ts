@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/system.ts';
-import { issueToken } from '../../src/workspace/tokens.ts';
+import { issueToken } from '../../src/workspace/user-tokens.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../archive/scratch.ts';
 import { folder, hashes } from '../e2e/lake.ts';
 import { keyOf, serve } from '../e2e/served-archive.ts';

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { settingOf } from '../../src/settings/environment.ts';
-import { leaves } from '../../src/settings/layer.ts';
-import { expected } from '../../src/settings/leaf.ts';
 import type { LeafSchema } from '../../src/settings/schema.ts';
+import { leaves } from '../../src/settings/source.ts';
+import { expected } from '../../src/settings/validate-value.ts';
 import { expectCurrent, project } from './kept-current.ts';
 import { type Commented, commentsOf } from './yaml-comments.ts';
 

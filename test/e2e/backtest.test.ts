@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { readStrategy } from '../../src/research/read-strategy.ts';
+import { readStrategy } from '../../src/research/parse-strategy.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
 import { strategies } from '../../src/workspace/strategies.ts';

@@ -2,8 +2,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeBooks } from '../../src/archive/parquet/books-file.ts';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { decodeRows } from '../../src/archive/parquet/parquet.ts';
+import { decodeRows } from '../../src/archive/parquet/rows.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import { bookShapes } from '../../src/sandbox/book-shapes.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { fixedNow } from './lake.ts';

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { tableFromIPC } from 'apache-arrow';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { decode, decodeRows } from '../../src/archive/parquet/parquet.ts';
+import { decode, decodeRows } from '../../src/archive/parquet/rows.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import { startSandbox } from '../../src/sandbox/sandbox.ts';
 import { systemClock } from '../../src/system.ts';

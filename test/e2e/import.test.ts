@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
-import { openZone, utcZone } from '../../src/core/zone.ts';
+import { openZone, utcZone } from '../../src/core/time-zone.ts';
 import { plainRows } from '../../src/ingest/import-rows.ts';
 import { quarantineLines } from '../harness/quarantine.ts';
 import {

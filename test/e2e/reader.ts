@@ -1,9 +1,9 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
-import { openArchive } from '../../src/archive/archive.ts';
-import { pin } from '../../src/archive/copies/pin.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { pin } from '../../src/archive/copies/pin-generation.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { decodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 
 // A process that reads ticks over and over while others publish, until a file `stop` is there; then it says what it saw.

@@ -1,7 +1,7 @@
 import { cpSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { diskOver, sha256 } from '../../src/archive/disk/disk.ts';
+import { diskOver, sha256 } from '../../src/archive/disk/file-system.ts';
 import { recover } from '../../src/archive/publish/publish.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import {

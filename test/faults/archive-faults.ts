@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isArchive, openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
+import { isArchive, openArchive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import type { Sandbox } from '../../src/sandbox/sandbox.ts';
 import { openDatabase } from '../../src/state/database.ts';

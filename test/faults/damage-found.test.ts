@@ -1,9 +1,9 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
-import { datasetNames } from '../../src/archive/parquet/datasets.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { datasetNames } from '../../src/archive/parquet/schema.ts';
 import { type Verified, verify } from '../../src/archive/verify/verify.ts';
 import { exitCodes, OddslakeError } from '../../src/core/errors.ts';
 import { bytesOf, damageLake, guarded } from './damage-lake.ts';

@@ -1,9 +1,9 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, onTestFinished } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
 import { allFiles, type Manifest } from '../../src/archive/manifest.ts';
-import { rowGroupRows } from '../../src/archive/parquet/parquet.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import { rowGroupRows } from '../../src/archive/parquet/rows.ts';
 import { sideOf } from '../../src/core/book.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { appendBooks } from '../../src/state/journal-books.ts';

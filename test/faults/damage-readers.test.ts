@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { job as publishJob } from '../../jobs/publish.ts';
 import type { Context } from '../../src/app/context.ts';
-import type { Archive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { allFiles } from '../../src/archive/manifest.ts';
-import type { DatasetName } from '../../src/archive/parquet/datasets.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
+import type { DatasetName } from '../../src/archive/parquet/schema.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { startProgress } from '../../src/cli/progress.ts';
 import { exitCodes } from '../../src/core/errors.ts';

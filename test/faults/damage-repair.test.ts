@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { allFiles } from '../../src/archive/manifest.ts';
-import { datasetNames } from '../../src/archive/parquet/datasets.ts';
+import { datasetNames } from '../../src/archive/parquet/schema.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { repairNow } from '../archive/damaged.ts';
 import { publishedTicks } from '../archive/scratch.ts';

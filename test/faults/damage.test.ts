@@ -2,14 +2,14 @@ import { cpSync, existsSync, globSync, mkdtempSync, readFileSync, renameSync, rm
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { type Archive, openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
 import { dayPath } from '../../src/archive/layout.ts';
+import { type Archive, openArchive } from '../../src/archive/open-archive.ts';
 import type { Repaired } from '../../src/archive/repair/repair-report.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { intersect, union, type Window } from '../../src/core/window.ts';
 import { segmentsOf } from '../../src/state/coverage.ts';
-import { lostWindows } from '../../src/state/lost.ts';
+import { lostWindows } from '../../src/state/data-loss.ts';
 import { oneSymbol } from '../../src/state/symbols.ts';
 import { filledArchive, groupRows, repairNow, symbols } from '../archive/damaged.ts';
 import {

@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import type { FileCalls } from '../../src/archive/disk/file-calls.ts';
+import type { FileCalls } from '../../src/archive/disk/syscalls.ts';
 import type { Call, Faults } from './fault-points.ts';
 import type { PowerCalls } from './power-loss.ts';
 

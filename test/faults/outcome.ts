@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { stateFile } from '../../src/state/state.ts';
 import { quarantineLines } from '../harness/quarantine.ts';

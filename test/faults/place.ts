@@ -12,13 +12,13 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Context } from '../../src/app/context.ts';
-import type { Disk } from '../../src/archive/disk/disk.ts';
-import type { FileCalls } from '../../src/archive/disk/file-calls.ts';
+import type { Disk } from '../../src/archive/disk/file-system.ts';
+import type { FileCalls } from '../../src/archive/disk/syscalls.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { loadSettings } from '../../src/settings/load.ts';
 import type { Settings } from '../../src/settings/settings.ts';
 import type { OpenDatabase } from '../../src/state/database.ts';
-import type { OpenWire } from '../../src/upstream/wire.ts';
+import type { OpenWire } from '../../src/upstream/transport.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 
 // A place is a folder with an archive in it and whatever belongs to the flow beside it: what it reads, what it makes.

@@ -1,6 +1,6 @@
 import { linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, sep } from 'node:path';
-import { type FileCalls, systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { type FileCalls, systemCalls } from '../../src/archive/disk/syscalls.ts';
 
 // What a power cut leaves: a file has what its last sync found in it, a folder the names that its last sync found.
 // Files are told apart as the system does it, by what they are and not by name, so that a renamed one takes its bytes

@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect, onTestFinished, test } from 'vitest';
-import { watchCurrent } from '../../src/reading/current.ts';
 import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
-import { openTicks } from '../../src/reading/ticks.ts';
+import { watchCurrent } from '../../src/reading/manifest-watcher.ts';
+import { openTicks } from '../../src/reading/read-ticks.ts';
 import { answer, append, day0, dayMs, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';
 
 const rounds = 45;

@@ -1,10 +1,10 @@
-import type { Feed } from '../../src/sandbox/feed.ts';
+import type { Feed } from '../../src/sandbox/data-source.ts';
 import type { SandboxOptions } from '../../src/sandbox/options.ts';
 import { checkSandboxOptions } from '../../src/sandbox/options-check.ts';
 import { paths } from '../../src/sandbox/paths.ts';
 import { marketsRoute, orderbookRoute, type RouteContext, ticksRoute } from '../../src/sandbox/routes.ts';
 import { simulatedFeed } from '../../src/sandbox/simulated-feed.ts';
-import type { OpenWire } from '../../src/upstream/wire.ts';
+import type { OpenWire } from '../../src/upstream/transport.ts';
 
 /** The sandbox's own routes at one moment, without a network between them and who asks. */
 export function sandboxWire(given: Partial<SandboxOptions>, nowMs: number): OpenWire {

@@ -1,11 +1,11 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
-import { openArchive } from '../../src/archive/archive.ts';
-import { diskOver } from '../../src/archive/disk/disk.ts';
-import { systemCalls } from '../../src/archive/disk/file-calls.ts';
+import { diskOver } from '../../src/archive/disk/file-system.ts';
+import { systemCalls } from '../../src/archive/disk/syscalls.ts';
 import { layoutOf } from '../../src/archive/layout.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { type PublishOptions, publish } from '../../src/archive/publish/publish.ts';
-import { ranks } from '../../src/core/standings.ts';
+import { ranks } from '../../src/core/precedence.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';
 import { startRun } from '../../src/state/runs.ts';
 import { systemClock } from '../../src/system.ts';

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync } from 'node:fs';
 import { expect } from 'vitest';
-import { diskOver } from '../../src/archive/disk/disk.ts';
+import { diskOver } from '../../src/archive/disk/file-system.ts';
 import { now } from '../archive/scratch.ts';
 import { copyState, disown, faultDatabase } from './fault-database.ts';
 import { faultCalls } from './fault-disk.ts';

@@ -1,8 +1,8 @@
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
-import { openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { verify } from '../../src/archive/verify/verify.ts';
 import { appendTicks } from '../../src/state/journal.ts';

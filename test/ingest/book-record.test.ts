@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Level, Snapshot } from '../../src/core/book.ts';
-import { readBooks } from '../../src/ingest/book-record.ts';
-import { complement } from '../../src/ingest/book-side.ts';
+import { complement } from '../../src/ingest/parse-book-levels.ts';
+import { readBooks } from '../../src/ingest/parse-order-book.ts';
 
 const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`book-record: SEED=${seed}`);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
 import { union, type Window, within } from '../../src/core/window.ts';
-import { allEmptyReason, type CollectContext, type Collected, collect } from '../../src/ingest/collect.ts';
+import { allEmptyReason, type CollectContext, type Collected, collect } from '../../src/ingest/collect-ticks.ts';
 import type { SymbolPlan } from '../../src/ingest/plan.ts';
 import { unknownBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';

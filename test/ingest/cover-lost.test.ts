@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError } from '../../src/core/errors.ts';
 import { union, type Window } from '../../src/core/window.ts';
-import { cover } from '../../src/ingest/cover.ts';
+import { cover } from '../../src/ingest/fetch-symbol.ts';
 import { minute, plainly, refusal, served, start, window } from './served.ts';
 
 describe('what is lost', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { claimEmpty, cover } from '../../src/ingest/cover.ts';
+import { claimEmpty, cover } from '../../src/ingest/fetch-symbol.ts';
 import { among, every, later, minute, plainly, refusal, served, start, window } from './served.ts';
 
 describe('a request', () => {

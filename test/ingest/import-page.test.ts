@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { timeMin } from '../../src/core/time.ts';
-import { openZone, utcZone } from '../../src/core/zone.ts';
+import { openZone, utcZone } from '../../src/core/time-zone.ts';
 import { readMarketRow, typedOf } from '../../src/ingest/import-market.ts';
 import { readSavedPage } from '../../src/ingest/import-page.ts';
-import { UnreadableAnswer } from '../../src/upstream/json-answer.ts';
+import { UnreadableAnswer } from '../../src/upstream/json-response.ts';
 
 const day = Date.UTC(2026, 6, 11);
 const times = { writtenAt: day + 9000, futureMs: day + 20_000 };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { timeEnd, timeMin } from '../../src/core/time.ts';
-import { openZone, utcZone } from '../../src/core/zone.ts';
+import { openZone, utcZone } from '../../src/core/time-zone.ts';
 import { csvHead, datasetOf } from '../../src/ingest/import-columns.ts';
 import {
   cutRaw,

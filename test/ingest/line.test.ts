@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { openLine } from '../../src/ingest/line.ts';
-import { inParallel } from '../../src/ingest/parallel.ts';
+import { openLine } from '../../src/ingest/circuit-breaker.ts';
+import { inParallel } from '../../src/ingest/for-each-concurrent.ts';
 
 const minute = 60_000;
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import { type MarketsContext, type MarketsPoll, pollMarkets } from '../../src/ingest/markets.ts';
+import { type MarketsContext, type MarketsPoll, pollMarkets } from '../../src/ingest/poll-markets.ts';
 import type { MarketsPage, MarketsQuery } from '../../src/upstream/upstream.ts';
 
 const nowMs = Date.UTC(2026, 6, 1, 12);

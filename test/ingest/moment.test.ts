@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { lagOf } from '../../src/ingest/lacking.ts';
-import { momentOf } from '../../src/ingest/moment.ts';
+import { lagOf } from '../../src/ingest/fetch-failures.ts';
+import { momentOf } from '../../src/ingest/observation-time.ts';
 
 const sentAt = Date.UTC(2026, 6, 1, 12);
 const futureMs = sentAt + 300_000;

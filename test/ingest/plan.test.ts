@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { lifetimeOf } from '../../src/core/life.ts';
+import { lifetimeOf } from '../../src/core/symbol-lifetime.ts';
 import { dayMs, intersect, subtract, union, type Window } from '../../src/core/window.ts';
 import { expectedRequests, isWanted, planBackfill, planPoll, withWholeLost } from '../../src/ingest/plan.ts';
 import { factsOf } from '../core/facts.ts';

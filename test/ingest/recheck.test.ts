@@ -3,7 +3,7 @@ import type { Covered } from '../../src/core/coverage.ts';
 import { generator } from '../../src/core/random.ts';
 import { noRechecks } from '../../src/core/rechecks.ts';
 import { dayMs, type Window, within } from '../../src/core/window.ts';
-import { type CoverContext, requestOnce } from '../../src/ingest/cover.ts';
+import { type CoverContext, requestOnce } from '../../src/ingest/fetch-symbol.ts';
 import { recheck } from '../../src/ingest/recheck.ts';
 import { type RecheckNightContext, recheckNight } from '../../src/ingest/recheck-night.ts';
 import { unknownBehavior } from '../../src/ingest/server-behavior.ts';

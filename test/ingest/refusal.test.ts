@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { UpstreamError, type UpstreamFailure } from '../../src/core/errors.ts';
-import type { Ask } from '../../src/ingest/ask.ts';
-import { cutToLength, instead, isAboutSize, learnSize, withoutOlder } from '../../src/ingest/refusal.ts';
+import type { Ask } from '../../src/ingest/page-request.ts';
 import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
+import { cutToLength, instead, isAboutSize, learnSize, withoutOlder } from '../../src/ingest/window-bisection.ts';
 import type { TicksQuery } from '../../src/upstream/upstream.ts';
 
 const hour = 3_600_000;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { RawPage, TicksMeaning } from '../../src/core/raw-page.ts';
 import { subtract, type Window, within } from '../../src/core/window.ts';
-import { decodeRawTicks, openRereader, readBookAgain } from '../../src/ingest/replay.ts';
+import { decodeRawTicks, openRereader, readBookAgain } from '../../src/ingest/replay-pages.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, Upstream } from '../../src/upstream/upstream.ts';
 import { type HonestService, honestService, plainWays, type Row, type Ways } from './honest-service.ts';

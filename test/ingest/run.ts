@@ -2,8 +2,8 @@
 import type { Clock } from '../../src/core/clock.ts';
 import type { TickColumns } from '../../src/core/tick.ts';
 import { subtract, union, type Window, within } from '../../src/core/window.ts';
-import { type CoverContext, type CoverOutcome, claimEmpty, cover, type Empty } from '../../src/ingest/cover.ts';
 import { plainFetch } from '../../src/ingest/fetch-steps.ts';
+import { type CoverContext, type CoverOutcome, claimEmpty, cover, type Empty } from '../../src/ingest/fetch-symbol.ts';
 import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';

@@ -1,8 +1,8 @@
 /** Covering one window by the answers of a test, with all that is asked and kept. */
 import { UpstreamError } from '../../src/core/errors.ts';
 import { type Window, within } from '../../src/core/window.ts';
-import type { CoverContext, FetchPlan } from '../../src/ingest/cover.ts';
 import { plainFetch } from '../../src/ingest/fetch-steps.ts';
+import type { CoverContext, FetchPlan } from '../../src/ingest/fetch-symbol.ts';
 import { type ServerBehavior, unknownBehavior } from '../../src/ingest/server-behavior.ts';
 import type { TickRecord } from '../../src/state/journal.ts';
 import type { TickPage, TicksQuery } from '../../src/upstream/upstream.ts';

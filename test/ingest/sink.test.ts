@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Clock } from '../../src/core/clock.ts';
-import { openBookSink, openSink } from '../../src/ingest/sink.ts';
+import { openBookSink, openSink } from '../../src/ingest/journal-writer.ts';
 import { journalBins, journalEnd, journaledTicks, type TickRecord } from '../../src/state/journal.ts';
 import type { BookRecord } from '../../src/state/journal-books.ts';
 import { consume } from '../../src/state/journal-consume.ts';

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { samplesAfter } from '../../src/app/afterwards/textfile-step.ts';
+import { samplesAfter } from '../../src/app/after-run/textfile-metrics.ts';
 import type { Summary } from '../../src/app/summary.ts';
 import { notStarted } from '../../src/cli/run-job.ts';
 import { UsageError } from '../../src/core/errors.ts';
-import { families, type Sample } from '../../src/metrics/families.ts';
+import { textOf } from '../../src/metrics/exposition-format.ts';
 import {
   buildSample,
   type LastRun,
@@ -13,8 +13,8 @@ import {
   samplesOfRun,
   successSample,
 } from '../../src/metrics/last-run.ts';
-import { readSamples } from '../../src/metrics/read-text.ts';
-import { textOf } from '../../src/metrics/text.ts';
+import { families, type Sample } from '../../src/metrics/metric-definitions.ts';
+import { readSamples } from '../../src/metrics/parse-exposition.ts';
 import { readExposition, sampleOf } from './exposition.ts';
 
 const run: LastRun = {

@@ -1,4 +1,4 @@
-import type { Archive } from '../../src/archive/archive.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { observeMarkets } from '../../src/state/symbols.ts';

@@ -1,7 +1,7 @@
 import { type DuckDBDoubleVector, DuckDBInstance } from '@duckdb/node-api';
 import { expect, onTestFinished, test } from 'vitest';
-import { gathered, itemsOf } from '../../src/query/chunks.ts';
-import { openQuery } from '../../src/query/open.ts';
+import { openQuery } from '../../src/query/open-query.ts';
+import { gathered, itemsOf } from '../../src/query/result-batches.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 
 async function doubles(sql: string): Promise<number[][]> {

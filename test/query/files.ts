@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Writable } from 'node:stream';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { encodeRows, type Value } from '../../src/archive/parquet/parquet.ts';
+import { encodeRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { openQuery } from '../../src/query/open.ts';
+import { openQuery } from '../../src/query/open-query.ts';
 import type { Query, Source } from '../../src/query/query.ts';
 
 /** A folder with Parquet files as the archive writes them; the name holds all that SQL and globs could stumble on. */

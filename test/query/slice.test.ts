@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from 'vitest';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import type { Chunk } from '../../src/query/chunks.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
 import type { Query } from '../../src/query/query.ts';
-import { rangesSql, rowsSql, type Slice, sliceChunks } from '../../src/query/slice.ts';
+import type { Chunk } from '../../src/query/result-batches.ts';
+import { rangesSql, rowsSql, type Slice, sliceChunks } from '../../src/query/slice-query.ts';
 import { archiveFolder, open, type Tick } from './files.ts';
 
 const archive = archiveFolder();

@@ -2,7 +2,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { decode } from '../../src/archive/parquet/parquet.ts';
+import { decode } from '../../src/archive/parquet/rows.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
 import type { Query, WriteFormat } from '../../src/query/query.ts';
 import { archiveFolder, collector, open } from './files.ts';

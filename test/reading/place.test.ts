@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { diskOver } from '../../src/archive/disk/disk.ts';
+import { diskOver } from '../../src/archive/disk/file-system.ts';
 import { placeOf } from '../../src/reading/export-jobs/export-folder.ts';
 import { apartDisk } from '../archive/apart.ts';
 import { opened } from '../archive/scratch.ts';

@@ -1,5 +1,5 @@
-import { openArchive } from '../../src/archive/archive.ts';
-import { systemDisk } from '../../src/archive/disk/disk.ts';
+import { systemDisk } from '../../src/archive/disk/file-system.ts';
+import { openArchive } from '../../src/archive/open-archive.ts';
 import { publish } from '../../src/archive/publish/publish.ts';
 import { ranks } from '../../src/core/merge.ts';
 import { appendTicks, type TickRecord } from '../../src/state/journal.ts';

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import type { PublishedFile } from '../../src/archive/manifest.ts';
-import { datasets } from '../../src/archive/parquet/datasets.ts';
-import { encodeRows } from '../../src/archive/parquet/parquet.ts';
+import { encodeRows } from '../../src/archive/parquet/rows.ts';
+import { datasets } from '../../src/archive/parquet/schema.ts';
+import { indexTicks } from '../../src/archive/parquet/tick-page-index.ts';
 import { encodeTicks } from '../../src/archive/parquet/ticks-file.ts';
-import { indexTicks } from '../../src/archive/parquet/ticks-index.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { openSymbolParts } from '../../src/reading/symbol-parts.ts';
+import { openSymbolParts } from '../../src/reading/symbol-tick-cache.ts';
 import { day0 } from '../archive/scratch.ts';
 
 const rows = [

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { symbolsText } from '../../src/cli/symbols-text.ts';
+import { symbolsText } from '../../src/cli/format-symbols.ts';
 import { listSymbols } from '../../src/reading/symbols.ts';
 import { ensureSymbols, noteRecognition, observeMarkets } from '../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, market, now, opened, publishNow } from '../archive/scratch.ts';

@@ -2,12 +2,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { DamageError } from '../../src/core/errors.ts';
 import { subtract } from '../../src/core/window.ts';
-import { watchCurrent } from '../../src/reading/current.ts';
 import { openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
-import { daysMax, gapsMax, openTicks, type ReadTicks, type TicksFound } from '../../src/reading/ticks.ts';
+import { watchCurrent } from '../../src/reading/manifest-watcher.ts';
+import { daysMax, gapsMax, openTicks, type ReadTicks, type TicksFound } from '../../src/reading/read-ticks.ts';
 import { coverageOf } from '../../src/state/coverage.ts';
 import {
   answer,

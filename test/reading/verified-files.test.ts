@@ -1,10 +1,10 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk/disk.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { DamageError } from '../../src/core/errors.ts';
-import { atOnce } from '../../src/reading/files/bounded.ts';
-import type { ListedFile } from '../../src/reading/files/file-on-disk.ts';
+import { atOnce } from '../../src/reading/files/lru-bytes.ts';
+import type { ListedFile } from '../../src/reading/files/open-file.ts';
 import { type OpenedFile, openVerifiedFiles } from '../../src/reading/files/verified-files.ts';
 import { answer, append, day0, opened, publishNow } from '../archive/scratch.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Gathered } from '../../src/reading/report/gather.ts';
+import type { Gathered } from '../../src/reading/report/report-data.ts';
 import { archiveReport } from '../../src/report/archive-page.ts';
 import { rubbish } from '../page/lake.ts';
 import { madeGathered, madeRun, madeTroubled } from './made-gathered.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { dayOf } from '../../src/core/time.ts';
-import { growthOf, slopeOf } from '../../src/report/growth.ts';
+import { growthOf, slopeOf } from '../../src/report/archive-growth.ts';
 
 const dayMs = 86_400_000;
 const first = Date.UTC(2026, 5, 1);

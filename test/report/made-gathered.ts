@@ -1,8 +1,8 @@
 import { noRechecks, sumRechecks } from '../../src/core/rechecks.ts';
 import { dayOf } from '../../src/core/time.ts';
 import type { Counts } from '../../src/core/verdict.ts';
-import type { Gathered } from '../../src/reading/report/gather.ts';
 import { type PastRun, type PastSummary, readSummary } from '../../src/reading/report/past-run.ts';
+import type { Gathered } from '../../src/reading/report/report-data.ts';
 
 // What is gathered of an archive, without one: for tests of what people are shown of it.
 

@@ -1,6 +1,6 @@
-import { readAsked } from '../../src/research/asked.ts';
-import { bind } from '../../src/research/bind.ts';
-import { executables } from '../../src/research/executables.ts';
+import { readAsked } from '../../src/research/backtest-request.ts';
+import { bind } from '../../src/research/bind-parameters.ts';
+import { executables } from '../../src/research/builtin-strategies.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import type { SymbolRow } from '../../src/research/run-series.ts';
 import type { Trade } from '../../src/research/simulate.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { lengthOf, momentOf, shortened, sizeOf } from '../../src/report/spans.ts';
 import { levelOf, runsOf, short } from '../../src/report/time-plots.ts';
+import { lengthOf, momentOf, shortened, sizeOf } from '../../src/report/time-spans.ts';
 
 test('what lacks anything at all is never as dark as what is whole', () => {
   expect([0, 1e-9, 0.01, 0.5, 0.9, 0.999_999, 1].map(levelOf)).toEqual([0, 0, 1, 2, 3, 3, 4]);

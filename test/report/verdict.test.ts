@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { Gathered } from '../../src/reading/report/gather.ts';
-import { growthOf } from '../../src/report/growth.ts';
+import type { Gathered } from '../../src/reading/report/report-data.ts';
+import { growthOf } from '../../src/report/archive-growth.ts';
+import { verdictOf } from '../../src/report/health-status.ts';
 import { markOf, storyOf } from '../../src/report/run-marks.ts';
-import { verdictOf } from '../../src/report/verdict.ts';
 import { madeGathered, madeRun, nowMs } from './made-gathered.ts';
 
 const hourMs = 3_600_000;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { readAsked } from '../../src/research/asked.ts';
-import { bind, countPoints, gridPoints } from '../../src/research/bind.ts';
+import { readAsked } from '../../src/research/backtest-request.ts';
+import { bind, countPoints, gridPoints } from '../../src/research/bind-parameters.ts';
 import { splitOf } from '../../src/research/result.ts';
 import { strategyOf } from './made.ts';
 

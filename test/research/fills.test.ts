@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { buyAtTick, buyFromBook, costsOf, sellAtTick, sellToBook } from '../../src/research/fills.ts';
-import type { Book } from '../../src/research/series.ts';
+import { buyAtTick, buyFromBook, costsOf, sellAtTick, sellToBook } from '../../src/research/execution.ts';
+import type { Book } from '../../src/research/symbol-series.ts';
 import { ruled } from './made.ts';
 
 const book: Book = {

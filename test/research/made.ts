@@ -1,6 +1,6 @@
-import { readStrategy } from '../../src/research/read-strategy.ts';
-import type { Series } from '../../src/research/series.ts';
+import { readStrategy } from '../../src/research/parse-strategy.ts';
 import type { Strategy } from '../../src/research/strategy.ts';
+import type { Series } from '../../src/research/symbol-series.ts';
 
 export const minute = 60_000;
 export const hour = 60 * minute;

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { holds } from '../../src/research/conditions.ts';
-import { looksOf } from '../../src/research/looks.ts';
+import { looksOf } from '../../src/research/data-dependencies.ts';
 import { measuresOf, type Position, windowValuesMax } from '../../src/research/measures.ts';
-import type { MarketState, Series } from '../../src/research/series.ts';
 import type { Measure } from '../../src/research/strategy.ts';
+import type { MarketState, Series } from '../../src/research/symbol-series.ts';
 import { at, minute, priced, ruled } from './made.ts';
 
 const position: Position = { since: at(1), cost: 0.3, sign: 1, base: 0 };

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
+import { samplesOf } from '../../src/research/equity-samples.ts';
 import { bestOf, type ObjectiveName, objectives } from '../../src/research/objectives.ts';
-import { samplesOf } from '../../src/research/samples.ts';
-import { emptyTally, type Tally } from '../../src/research/tally.ts';
+import { emptyTally, type Tally } from '../../src/research/trade-totals.ts';
 import { day, start } from './made.ts';
 
 /** A run of days that gained so much each, in its last hours. */

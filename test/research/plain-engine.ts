@@ -1,5 +1,4 @@
 import type { Window } from '../../src/core/window.ts';
-import type { Book, Books, Level, MarketState, Series } from '../../src/research/series.ts';
 import { bookAgeMsMax, type Trade } from '../../src/research/simulate.ts';
 import {
   type Condition,
@@ -10,6 +9,7 @@ import {
   type Rule,
   type Strategy,
 } from '../../src/research/strategy.ts';
+import type { Book, Books, Level, MarketState, Series } from '../../src/research/symbol-series.ts';
 
 // The engine once more, as plainly as can be: at each tick it is handed copies that end there, and computes everything
 // from the beginning.

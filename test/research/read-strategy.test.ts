@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { readAsked } from '../../src/research/asked.ts';
-import { executables } from '../../src/research/executables.ts';
-import { readStrategy } from '../../src/research/read-strategy.ts';
+import { readAsked } from '../../src/research/backtest-request.ts';
+import { executables } from '../../src/research/builtin-strategies.ts';
+import { readStrategy } from '../../src/research/parse-strategy.ts';
 import { strategyLimits } from '../../src/research/strategy.ts';
 import { strategyOf } from './made.ts';
 import { strategyJson } from './strategies.ts';

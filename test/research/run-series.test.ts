@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { readAsked } from '../../src/research/asked.ts';
+import { readAsked } from '../../src/research/backtest-request.ts';
 import { addCalibration, addSeries, deciles, emptyCalibration } from '../../src/research/calibration.ts';
 import { gridResult, resultOf } from '../../src/research/result.ts';
 import { addRun, type RunPlan, runSeries, tradesMax } from '../../src/research/run-series.ts';
-import type { Series } from '../../src/research/series.ts';
+import type { Series } from '../../src/research/symbol-series.ts';
 import { at, everything, minute, priced, ruled } from './made.ts';
 
 test('calibration counts prices of settled symbols by decile, before their settlement and in the span', () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Book, Series } from '../../src/research/series.ts';
 import { bookAgeMsMax, simulate, type Trade } from '../../src/research/simulate.ts';
+import type { Book, Series } from '../../src/research/symbol-series.ts';
 import { at, everything, minute, priced, ruled, strategyOf } from './made.ts';
 
 const play = (series: Series, ...rule: Parameters<typeof ruled>): Trade[] =>

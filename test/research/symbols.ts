@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { union } from '../../src/core/window.ts';
-import type { Book, Level, MarketState, Series, Venue } from '../../src/research/series.ts';
+import type { Book, Level, MarketState, Series, Venue } from '../../src/research/symbol-series.ts';
 import { at, minute } from './made.ts';
 
 // Symbols as they could be: prices that rest and jump, now and then one that no contract can have; books, some of them

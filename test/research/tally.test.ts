@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dayEnds, samplesOf } from '../../src/research/samples.ts';
+import { dayEnds, samplesOf } from '../../src/research/equity-samples.ts';
 import { simulate, type Trade } from '../../src/research/simulate.ts';
-import { addTally, addTrades, emptyTally, equityOf } from '../../src/research/tally.ts';
+import { addTally, addTrades, emptyTally, equityOf } from '../../src/research/trade-totals.ts';
 import { at, day, hour, minute, priced, ruled, start, strategyOf } from './made.ts';
 import { strategyJson } from './strategies.ts';
 import { span, symbol } from './symbols.ts';

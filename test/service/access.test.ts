@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { type Access, requireAccess } from '../../src/service/access.ts';
-import type { ProblemError } from '../../src/service/problem.ts';
+import type { ProblemError } from '../../src/service/problem-details.ts';
+import { type Access, requireAccess } from '../../src/service/route-access.ts';
 import type { Principal } from '../../src/workspace/principal.ts';
 import { opened } from '../archive/scratch.ts';
 import { serving } from './serving.ts';

@@ -1,7 +1,7 @@
-import type { Archive } from '../../src/archive/archive.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { findStrategy } from '../../src/reading/backtests/find-strategy.ts';
 import { runBacktest } from '../../src/reading/backtests/run-backtest.ts';
-import { readAsked } from '../../src/research/asked.ts';
+import { readAsked } from '../../src/research/backtest-request.ts';
 import type { BacktestResult } from '../../src/research/result.ts';
 import { systemRandom } from '../../src/system.ts';
 import { answer, append, day0, dayMs, publishNow } from '../archive/scratch.ts';

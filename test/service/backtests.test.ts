@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { executables } from '../../src/research/executables.ts';
+import { executables } from '../../src/research/builtin-strategies.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { now } from '../archive/scratch.ts';
 import { asking, brief, kept, type Listed, runDirectly, saved, slow, threshold, traded } from './backtesting.ts';

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { get, type IncomingMessage } from 'node:http';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { sha256 } from '../../src/archive/disk/disk.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import { manifestText } from '../../src/archive/manifest.ts';
 import { setMeta } from '../../src/state/meta.ts';
 import { opened } from '../archive/scratch.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { createGate } from '../../src/service/gate.ts';
-import { ProblemError } from '../../src/service/problem.ts';
+import { createGate } from '../../src/service/fair-semaphore.ts';
+import { ProblemError } from '../../src/service/problem-details.ts';
 
 const { signal: never } = new AbortController();
 const settle = () => new Promise((resolve) => setImmediate(resolve));

@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import type { MarketFacts } from '../../src/core/market.ts';
 import { appendMarkets } from '../../src/state/journal.ts';
 import { hourMs, market, now, opened, publishNow, scratchFolder } from '../archive/scratch.ts';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../src/archive/archive.ts';
+import type { Archive } from '../../src/archive/open-archive.ts';
 import { type Level, sideOf } from '../../src/core/book.ts';
 import { appendBooks, type BookRecord } from '../../src/state/journal-books.ts';
 import { ensureSymbols } from '../../src/state/symbols.ts';

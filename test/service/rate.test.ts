@@ -1,11 +1,11 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { networkOf } from '../../src/service/admission.ts';
+import { networkOf } from '../../src/service/authenticate.ts';
 import { openWindows } from '../../src/service/rate-limit.ts';
 import { systemRandom } from '../../src/system.ts';
 import { openUpstream } from '../../src/upstream/client.ts';
 import { statedRate } from '../../src/upstream/rate-headers.ts';
-import { issueToken } from '../../src/workspace/tokens.ts';
+import { issueToken } from '../../src/workspace/user-tokens.ts';
 import { now, opened } from '../archive/scratch.ts';
 import { createVirtualClock } from '../upstream/virtual-clock.ts';
 import { steppedClock } from '../workspace/stepped-clock.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { executables } from '../../src/research/executables.ts';
+import { executables } from '../../src/research/builtin-strategies.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 import { day0, hourMs, now } from '../archive/scratch.ts';
 import { asking, errorsOf, runDirectly, threshold, traded } from './backtesting.ts';

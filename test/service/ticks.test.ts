@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { Value } from 'typebox/value';
 import { expect, test } from 'vitest';
 import { TicksAnswer } from '../../src/contract/schemas.ts';
-import { openTicksTexts } from '../../src/service/ticks-text.ts';
+import { openTicksTexts } from '../../src/service/serialize-ticks.ts';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
 import { fetched, hours, withLosses } from '../archive/losses.ts';
 import { answer, append, day0, dayMs, now, opened, type Pairs, publishNow, scratchFolder } from '../archive/scratch.ts';

@@ -4,9 +4,9 @@ import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
 import { environmentLayers } from '../../src/settings/environment.ts';
 import { readConfigFile } from '../../src/settings/files.ts';
-import { defaults, leaves } from '../../src/settings/layer.ts';
-import { expected, isValid } from '../../src/settings/leaf.ts';
 import { settingsSchema } from '../../src/settings/schema.ts';
+import { defaults, leaves } from '../../src/settings/source.ts';
+import { expected, isValid } from '../../src/settings/validate-value.ts';
 
 const defaultFile = new URL('../../config/default.yaml', import.meta.url).pathname;
 

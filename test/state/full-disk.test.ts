@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect, onTestFinished, test } from 'vitest';
 import { exitCodes, OddslakeError } from '../../src/core/errors.ts';
 import { openDatabase } from '../../src/state/database.ts';
-import { isFull } from '../../src/state/full-disk.ts';
+import { isFull } from '../../src/state/disk-full-error.ts';
 
 const megabytes = { blocks: 1000, bsize: 4096, bavail: 500, files: 100, ffree: 50 };
 const judged = (changed: Partial<typeof megabytes>): boolean => isFull({ ...megabytes, ...changed });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { partOf } from '../../src/core/part.ts';
+import { partOf } from '../../src/core/partition.ts';
 import { coverageOf } from '../../src/state/coverage.ts';
 import {
   appendMarkets,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { lastNights, polledCounts, rememberNight } from '../../src/state/nights.ts';
+import { lastNights, polledCounts, rememberNight } from '../../src/state/nightly-stats.ts';
 import { addLate, addRecovered, addTally, startRun } from '../../src/state/runs.ts';
 import { dayMs, now, opened } from '../archive/scratch.ts';
 

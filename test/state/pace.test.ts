@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { newPace, startsKeptMs } from '../../src/core/pace.ts';
-import { openSharedPace, paceFile, type SharedPace } from '../../src/state/pace.ts';
+import { newPace, startsKeptMs } from '../../src/core/rate-state.ts';
+import { openSharedPace, paceFile, type SharedPace } from '../../src/state/rate-limit-store.ts';
 import { openState } from '../../src/state/state.ts';
 import { systemClock } from '../../src/system.ts';
-import { createPacer } from '../../src/upstream/pacer.ts';
+import { createPacer } from '../../src/upstream/sliding-window.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { seeded } from '../upstream/seeded.ts';
 import { mostWithin } from '../upstream/sliding.ts';

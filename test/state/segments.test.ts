@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { covers, dayFloor, dayMs } from '../../src/core/window.ts';
 import { addSegments, coverageOf, segmentsOf } from '../../src/state/coverage.ts';
-import { dayStandings } from '../../src/state/standings.ts';
+import { dayStandings } from '../../src/state/precedence.ts';
 import { openState, type State } from '../../src/state/state.ts';
 import { scratchRoot } from '../harness/scratch-root.ts';
 

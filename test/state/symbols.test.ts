@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isActive, mayBeLive } from '../../src/core/life.ts';
+import { isActive, mayBeLive } from '../../src/core/symbol-lifetime.ts';
 import { finishRun, isOver, lastStartOf, startRun } from '../../src/state/runs.ts';
 import {
   allSymbols,

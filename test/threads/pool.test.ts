@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { openPool } from '../../src/threads.ts';
+import { openPool } from '../../src/worker-threads.ts';
 
 test('threads do what they are asked, and a task that fails fails alone', async () => {
   const pool = await openPool('./sums', import.meta.url, 2);

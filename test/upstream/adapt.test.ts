@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type LimiterKind, limiterKinds } from '../../src/sandbox/rate-limit.ts';
-import { type Answered, type Learned, observe, rateInForce } from '../../src/upstream/adapt.ts';
+import { type Answered, type Learned, observe, rateInForce } from '../../src/upstream/adaptive-rate.ts';
 import { share } from '../harness/share.ts';
 import { asking } from './simulated-service.ts';
 

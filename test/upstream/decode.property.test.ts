@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodeTickPage } from '../../src/upstream/decode.ts';
-import { decodeCompact } from '../../src/upstream/decode-compact.ts';
-import { decodePlain } from '../../src/upstream/decode-plain.ts';
-import { elementTexts } from '../../src/upstream/element-texts.ts';
+import { decodeCompact } from '../../src/upstream/fast-page-decoder.ts';
+import { elementTexts } from '../../src/upstream/json-array-elements.ts';
+import { decodePlain } from '../../src/upstream/json-page-decoder.ts';
 import type { DecodedTickPage } from '../../src/upstream/upstream.ts';
 import { share } from '../harness/share.ts';
 

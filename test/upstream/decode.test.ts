@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { decodeMarketsPage, decodeTickPage } from '../../src/upstream/decode.ts';
-import { decodeCompact } from '../../src/upstream/decode-compact.ts';
-import { decodePlain } from '../../src/upstream/decode-plain.ts';
-import { elementTexts } from '../../src/upstream/element-texts.ts';
+import { decodeCompact } from '../../src/upstream/fast-page-decoder.ts';
+import { elementTexts } from '../../src/upstream/json-array-elements.ts';
+import { decodePlain } from '../../src/upstream/json-page-decoder.ts';
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
 const compact = (ticks: string, count: number) =>

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createLimiter, PausedTooLong } from '../../src/upstream/limiter.ts';
-import { createOwnMemory } from '../../src/upstream/own-memory.ts';
+import { createOwnMemory } from '../../src/upstream/local-rate-store.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 function setUp(options: { requestsPerSecond?: number; concurrency?: number } = {}) {

@@ -3,8 +3,8 @@ import net, { type AddressInfo } from 'node:net';
 import { systemClock, systemRandom } from '../../src/system.ts';
 import { openUpstream } from '../../src/upstream/client.ts';
 import type { UpstreamDeps, UpstreamOptions } from '../../src/upstream/options.ts';
+import { type OpenWire, openWire } from '../../src/upstream/transport.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
-import { type OpenWire, openWire } from '../../src/upstream/wire.ts';
 import { limitMs } from '../harness/limits.ts';
 
 export interface Served extends AsyncDisposable {

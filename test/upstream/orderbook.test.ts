@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { decodeOrderbook } from '../../src/upstream/decode-orderbook.ts';
-import { UnreadableAnswer } from '../../src/upstream/json-answer.ts';
+import { UnreadableAnswer } from '../../src/upstream/json-response.ts';
 
 const decode = (text: string) => decodeOrderbook(Buffer.from(text), 'S');
 

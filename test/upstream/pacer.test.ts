@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkRate, createPacer } from '../../src/upstream/pacer.ts';
+import { checkRate, createPacer } from '../../src/upstream/sliding-window.ts';
 import { seeded } from './seeded.ts';
 import { mostWithin } from './sliding.ts';
 

@@ -1,6 +1,6 @@
 import { type LimiterKind, rateLimit } from '../../src/sandbox/rate-limit.ts';
 import { createLimiter } from '../../src/upstream/limiter.ts';
-import { createOwnMemory } from '../../src/upstream/own-memory.ts';
+import { createOwnMemory } from '../../src/upstream/local-rate-store.ts';
 import { backoffMs } from '../../src/upstream/retry.ts';
 import { seeded } from './seeded.ts';
 import { createVirtualClock } from './virtual-clock.ts';

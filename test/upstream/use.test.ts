@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { createLimiter } from '../../src/upstream/limiter.ts';
-import { createUseMeter } from '../../src/upstream/use.ts';
+import { createUseMeter } from '../../src/upstream/utilization.ts';
 import { createVirtualClock } from './virtual-clock.ts';
 
 const never = Number.NEGATIVE_INFINITY;

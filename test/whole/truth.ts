@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sha256 } from '../../src/archive/disk/disk.ts';
+import { sha256 } from '../../src/archive/disk/file-system.ts';
 import type { Manifest } from '../../src/archive/manifest.ts';
-import { type DatasetName, datasets } from '../../src/archive/parquet/datasets.ts';
-import { decodeRows, type Value } from '../../src/archive/parquet/parquet.ts';
+import { decodeRows, type Value } from '../../src/archive/parquet/rows.ts';
+import { type DatasetName, datasets } from '../../src/archive/parquet/schema.ts';
 import { dayFloor, type Window, within } from '../../src/core/window.ts';
 import { openDatabase } from '../../src/state/database.ts';
 import { doublesOf } from '../../src/state/journal.ts';

@@ -1,5 +1,5 @@
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import type { Location } from '../../src/workspace/location.ts';
+import type { Location } from '../../src/workspace/database-url.ts';
 import { strategies } from '../../src/workspace/strategies.ts';
 
 // A process that adds strategies to a service's database, one after the other, and prints what came of each as JSON.

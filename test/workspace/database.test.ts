@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { OddslakeError, UsageError } from '../../src/core/errors.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { type Location, readLocation } from '../../src/workspace/location.ts';
+import { type Location, readLocation } from '../../src/workspace/database-url.ts';
 import { migrations } from '../../src/workspace/migrations.ts';
 import { scratchFolder } from '../archive/scratch.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { backtests } from '../../src/workspace/backtests.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { keepBacktest } from '../../src/workspace/keep-backtest.ts';
+import { keepBacktest } from '../../src/workspace/save-backtest.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const alice = { owner: 'alice', workspace: '' };

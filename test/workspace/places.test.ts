@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
+import { claimPlace, leavePlace, requireOwnPlace, servedMs } from '../../src/workspace/archive-lease.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import { claimPlace, leavePlace, requireOwnPlace, servedMs } from '../../src/workspace/places.ts';
 import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const first = { place: 'word', archive: 'first' };

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { expect, onTestFinished, test } from 'vitest';
 import { bots, type NewBot } from '../../src/workspace/bots.ts';
 import { openWorkspaceDatabase } from '../../src/workspace/database.ts';
-import type { Location } from '../../src/workspace/location.ts';
+import type { Location } from '../../src/workspace/database-url.ts';
 import { ownerOf } from '../../src/workspace/owner.ts';
 import { type NewStrategy, type Strategies, strategies } from '../../src/workspace/strategies.ts';
 import type { OwnerColumns, StrategyRow } from '../../src/workspace/tables.ts';

@@ -5,8 +5,8 @@ import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { expect, onTestFinished, test } from 'vitest';
 import { UsageError } from '../../src/core/errors.ts';
 import { systemClock } from '../../src/system.ts';
-import { fetchKeySet } from '../../src/workspace/key-set.ts';
-import { issueToken, openTokens, type TokenSettings } from '../../src/workspace/tokens.ts';
+import { fetchKeySet } from '../../src/workspace/jwks.ts';
+import { issueToken, openTokens, type TokenSettings } from '../../src/workspace/user-tokens.ts';
 import { now, scratchFolder } from '../archive/scratch.ts';
 import { limitMs } from '../harness/limits.ts';
 

@@ -1,5 +1,5 @@
-import { duration, many, number, size } from '../../core/amounts.ts';
 import { type ExitCode, exitCodes } from '../../core/errors.ts';
+import { duration, many, number, size } from '../../core/format-quantity.ts';
 import { isoUtc } from '../../core/time.ts';
 import type { Counts } from '../../core/verdict.ts';
 import { verdictText } from '../../core/verdict-text.ts';

@@ -1,5 +1,5 @@
-import { many, number, size } from '../../core/amounts.ts';
 import { exitCodes } from '../../core/errors.ts';
+import { many, number, size } from '../../core/format-quantity.ts';
 import { dayOf } from '../../core/time.ts';
 import { dayMs } from '../../core/window.ts';
 import { type Finding, of } from './finding.ts';

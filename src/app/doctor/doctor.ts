@@ -2,8 +2,8 @@ import { join } from 'node:path';
 import { layoutOf } from '../../archive/layout.ts';
 import { type ExitCode, exitCodes, OddslakeError } from '../../core/errors.ts';
 import type { Environment } from '../../settings/environment.ts';
-import { leaves } from '../../settings/layer.ts';
-import { readLocation } from '../../workspace/location.ts';
+import { leaves } from '../../settings/source.ts';
+import { readLocation } from '../../workspace/database-url.ts';
 import type { Context } from '../context.ts';
 import { judgeArchive } from './archive.ts';
 import { judgeDisk } from './disk.ts';
@@ -130,7 +130,7 @@ async function probeService({ settings }: Context): Promise<ServiceFacts> {
   try {
     const location = readLocation(databaseUrl, file);
     if (databaseUrl !== null) told = location.kind === 'sqlite' ? `SQLite in ${location.path}` : 'PostgreSQL';
-    const { lookAtWorkspace } = await import('../../workspace/look.ts');
+    const { lookAtWorkspace } = await import('../../workspace/inspect.ts');
     const pending = await lookAtWorkspace(location);
     return { told, database: pending === null ? null : { pending } };
   } catch (error) {

@@ -1,5 +1,5 @@
-import { size } from '../../core/amounts.ts';
 import { exitCodes } from '../../core/errors.ts';
+import { size } from '../../core/format-quantity.ts';
 import { isoUtc, timeEnd, timeMin } from '../../core/time.ts';
 import { type Finding, of } from './finding.ts';
 

@@ -1,8 +1,8 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { type ArchiveLook, lookAtArchive, type Sampled, sampleFiles } from '../../archive/inspect.ts';
 import { damageOf } from '../../archive/known-state.ts';
 import { layoutOf } from '../../archive/layout.ts';
-import { type ArchiveLook, lookAtArchive, type Sampled, sampleFiles } from '../../archive/look.ts';
 import { allFiles, formatVersion, type Manifest, totalsOf } from '../../archive/manifest.ts';
 import { OddslakeError } from '../../core/errors.ts';
 import { verdictOfPublished } from '../../core/verdict.ts';

@@ -1,10 +1,10 @@
 import { UpstreamError } from '../../core/errors.ts';
 import type { Environment } from '../../settings/environment.ts';
 import { requireUpstream } from '../../settings/settings.ts';
-import type { SharedPace } from '../../state/pace.ts';
-import type { OpenWire } from '../../upstream/wire.ts';
-import { connect } from '../connect.ts';
+import type { SharedPace } from '../../state/rate-limit-store.ts';
+import type { OpenWire } from '../../upstream/transport.ts';
 import type { Context } from '../context.ts';
+import { connect } from '../open-upstream.ts';
 import { probeConnection } from './probe-connection.ts';
 import type { Answered, RateFacts, UpstreamFacts } from './upstream.ts';
 
@@ -26,7 +26,9 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
   const connection = baseUrl === null || !probe.online ? null : await probeConnection(baseUrl, context.clock);
   const mayAsk = connection !== null && !('failure' in connection) && (connection.tls?.distrusted ?? null) === null;
   const pace =
-    probe.privateFolder === null ? null : (await import('../../state/pace.ts')).joinPace(probe.privateFolder);
+    probe.privateFolder === null
+      ? null
+      : (await import('../../state/rate-limit-store.ts')).joinPace(probe.privateFolder);
   try {
     return {
       ...{ baseUrl, hasKey: apiKey !== null, proxies: proxiesIn(probe.env), connection },
@@ -42,10 +44,10 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
 async function askOnce(context: Context, pace: SharedPace | null): Promise<Answered> {
   const { settings, clock } = context;
   const [{ openWire }, { servedAt }, { statedRate }, { createOwnMemory }] = await Promise.all([
-    import('../../upstream/wire.ts'),
-    import('../../upstream/judge.ts'),
+    import('../../upstream/transport.ts'),
+    import('../../upstream/classify-error.ts'),
     import('../../upstream/rate-headers.ts'),
-    import('../../upstream/own-memory.ts'),
+    import('../../upstream/local-rate-store.ts'),
   ]);
   const seen: { askedAt: number; receivedAt: number; head: Parameters<typeof servedAt>[0] | null } = {
     ...{ askedAt: clock.nowMs(), receivedAt: clock.nowMs(), head: null },

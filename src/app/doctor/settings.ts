@@ -1,5 +1,5 @@
-import { many } from '../../core/amounts.ts';
 import type { OddslakeError } from '../../core/errors.ts';
+import { many } from '../../core/format-quantity.ts';
 import { isoUtc } from '../../core/time.ts';
 import { type Finding, of } from './finding.ts';
 

@@ -1,5 +1,5 @@
-import { duration } from '../../core/amounts.ts';
 import { exitCodes, type UpstreamFailure } from '../../core/errors.ts';
+import { duration } from '../../core/format-quantity.ts';
 import { type Finding, of } from './finding.ts';
 
 export interface UpstreamFacts {

@@ -1,8 +1,8 @@
 import { closeSync, openSync, readdirSync, readSync, type Stats, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { looksRaw, rawMarkBytes } from '../../archive/raw/raw-file.ts';
+import { compareUtf8 } from '../../core/compare-utf8.ts';
 import { UsageError } from '../../core/errors.ts';
-import { compareUtf8 } from '../../core/order.ts';
 
 export type ImportFormat = 'pages' | 'csv' | 'ndjson' | 'parquet' | 'raw';
 export type Compression = 'none' | 'gzip' | 'zstd';

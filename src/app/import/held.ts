@@ -1,5 +1,5 @@
 import { closeSync, openSync, readSync, writeSync } from 'node:fs';
-import type { Read } from '../../archive/publish/intake.ts';
+import type { Read } from '../../archive/publish/import-buffer.ts';
 import type { MarketFacts } from '../../core/market.ts';
 import type { SetAside } from '../../state/imported-symbols.ts';
 

@@ -1,12 +1,12 @@
-import type { Read, ReadCoverage } from '../../archive/publish/intake.ts';
+import type { Read, ReadCoverage } from '../../archive/publish/import-buffer.ts';
 import type { MarketFacts } from '../../core/market.ts';
 import type { Rejected } from '../../core/tick.ts';
 import type { Window } from '../../core/window.ts';
 import type { RowSink } from '../../ingest/import-rows.ts';
-import type { MarketsPoll } from '../../ingest/markets.ts';
+import type { MarketsPoll } from '../../ingest/poll-markets.ts';
 import type { TickRecord } from '../../state/journal.ts';
 import type { BookRecord } from '../../state/journal-books.ts';
-import type { Threads } from '../threads.ts';
+import type { Threads } from '../worker-pool.ts';
 import type { CountedRows } from './counted-rows.ts';
 
 /** What was read of a page, or gathered of rows. */

@@ -1,11 +1,11 @@
-import { daysIn, type Read } from '../../archive/publish/intake.ts';
-import type { Spill } from '../../archive/publish/spill.ts';
+import { daysIn, type Read } from '../../archive/publish/import-buffer.ts';
+import type { Spill } from '../../archive/publish/spill-file.ts';
 import type { Rejected } from '../../core/tick.ts';
 import type { ImportDataset } from '../../ingest/import-columns.ts';
 import { readSavedPage } from '../../ingest/import-page.ts';
 import { inOrder } from '../../state/journal.ts';
-import { wholeNow } from './bytes.ts';
 import type { ImportFile } from './files.ts';
+import { wholeNow } from './open-input.ts';
 
 /** Saved pages that a thread reads one after the other, putting their ticks aside. */
 export interface PagesTask {

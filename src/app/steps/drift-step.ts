@@ -1,7 +1,7 @@
-import type { Archive } from '../../archive/archive.ts';
-import { type Drift, driftText } from '../../core/drift.ts';
-import { type ShapeSample, startShape } from '../../core/shape.ts';
-import { exchangeShape } from '../../state/shapes.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import { type ShapeSample, startShape } from '../../core/infer-schema.ts';
+import { type Drift, driftText } from '../../core/schema-drift.ts';
+import { exchangeShape } from '../../state/schema-store.ts';
 import type { ReceivedAnswer } from '../../upstream/options.ts';
 import type { Upstream } from '../../upstream/upstream.ts';
 import type { Context } from '../context.ts';

@@ -1,7 +1,7 @@
 import { readKnownState } from '../../archive/known-state.ts';
 import { type Gap, judge } from '../../core/completeness.ts';
-import { isActive } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
+import { isActive } from '../../core/symbol-lifetime.ts';
 import { intersect, type Window } from '../../core/window.ts';
 import { judgedBy } from '../../settings/judged-by.ts';
 import { acceptedWindows, noteAcceptedTold } from '../../state/accepted.ts';

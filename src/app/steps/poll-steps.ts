@@ -1,22 +1,22 @@
 import type { Origin } from '../../core/coverage.ts';
 import { UpstreamError, UsageError } from '../../core/errors.ts';
-import { comparedMax, suddenlyShort } from '../../core/falls.ts';
-import { isDue } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
-import { isTooLate } from '../../core/night.ts';
+import { isTooLate } from '../../core/nightly-stats.ts';
+import { isDue } from '../../core/symbol-lifetime.ts';
 import { dayOf, isoUtc } from '../../core/time.ts';
+import { comparedMax, suddenlyShort } from '../../core/volume-drop.ts';
 import { dayMs, subtract, union, type Window } from '../../core/window.ts';
-import { type Collected, collect, type Failure } from '../../ingest/collect.ts';
-import { type MarketsPoll, pollMarkets } from '../../ingest/markets.ts';
+import { type Collected, collect, type Failure } from '../../ingest/collect-ticks.ts';
+import { openSink } from '../../ingest/journal-writer.ts';
 import { planBackfill, planPoll, type SymbolPlan, withTail, withWholeLost } from '../../ingest/plan.ts';
+import { type MarketsPoll, pollMarkets } from '../../ingest/poll-markets.ts';
 import { type KnownPages, knownPages, unknownBehavior } from '../../ingest/server-behavior.ts';
-import { openSink } from '../../ingest/sink.ts';
 import { coverageOf, findInferredOf, inferredTails } from '../../state/coverage.ts';
+import { allLostTicks, lostTicksOf, sureCoverageOf } from '../../state/data-loss.ts';
 import { evidenceSince, noteKnownPages, noteOldestShown, oldestShown, readKnownPages } from '../../state/evidence.ts';
 import { settledGaps } from '../../state/excepted.ts';
 import { appendMarkets } from '../../state/journal.ts';
 import { namedBefore, noteListings, shortReason } from '../../state/listings.ts';
-import { allLostTicks, lostTicksOf, sureCoverageOf } from '../../state/lost.ts';
 import { allOwedWindows, noteOwed, owedWindowsOf } from '../../state/owed.ts';
 import { readRechecks } from '../../state/rechecks.ts';
 import type { State } from '../../state/state.ts';
@@ -29,13 +29,13 @@ import {
   observeMarkets,
   oneSymbol,
 } from '../../state/symbols.ts';
-import { lingerRules, namedSymbols, overlapMsOf, skewMs } from '../configured.ts';
 import type { Context } from '../context.ts';
 import type { BackfillFlags } from '../job.ts';
+import { lingerRules, namedSymbols, overlapMsOf, skewMs } from '../open-configured.ts';
 import type { Run } from '../run.ts';
-import { noteAsked, settleAsked } from './lost-asked.ts';
 import { factsOf, notePolled, polledSymbols } from './polled-symbols.ts';
 import { publishStep } from './publish-step.ts';
+import { noteAsked, settleAsked } from './track-lost-windows.ts';
 
 const minuteMs = 60_000;
 

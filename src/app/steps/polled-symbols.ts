@@ -1,11 +1,11 @@
-import { isDue, mayBeLive } from '../../core/life.ts';
 import { type SymbolFacts, unknownSymbol } from '../../core/market.ts';
+import { isDue, mayBeLive } from '../../core/symbol-lifetime.ts';
 import type { Window } from '../../core/window.ts';
 import { isWanted, type SymbolPlan } from '../../ingest/plan.ts';
+import { allLostTicks, sureCoverageOf } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
-import { allLostTicks, sureCoverageOf } from '../../state/lost.ts';
 import { allSymbols, notePolledFrom, oneSymbol, unsettledSymbols } from '../../state/symbols.ts';
-import { lingerRules, skewMs } from '../configured.ts';
+import { lingerRules, skewMs } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 
 export interface PolledSymbol {

@@ -1,7 +1,7 @@
-import type { Intake } from '../../archive/publish/intake.ts';
-import { ownThread, type PartWorkers } from '../../archive/publish/part-workers.ts';
+import type { Intake } from '../../archive/publish/import-buffer.ts';
 import { publish } from '../../archive/publish/publish.ts';
 import type { QuarantinedRows } from '../../archive/publish/quarantine.ts';
+import { ownThread, type PartWorkers } from '../../archive/publish/worker-pool.ts';
 import { hashFiles } from '../../archive/verify/hash-share.ts';
 import { DamageError } from '../../core/errors.ts';
 import { noteLateness } from '../../core/rechecks.ts';
@@ -9,8 +9,8 @@ import { dayFloor } from '../../core/window.ts';
 import { judgedBy } from '../../settings/judged-by.ts';
 import { updateRechecks } from '../../state/rechecks.ts';
 import type { Run } from '../run.ts';
-import { openThreads, type Threads } from '../threads.ts';
-import { noteAnswered } from './lost-asked.ts';
+import { openThreads, type Threads } from '../worker-pool.ts';
+import { noteAnswered } from './track-lost-windows.ts';
 
 /** Ticks that are worth the start of threads. */
 const threadedTicks = 1_000_000;

@@ -1,14 +1,14 @@
-import { rawFiles } from '../../archive/raw/raw-prune.ts';
-import type { LostWindow } from '../../core/lost.ts';
+import { rawFiles } from '../../archive/raw/raw-retention.ts';
+import type { LostWindow } from '../../core/data-loss.ts';
 import type { RawPage } from '../../core/raw-page.ts';
 import { intersection, isEmpty, type Window } from '../../core/window.ts';
 import type { ImportFile } from '../import/files.ts';
-import { openReplay } from '../import/raw.ts';
+import { openReplay } from '../import/import-raw.ts';
+import { openImportWriter } from '../import/stage-rows.ts';
 import { UnreadableFile } from '../import/unreadable-file.ts';
-import { openImportWriter } from '../import/write.ts';
 import type { Run } from '../run.ts';
+import { lostTicks } from './count-restored.ts';
 import { publishStep } from './publish-step.ts';
-import { lostTicks } from './restored.ts';
 
 /**
  * Takes in what the answers that are kept as they came still have of ticks that are lost, and publishes it: what was had

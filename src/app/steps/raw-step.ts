@@ -1,6 +1,6 @@
-import type { Archive } from '../../archive/archive.ts';
-import type { RawKeeper } from '../../archive/raw/raw-keeper.ts';
-import { pruneRaw } from '../../archive/raw/raw-prune.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import { pruneRaw } from '../../archive/raw/raw-retention.ts';
+import type { RawKeeper } from '../../archive/raw/raw-writer.ts';
 import { requireUpstream } from '../../settings/settings.ts';
 import type { Context } from '../context.ts';
 
@@ -18,7 +18,7 @@ const gatherMs = 50;
 /** Opens what keeps the answers of a run as they come; null where none are kept. */
 export async function keepRaw({ context: { settings, clock }, archive, id: runId }: Place): Promise<RawKeeper | null> {
   if (settings.raw.keepDays === 0) return null;
-  const { openRawKeeper } = await import('../../archive/raw/raw-keeper.ts');
+  const { openRawKeeper } = await import('../../archive/raw/raw-writer.ts');
   const gather = (signal: AbortSignal): Promise<void> => clock.sleep(gatherMs, signal);
   return openRawKeeper(archive, { runId, secret: requireUpstream(settings).apiKey, gather, ...settings.raw });
 }

@@ -1,12 +1,12 @@
-import { heldTicks } from '../../archive/lost-ticks.ts';
+import { heldTicks } from '../../archive/count-lost-ticks.ts';
 import { union } from '../../core/window.ts';
 import type { SymbolPlan } from '../../ingest/plan.ts';
-import type { KnownLoss } from '../../state/lost.ts';
+import type { KnownLoss } from '../../state/data-loss.ts';
 import type { Run } from '../run.ts';
-import { keyOf } from './lost-asked.ts';
+import { lostTicks } from './count-restored.ts';
 import { collectPlans } from './poll-steps.ts';
 import { publishStep } from './publish-step.ts';
-import { lostTicks } from './restored.ts';
+import { keyOf } from './track-lost-windows.ts';
 
 /** Every symbol that lost ticks, whatever became of it since, with its lost windows whole. */
 const plansOf = (lost: readonly KnownLoss[]): SymbolPlan[] =>

@@ -3,7 +3,7 @@ import type { GoneRows, Repaired } from '../../archive/repair/repair-report.ts';
 import { noteVerified } from '../../archive/verify/hash-share.ts';
 import { DamageError } from '../../core/errors.ts';
 import { judgedBy } from '../../settings/judged-by.ts';
-import type { Key } from '../../state/row-groups.ts';
+import type { Key } from '../../state/file-metadata.ts';
 import { addPublished } from '../../state/runs.ts';
 import type { Run } from '../run.ts';
 

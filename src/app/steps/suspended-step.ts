@@ -1,9 +1,9 @@
-import { areManySuspended, isActive } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
+import { areManySuspended, isActive } from '../../core/symbol-lifetime.ts';
 import { isoUtc } from '../../core/time.ts';
 import type { Database } from '../../state/database.ts';
 import { countActive, suspendedSymbols } from '../../state/symbols.ts';
-import { namedSymbols } from '../configured.ts';
+import { namedSymbols } from '../open-configured.ts';
 import type { Run } from '../run.ts';
 import { count } from './poll-steps.ts';
 

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { dirname, extname } from 'node:path';
 import { DamageError, UsageError } from '../../core/errors.ts';
-import { type Disk, sha256 } from '../disk/disk.ts';
+import { type Disk, sha256 } from '../disk/file-system.ts';
 import type { PublishedFile } from '../manifest.ts';
-import type { Column, DatasetName } from '../parquet/datasets.ts';
-import { arrowPieces, parquetPieces, type RowChunk } from '../parquet/stream-file.ts';
-import { storageOf } from '../parquet/ticks-plain.ts';
-import { clearAbandoned, draftOf, endDraft, isInside } from './draft.ts';
-import type { Pin } from './pin.ts';
+import type { Column, DatasetName } from '../parquet/schema.ts';
+import { arrowPieces, parquetPieces, type RowChunk } from '../parquet/streaming-writer.ts';
+import { storageOf } from '../parquet/ticks-arrow.ts';
+import { clearAbandoned, draftOf, endDraft, isInside } from './atomic-write.ts';
+import type { Pin } from './pin-generation.ts';
 
 export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 export type ExportFormat = (typeof exportFormats)[number];

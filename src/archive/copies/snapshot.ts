@@ -1,14 +1,14 @@
 import { dirname, join } from 'node:path';
 import { DamageError, UsageError } from '../../core/errors.ts';
-import type { Archive } from '../archive.ts';
-import { isApart, linked } from '../disk/apart.ts';
-import { type Disk, sha256 } from '../disk/disk.ts';
+import { isApart, linked } from '../disk/cross-device.ts';
+import { type Disk, sha256 } from '../disk/file-system.ts';
 import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
-import { datasetNames } from '../parquet/datasets.ts';
-import { rootTexts } from '../texts/root-texts.ts';
-import { clearAbandoned, draftOf, endDraft, isInside } from './draft.ts';
+import type { Archive } from '../open-archive.ts';
+import { datasetNames } from '../parquet/schema.ts';
+import { rootTexts } from '../texts/root-files.ts';
+import { clearAbandoned, draftOf, endDraft, isInside } from './atomic-write.ts';
 import { requireIntact } from './export-file.ts';
-import { type Pin, pin } from './pin.ts';
+import { type Pin, pin } from './pin-generation.ts';
 
 export interface Snapshot {
   /** Its folder, absolute. */

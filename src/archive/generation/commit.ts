@@ -11,12 +11,12 @@ import {
   SupersededError,
 } from '../../state/intent.ts';
 import { getMeta, manifestHashKey, manifestTextKey, setMeta } from '../../state/meta.ts';
-import type { Archive } from '../archive.ts';
-import { moveInto } from '../disk/apart.ts';
-import { sha256 } from '../disk/disk.ts';
+import { moveInto } from '../disk/cross-device.ts';
+import { sha256 } from '../disk/file-system.ts';
 import { type Manifest, manifestText, parseManifest } from '../manifest.ts';
-import { noteRootTexts, rootTexts } from '../texts/root-texts.ts';
-import { removeStaging, type Stage } from './stage.ts';
+import type { Archive } from '../open-archive.ts';
+import { noteRootTexts, rootTexts } from '../texts/root-files.ts';
+import { removeStaging, type Stage } from './staging.ts';
 
 /**
  * Commits a stage. The transaction is the commit point: from it on the generation is this one, whatever happens.

@@ -1,6 +1,6 @@
 import type { Data, DataType, RecordBatch, Schema } from 'apache-arrow';
-import type { Column, ColumnType } from './datasets.ts';
-import { arrow } from './libraries.ts';
+import { arrow } from './lazy-arrow.ts';
+import type { Column, ColumnType } from './schema.ts';
 
 export type Value = string | number | boolean | readonly string[] | null;
 

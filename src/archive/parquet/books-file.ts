@@ -1,10 +1,10 @@
 import type { Data, RecordBatch, Utf8 } from 'apache-arrow';
 import { askSide, type BookColumns, bidSide } from '../../core/merge-books.ts';
-import { batchesOf, doubleData, int32Data, symbolData, timeData } from './column-data.ts';
-import { datasets } from './datasets.ts';
-import { arrow } from './libraries.ts';
-import { decode, encodeBatches, type Groups, rowGroupRows } from './parquet.ts';
-import { readSymbols, readTimes, storageOf } from './ticks-plain.ts';
+import { batchesOf, doubleData, int32Data, symbolData, timeData } from './arrow-columns.ts';
+import { arrow } from './lazy-arrow.ts';
+import { decode, encodeBatches, type Groups, rowGroupRows } from './rows.ts';
+import { datasets } from './schema.ts';
+import { readSymbols, readTimes, storageOf } from './ticks-arrow.ts';
 
 /** Encodes the order books of one part; at least one row. The same columns give the same bytes. */
 export function encodeBooks(part: BookColumns, groupRows = rowGroupRows): Uint8Array {

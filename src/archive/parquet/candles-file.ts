@@ -1,7 +1,7 @@
 import type { CandleColumns } from '../../core/candles.ts';
-import { datasets } from './datasets.ts';
-import { rowGroupRows } from './parquet.ts';
-import { encodePart } from './part-file.ts';
+import { encodePart } from './partition-file.ts';
+import { rowGroupRows } from './rows.ts';
+import { datasets } from './schema.ts';
 
 /** Encodes the candles of one part, of whatever interval; at least one row. The same columns give the same bytes. */
 export const encodeCandles = (candles: CandleColumns, groupRows = rowGroupRows): Uint8Array => {

@@ -1,10 +1,10 @@
 import type { PartColumns } from '../../core/merge.ts';
-import { datasets } from './datasets.ts';
-import { readValues } from './page-values.ts';
-import { type Groups, rowGroupRows } from './parquet.ts';
-import { startPart } from './part-file.ts';
-import { pagesOfTicks, visitSymbols } from './ticks-pages.ts';
-import { decodeTicksPlain } from './ticks-plain.ts';
+import { readValues } from './page-decoder.ts';
+import { startPart } from './partition-file.ts';
+import { type Groups, rowGroupRows } from './rows.ts';
+import { datasets } from './schema.ts';
+import { pagesOfTicks, visitSymbols } from './tick-page-reader.ts';
+import { decodeTicksPlain } from './ticks-arrow.ts';
 
 /** Encodes the ticks of one part; at least one row. The same columns give the same bytes. */
 export function encodeTicks(part: PartColumns, groupRows = rowGroupRows): Uint8Array {

@@ -2,10 +2,10 @@ import { DamageError } from '../../core/errors.ts';
 import { mergePart, noPart, type Tally } from '../../core/merge.ts';
 import { binsOfRun, journalEnd, readBin } from '../../state/journal.ts';
 import { isJournalDamage } from '../../state/journal-checksum.ts';
-import { dayStandings } from '../../state/standings.ts';
-import { type Archive, readPublished } from '../archive.ts';
+import { dayStandings } from '../../state/precedence.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
+import { type Archive, readPublished } from '../open-archive.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 
 /** Publishes that may come between before the counting is given up. */

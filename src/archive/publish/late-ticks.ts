@@ -1,6 +1,6 @@
-import type { PartColumns } from '../../core/part-columns.ts';
-import { countIn, timesIn } from '../../core/part-times.ts';
-import { firstAtOrAfter } from '../../core/search.ts';
+import { firstAtOrAfter } from '../../core/binary-search.ts';
+import type { PartColumns } from '../../core/tick-columns.ts';
+import { countIn, timesIn } from '../../core/tick-search.ts';
 import { union, type Window, within } from '../../core/window.ts';
 
 /** What late ticks are, and how their lateness is measured. Times in ms. */

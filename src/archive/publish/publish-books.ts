@@ -5,11 +5,11 @@ import { bookObserved } from '../../state/book-observed.ts';
 import type { Bin } from '../../state/journal.ts';
 import { type BookAnswer, readBookAnswers, readBookBin } from '../../state/journal-books.ts';
 import { type JournalIndex, requireRows } from '../../state/journal-check.ts';
-import { type Archive, readPublished } from '../archive.ts';
-import { encodedBooks } from '../generation/encoded-parts.ts';
-import { type Stage, stageFile } from '../generation/stage.ts';
+import { encodedBooks } from '../generation/encode-partition.ts';
+import { type Stage, stageFile } from '../generation/staging.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
+import { type Archive, readPublished } from '../open-archive.ts';
 import { decodeBooks } from '../parquet/books-file.ts';
 
 /** What a publish takes in of order books. */

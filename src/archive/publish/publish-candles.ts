@@ -3,12 +3,12 @@ import { DamageError } from '../../core/errors.ts';
 import type { PartColumns } from '../../core/merge.ts';
 import { dayStart } from '../../core/time.ts';
 import type { Window } from '../../core/window.ts';
-import { type Archive, readPublished } from '../archive.ts';
-import { type DayCoverage, readCoverage } from '../generation/day-files.ts';
-import { encodedCandles } from '../generation/encoded-parts.ts';
-import { type Stage, stageFile } from '../generation/stage.ts';
+import { type DayCoverage, readCoverage } from '../generation/day-tables.ts';
+import { encodedCandles } from '../generation/encode-partition.ts';
+import { type Stage, stageFile } from '../generation/staging.ts';
 import type { Manifest, PublishedFile } from '../manifest.ts';
-import { candleDatasets } from '../parquet/datasets.ts';
+import { type Archive, readPublished } from '../open-archive.ts';
+import { candleDatasets } from '../parquet/schema.ts';
 import { decodeTicks } from '../parquet/ticks-file.ts';
 
 /**

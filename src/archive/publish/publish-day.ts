@@ -1,16 +1,15 @@
 import type { CandleInterval } from '../../core/candles.ts';
+import type { LostWindow } from '../../core/data-loss.ts';
 import { DamageError } from '../../core/errors.ts';
-import type { LostWindow } from '../../core/lost.ts';
 import type { Conflict } from '../../core/merge.ts';
-import { partOf } from '../../core/part.ts';
+import { partOf } from '../../core/partition.ts';
 import { dayMs, type Window } from '../../core/window.ts';
 import { segmentsIn } from '../../state/coverage.ts';
+import { lostTicksIn } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
 import type { Bin } from '../../state/journal.ts';
 import type { BookAnswer } from '../../state/journal-books.ts';
-import { lostTicksIn } from '../../state/lost.ts';
-import { dayStandings, standingsOf } from '../../state/standings.ts';
-import { type Archive, readPublished } from '../archive.ts';
+import { dayStandings, standingsOf } from '../../state/precedence.ts';
 import {
   conflictRows,
   coverageRows,
@@ -20,15 +19,16 @@ import {
   type PublishedCoverage,
   readConflicts,
   readCoverage,
-} from '../generation/day-files.ts';
-import { type Stage, stageFile, stageRemoval } from '../generation/stage.ts';
+} from '../generation/day-tables.ts';
+import { type Stage, stageFile, stageRemoval } from '../generation/staging.ts';
 import { dayPath } from '../layout.ts';
 import { fileAt } from '../manifest.ts';
+import { type Archive, readPublished } from '../open-archive.ts';
 import type { ClaimedWindow, LateRules } from './late-ticks.ts';
-import type { LotDone, PartDone } from './part-done.ts';
-import type { PartTask } from './part-task.ts';
-import type { PartWorkers, Standings } from './part-workers.ts';
-import type { TickSource } from './sources.ts';
+import type { PartTask } from './merge-partition.ts';
+import type { LotDone, PartDone } from './partition-result.ts';
+import type { TickSource } from './tick-sources.ts';
+import type { PartWorkers, Standings } from './worker-pool.ts';
 
 /** What one part of one day took in. */
 export interface BinOutcome extends Omit<PartDone, 'coverage' | 'files'> {

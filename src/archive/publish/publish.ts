@@ -1,14 +1,15 @@
 import type { CandleInterval } from '../../core/candles.ts';
 import type { Clock } from '../../core/clock.ts';
+import { compareUtf8 } from '../../core/compare-utf8.ts';
 import { type Covered, overlayLayersOnto, withdrawFrom } from '../../core/coverage.ts';
+import type { LostWindow } from '../../core/data-loss.ts';
 import { DamageError, exitCodes, OddslakeError } from '../../core/errors.ts';
-import type { LostWindow } from '../../core/lost.ts';
 import { mergeMarkets, type SymbolFacts, unknownSymbol } from '../../core/market.ts';
-import { compareUtf8 } from '../../core/order.ts';
 import { dayStart } from '../../core/time.ts';
 import { dayFloor } from '../../core/window.ts';
 import { noteBooks } from '../../state/book-observed.ts';
 import { addSegments, allSegments, retractSegments } from '../../state/coverage.ts';
+import { dropLost, lostWindows } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
 import { readCommitState, SupersededError } from '../../state/intent.ts';
 import { type Bin, journaledTicks, readMarkets } from '../../state/journal.ts';
@@ -17,32 +18,25 @@ import { emptyIndex, indexJournal } from '../../state/journal-check.ts';
 import { isJournalDamage } from '../../state/journal-checksum.ts';
 import { consume } from '../../state/journal-consume.ts';
 import { takeWriteLock, type WriteLock } from '../../state/lock.ts';
-import { dropLost, lostWindows } from '../../state/lost.ts';
 import { evidenceSinceKey, setMeta } from '../../state/meta.ts';
+import { noteStandings } from '../../state/precedence.ts';
 import { addLate, addPublished, addRecovered, addTally, brokenBeside } from '../../state/runs.ts';
-import { noteStandings } from '../../state/standings.ts';
 import { addTickDeltas, allSymbols } from '../../state/symbols.ts';
-import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
 import { commit, finishIntent } from '../generation/commit.ts';
-import { coverageRows, encodeDay, marketRows, readCoverage, readMarketRows } from '../generation/day-files.ts';
-import {
-  isVerdictOutdated,
-  type JudgedBy,
-  movesOf,
-  nextManifest,
-  stageSymbols,
-} from '../generation/next-generation.ts';
-import { isSuperseded, recordFiles, type Stage, startStage } from '../generation/stage.ts';
+import { coverageRows, encodeDay, marketRows, readCoverage, readMarketRows } from '../generation/day-tables.ts';
+import { isVerdictOutdated, type JudgedBy, movesOf, nextManifest, stageSymbols } from '../generation/next-manifest.ts';
+import { isSuperseded, recordFiles, type Stage, startStage } from '../generation/staging.ts';
 import { dayPath } from '../layout.ts';
 import { formatVersion, type Manifest, type PublishedFile } from '../manifest.ts';
-import type { Intake } from './intake.ts';
+import { type Archive, requireCurrentFormat, requireOwnManifest } from '../open-archive.ts';
+import type { Intake } from './import-buffer.ts';
 import type { LateRules } from './late-ticks.ts';
-import { ownThread, type PartWorkers } from './part-workers.ts';
 import { stageBooks } from './publish-books.ts';
 import { keptIntervals, stageMissingCandles } from './publish-candles.ts';
 import { type BinOutcome, type DayInput, stageDays } from './publish-day.ts';
 import { type QuarantinedRows, quarantineDamage, stageQuarantine } from './quarantine.ts';
-import { joinSources, journalSource } from './sources.ts';
+import { joinSources, journalSource } from './tick-sources.ts';
+import { ownThread, type PartWorkers } from './worker-pool.ts';
 
 export interface PublishOptions extends JudgedBy {
   readonly runId: string;

@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { type DamagedRow, dropDamage, findDamage, isDamaged, rebuildIndices } from '../../state/journal-check.ts';
 import { hasRejected, readRejected } from '../../state/journal-rejected.ts';
-import type { Archive } from '../archive.ts';
-import { type Stage, stagePrivate } from '../generation/stage.ts';
+import { type Stage, stagePrivate } from '../generation/staging.ts';
 import { damagedJournalPath, quarantinePath } from '../layout.ts';
+import type { Archive } from '../open-archive.ts';
 import { quarantineFiles } from '../quarantine.ts';
 
 /**

@@ -1,7 +1,7 @@
-import type { LostWindow } from '../../core/lost.ts';
-import type { Key } from '../../state/row-groups.ts';
+import type { LostWindow } from '../../core/data-loss.ts';
+import type { Key } from '../../state/file-metadata.ts';
 import type { PublishedFile } from '../manifest.ts';
-import type { DatasetName } from '../parquet/datasets.ts';
+import type { DatasetName } from '../parquet/schema.ts';
 import type { Finding } from '../verify/verify.ts';
 
 /**

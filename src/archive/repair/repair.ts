@@ -2,17 +2,17 @@ import { dirname, join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
 import { type CommitState, readCommitState } from '../../state/intent.ts';
 import { takeWriteLock } from '../../state/lock.ts';
-import { type Archive, requireCurrentFormat, requireOwnManifest } from '../archive.ts';
 import { commitIntent, finishIntent } from '../generation/commit.ts';
-import { type Stage, stagePrivate, startStage } from '../generation/stage.ts';
+import { type Stage, stagePrivate, startStage } from '../generation/staging.ts';
 import { allFiles, type Manifest, manifestText, totalsOf } from '../manifest.ts';
+import { type Archive, requireCurrentFormat, requireOwnManifest } from '../open-archive.ts';
 import { type Finding, type Verified, verify } from '../verify/verify.ts';
-import { type Examined, examine } from './examine.ts';
-import { type MendOptions, mendBroken } from './mend-broken.ts';
-import { type MendedManifest, mendManifest } from './mend-manifest.ts';
-import type { Losses } from './mending.ts';
+import { moveAside, setAside } from './quarantine-file.ts';
+import { type MendOptions, mendBroken } from './repair-files.ts';
+import { type MendedManifest, mendManifest } from './repair-manifest.ts';
 import type { MendedFile, Outcome, Repaired } from './repair-report.ts';
-import { moveAside, setAside } from './set-aside.ts';
+import { type Examined, examine } from './triage.ts';
+import type { Losses } from './types.ts';
 
 export interface RepairOptions extends MendOptions {
   /** How long to wait for another writer, in ms. */

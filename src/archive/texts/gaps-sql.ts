@@ -1,4 +1,4 @@
-import type { LostWindow } from '../../core/lost.ts';
+import type { LostWindow } from '../../core/data-loss.ts';
 
 /** The view `gaps`. No file has what is lost, so that its windows stand in the view itself. */
 export const gapsSql = (

@@ -1,7 +1,7 @@
-import { grouped } from '../../core/grouped.ts';
+import { grouped } from '../../core/format-thousands.ts';
 import { addDays, dayOf, isoUtc } from '../../core/time.ts';
 import { type Manifest, totalsOf } from '../manifest.ts';
-import { type Column, type DatasetName, datasetNames, datasets } from '../parquet/datasets.ts';
+import { type Column, type DatasetName, datasetNames, datasets } from '../parquet/schema.ts';
 import { howToLoad } from './readme-snippets.ts';
 
 const about: Record<DatasetName, string> = {

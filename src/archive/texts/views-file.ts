@@ -1,5 +1,5 @@
 import type { Manifest } from '../manifest.ts';
-import { type Column, candleDatasets, type DatasetName, datasetNames, datasets } from '../parquet/datasets.ts';
+import { type Column, candleDatasets, type DatasetName, datasetNames, datasets } from '../parquet/schema.ts';
 import { definitions } from './views-sql.ts';
 
 const sqlTypes: Record<Column['type'], string> = {

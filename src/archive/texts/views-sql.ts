@@ -1,5 +1,5 @@
-import type { LostWindow } from '../../core/lost.ts';
-import type { DatasetName } from '../parquet/datasets.ts';
+import type { LostWindow } from '../../core/data-loss.ts';
+import type { DatasetName } from '../parquet/schema.ts';
 import { gapsSql } from './gaps-sql.ts';
 
 /** A view or macro over views that are named as the datasets. */

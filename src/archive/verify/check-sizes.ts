@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Damage, DamageKind } from '../../state/damage.ts';
-import { type Archive, locate } from '../archive.ts';
 import { allFiles, type PublishedFile } from '../manifest.ts';
+import { type Archive, locate } from '../open-archive.ts';
 import type { Finding } from './verify.ts';
 
 /**

@@ -3,8 +3,8 @@ import { chooseShare } from '../../core/verified.ts';
 import { type Damage, knownDamage, noteDamage, replaceDamage } from '../../state/damage.ts';
 import { dropHashTimes, noteHashed, noteShareHashedTo, readHashTimes, shareHashedTo } from '../../state/hash-times.ts';
 import { stateFile } from '../../state/state.ts';
-import type { Archive } from '../archive.ts';
 import { allFiles, type PublishedFile, totalsOf } from '../manifest.ts';
+import type { Archive } from '../open-archive.ts';
 import { kindOf } from './check-sizes.ts';
 import { type Verified, verify } from './verify.ts';
 

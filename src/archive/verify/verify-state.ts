@@ -1,10 +1,10 @@
-import { type Extent, extents, faultOf } from '../../state/check.ts';
 import { findDamage } from '../../state/journal-check.ts';
 import { stateFile } from '../../state/state.ts';
-import type { Archive } from '../archive.ts';
-import { readPublished } from '../archive.ts';
+import { type Extent, extents, faultOf } from '../../state/validate.ts';
 import type { PublishedFile } from '../manifest.ts';
-import { addExtents, type Extents } from './published-extents.ts';
+import type { Archive } from '../open-archive.ts';
+import { readPublished } from '../open-archive.ts';
+import { addExtents, type Extents } from './coverage-extents.ts';
 
 /**
  * Whether the state is sound and knows the coverage that is published: SQLite looks at its file, and of every symbol what

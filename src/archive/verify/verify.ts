@@ -1,17 +1,17 @@
 import { join } from 'node:path';
 import { DamageError } from '../../core/errors.ts';
+import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../../state/file-metadata.ts';
 import { openIntent } from '../../state/intent.ts';
 import { getMeta, manifestHashKey } from '../../state/meta.ts';
-import { dropRowGroups, type FileRecord, hasRowGroups, notedPaths, noteRowGroups } from '../../state/row-groups.ts';
-import { type Archive, locate, readNow } from '../archive.ts';
-import { sha256 } from '../disk/disk.ts';
+import { sha256 } from '../disk/file-system.ts';
 import { keepManifestText } from '../generation/commit.ts';
 import { allFiles, checksumsText, type Manifest, type PublishedFile, totalsOf } from '../manifest.ts';
-import type { DatasetName } from '../parquet/datasets.ts';
-import { keysIn, recordOf } from '../parquet/row-groups.ts';
-import { notedRootTexts, noteRootTexts, rootTexts } from '../texts/root-texts.ts';
-import { type HashAhead, hashAhead } from './hash-ahead.ts';
-import { strangers } from './strangers.ts';
+import { type Archive, locate, readNow } from '../open-archive.ts';
+import { keysIn, recordOf } from '../parquet/row-group-index.ts';
+import type { DatasetName } from '../parquet/schema.ts';
+import { notedRootTexts, noteRootTexts, rootTexts } from '../texts/root-files.ts';
+import { strangers } from './orphan-files.ts';
+import { type HashAhead, hashAhead } from './prefetch-hashes.ts';
 import { stateFault } from './verify-state.ts';
 
 export interface Finding {

@@ -1,13 +1,13 @@
 import { Option } from 'commander';
 import type { BackfillFlags, BackfillPlan } from '../../app/job.ts';
 import { isoUtc } from '../../core/time.ts';
-import { duration, many } from '../amounts.ts';
-import { askedWindow, fromOption, readSymbols, symbolOption, toOption } from '../asked.ts';
+import { type CommonFlags, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { visible } from '../escape-control.ts';
+import { duration, many } from '../format-quantity.ts';
 import { withExamples } from '../help.ts';
+import { askedWindow, fromOption, readSymbols, symbolOption, toOption } from '../options.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { visible } from '../visible.ts';
 
 interface BackfillOptions extends CommonFlags {
   readonly from: string;

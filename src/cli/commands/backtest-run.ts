@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import { exitCodes, UsageError } from '../../core/errors.ts';
-import { executables } from '../../research/executables.ts';
+import { executables } from '../../research/builtin-strategies.ts';
 import { objectives } from '../../research/objectives.ts';
-import { fromOption, symbolOption, toOption } from '../asked.ts';
 import {
   executableTerms,
   gridOption,
@@ -11,9 +10,10 @@ import {
   paramOption,
   type RunFlags,
 } from '../backtest-flags.ts';
+import { type CommonFlags, repeatable, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
-import { type CommonFlags, repeatable, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
+import { fromOption, symbolOption, toOption } from '../options.ts';
 
 interface BacktestRunFlags extends CommonFlags, RunFlags {
   readonly out?: string;
@@ -60,7 +60,7 @@ export function addBacktestRun(shell: Shell, backtest: Command): void {
 }
 
 async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promise<void> {
-  const { askedBy, unfit } = await import('../backtest-asked.ts');
+  const { askedBy, unfit } = await import('../backtest-request.ts');
   // What is wrong with the flags is said before any archive is opened.
   if (flags.user === '') throw new UsageError('--user must not be empty: no token is of nobody.');
   const asked = await askedBy(given, flags);
@@ -68,9 +68,9 @@ async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promis
     const [{ runLocally }, { UnfitBacktest }, { lackingWarning }, { pageTarget, tellBacktest, writeBacktestPage }] =
       await Promise.all([
         import('../../app/backtests.ts'),
-        import('../../reading/backtests/unfit.ts'),
+        import('../../reading/backtests/invalid-backtest.ts'),
         import('../../report/backtest-figures.ts'),
-        import('../tell-backtest.ts'),
+        import('../print-backtest.ts'),
       ]);
     const file = flags.out === undefined ? null : pageTarget(archive, flags.out);
     const whose = { user: flags.user ?? 'local', workspace: flags.workspace ?? null };

@@ -1,9 +1,9 @@
 import { UsageError } from '../../core/errors.ts';
-import { wholeNumber } from '../asked.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { styleOf } from '../style.ts';
+import { wholeNumber } from '../options.ts';
+import { styleOf } from '../terminal-style.ts';
 import { addBacktestRun } from './backtest-run.ts';
 
 interface ListFlags extends CommonFlags {
@@ -32,7 +32,7 @@ export function addBacktest(shell: Shell): void {
     withArchive(flags, version, async (archive, context) => {
       const [{ listKept }, { backtestLine, backtestsText }] = await Promise.all([
         import('../../app/backtests.ts'),
-        import('../backtests-text.ts'),
+        import('../format-backtest-list.ts'),
       ]);
       const { rows, more } = await listKept(context, archive, flags.rows);
       const lines = rows.map(backtestLine);
@@ -52,7 +52,7 @@ export function addBacktest(shell: Shell): void {
     withArchive(flags, version, async (archive, context) => {
       const [{ oneKept }, { pageTarget, tellBacktest, writeBacktestPage }] = await Promise.all([
         import('../../app/backtests.ts'),
-        import('../tell-backtest.ts'),
+        import('../print-backtest.ts'),
       ]);
       const file = flags.out === undefined ? null : pageTarget(archive, flags.out);
       const row = await oneKept(context, archive, id);

@@ -1,9 +1,9 @@
 import { Option } from 'commander';
-import { many, size } from '../amounts.ts';
-import { wholeNumber } from '../asked.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
+import { wholeNumber } from '../options.ts';
 
 interface ChangesFlags extends CommonFlags {
   readonly since: number;
@@ -24,7 +24,7 @@ export function addChanges(shell: Shell): void {
   withCommonFlags(command, idleWhereRead).action((flags: ChangesFlags) =>
     withArchive(flags, shell.version, async (archive) => {
       const [{ changesSince, removedSince }, { totalsOf }] = await Promise.all([
-        import('../../archive/copies/changes.ts'),
+        import('../../archive/copies/diff-generations.ts'),
         import('../../archive/manifest.ts'),
       ]);
       const manifest = archive.manifest();

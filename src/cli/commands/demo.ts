@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
-import { many, size } from '../amounts.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import { commandName, type Shell } from '../command-types.ts';
+import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { tell } from '../print-result.ts';
 import { summaryText } from '../print-summary.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import { commandName, type Shell } from '../shell.ts';
-import { styleOf } from '../style.ts';
-import { tell } from '../tell.ts';
+import { styleOf } from '../terminal-style.ts';
 
 /** `demo`: the main job against the sandbox. */
 export function addDemo(shell: Shell): void {
@@ -59,7 +59,7 @@ export function addDemo(shell: Shell): void {
 
 async function whatIsThere(context: Context): Promise<string> {
   const [{ openConfiguredArchive }, { reportName }, { totalsOf }] = await Promise.all([
-    import('../../app/configured.ts'),
+    import('../../app/open-configured.ts'),
     import('../../app/report.ts'),
     import('../../archive/manifest.ts'),
   ]);

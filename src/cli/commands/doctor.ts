@@ -1,8 +1,8 @@
 import type { Diagnosis } from '../../app/doctor/doctor.ts';
 import { OddslakeError } from '../../core/errors.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 interface DoctorFlags extends CommonFlags {
   readonly offline?: boolean;
@@ -20,7 +20,10 @@ export function addDoctor(shell: Shell): void {
     const diagnosis = await diagnosed(shell, flags);
     if (flags.json === true) process.stdout.write(`${JSON.stringify(diagnosis)}\n`);
     else {
-      const [{ doctorText }, { styleOf }] = await Promise.all([import('../doctor-text.ts'), import('../style.ts')]);
+      const [{ doctorText }, { styleOf }] = await Promise.all([
+        import('../format-doctor.ts'),
+        import('../terminal-style.ts'),
+      ]);
       process.stdout.write(doctorText(diagnosis, styleOf(process.stdout)));
     }
     shell.exit(diagnosis.exit_code);

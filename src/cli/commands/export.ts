@@ -2,11 +2,11 @@ import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
 import type { Exported } from '../../reading/export.ts';
-import { many, size } from '../amounts.ts';
-import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../asked.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
+import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../options.ts';
 
 interface ExportFlags extends CommonFlags {
   readonly out: string;
@@ -41,10 +41,10 @@ export function addExport(shell: Shell): void {
     withContext(flags, shell.version, false, async (context) => {
       const [{ openConfiguredArchive }, { datasetNames }, { formatOf, requireWritable }, { shapes }, { writeExport }] =
         await Promise.all([
-          import('../../app/configured.ts'),
-          import('../../archive/parquet/datasets.ts'),
+          import('../../app/open-configured.ts'),
+          import('../../archive/parquet/schema.ts'),
           import('../../archive/copies/export-file.ts'),
-          import('../../archive/copies/slice.ts'),
+          import('../../archive/copies/prune-files.ts'),
           import('../../reading/export.ts'),
         ]);
       const dataset = datasetNames.find((name) => name === flags.dataset);

@@ -2,11 +2,11 @@ import type { Command } from 'commander';
 import { UsageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
 import type { AcceptedWindow } from '../../state/accepted.ts';
-import { askedEnds, askedWindow, fromOption, knownSymbols, symbolOption, toOption } from '../asked.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { visible } from '../escape-control.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { visible } from '../visible.ts';
+import { askedEnds, askedWindow, fromOption, knownSymbols, symbolOption, toOption } from '../options.ts';
 
 interface Ends {
   readonly from?: string;
@@ -37,7 +37,7 @@ export function addGaps(shell: Shell): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ listGaps }, { gapsText }, { judgedBy }] = await Promise.all([
         import('../../reading/gaps.ts'),
-        import('../gaps-text.ts'),
+        import('../format-gaps.ts'),
         import('../../settings/judged-by.ts'),
       ]);
       const asked = { ...askedEnds(flags), symbols: knownSymbols(archive, flags.symbol) };

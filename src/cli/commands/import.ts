@@ -1,18 +1,18 @@
 import { Option } from 'commander';
-import type { CheckedFile, ImportFlags } from '../../app/import/step.ts';
+import type { CheckedFile, ImportFlags } from '../../app/import/import-step.ts';
 import { UsageError } from '../../core/errors.ts';
 import { parseTime } from '../../core/time.ts';
+import { openZone } from '../../core/time-zone.ts';
 import type { Window } from '../../core/window.ts';
-import { openZone } from '../../core/zone.ts';
 import { type PriceScale, plainRows, readPriceScale } from '../../ingest/import-rows.ts';
 import type { TimeUnit } from '../../ingest/import-time.ts';
 import type { Rename } from '../../query/read-rows.ts';
-import { many, number } from '../amounts.ts';
+import { type CommonFlags, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { visible } from '../escape-control.ts';
+import { many, number } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { visible } from '../visible.ts';
 
 interface ImportOptions extends CommonFlags {
   readonly dataset?: ImportFlags['dataset'];

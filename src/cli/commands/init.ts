@@ -1,11 +1,11 @@
 import { dirname, relative, resolve } from 'node:path';
 import { Interrupted } from '../../app/context.ts';
 import { UsageError } from '../../core/errors.ts';
-import type { Layer } from '../../settings/layer.ts';
 import type { Settings } from '../../settings/settings.ts';
+import type { Layer } from '../../settings/source.ts';
+import { configDefault, repeatable } from '../command-context.ts';
+import { commandName, type Shell } from '../command-types.ts';
 import type { Answers, Person } from '../init-answers.ts';
-import { configDefault, repeatable } from '../session.ts';
-import { commandName, type Shell } from '../shell.ts';
 
 interface InitFlags {
   readonly baseUrl?: string;
@@ -42,8 +42,8 @@ async function init(shell: Shell, file: string, flags: InitFlags): Promise<void>
       import('node:fs'),
       import('../init-answers.ts'),
       import('../init-config.ts'),
-      import('../init-place.ts'),
-      import('../../archive/disk/disk.ts'),
+      import('../init-target.ts'),
+      import('../../archive/disk/file-system.ts'),
     ],
   );
   if (existsSync(file)) throw alreadyThere(file);
@@ -85,7 +85,7 @@ async function init(shell: Shell, file: string, flags: InitFlags): Promise<void>
 async function toldBy({ baseUrl, apiKeyFile, rate, output, name, set }: InitFlags): Promise<Layer[]> {
   const [{ processEnvironment, environmentLayers }, { isSecret, layerFromText }, { setLayer }] = await Promise.all([
     import('../../settings/environment.ts'),
-    import('../../settings/layer.ts'),
+    import('../../settings/source.ts'),
     import('../../settings/load.ts'),
   ]);
   const flags: [string | undefined, string, string][] = [
@@ -121,9 +121,9 @@ function withoutBeatenKey(environment: readonly Layer[], flags: readonly Layer[]
  */
 async function archiveMaker(settings: Settings, { version }: Shell): Promise<() => boolean> {
   const [{ openConfiguredArchive }, { isArchive }, { systemDisk }] = await Promise.all([
-    import('../../app/configured.ts'),
-    import('../../archive/archive.ts'),
-    import('../../archive/disk/disk.ts'),
+    import('../../app/open-configured.ts'),
+    import('../../archive/open-archive.ts'),
+    import('../../archive/disk/file-system.ts'),
   ]);
   return () => {
     const isNew = !isArchive(settings.archive.output, systemDisk);

@@ -1,11 +1,11 @@
 import { Option } from 'commander';
 import { isoUtc, parseTime } from '../../core/time.ts';
-import { many } from '../amounts.ts';
-import { wholeNumber } from '../asked.ts';
+import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { many } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { styleOf } from '../style.ts';
+import { wholeNumber } from '../options.ts';
+import { styleOf } from '../terminal-style.ts';
 
 interface CreateFlags extends CommonFlags {
   readonly name: string;
@@ -57,7 +57,7 @@ export function addKeys(shell: Shell): void {
     withContext(flags, version, false, async (context) => {
       const [{ withWorkspace }, { keysText }] = await Promise.all([
         import('../../app/workspace.ts'),
-        import('../keys-text.ts'),
+        import('../format-keys.ts'),
       ]);
       const listed = await withWorkspace(context, (workspace) => workspace.listKeys(context.clock.nowMs()));
       const text = JSON.stringify({ keys: listed, count: listed.length });

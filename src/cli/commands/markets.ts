@@ -1,7 +1,7 @@
+import { type CommonFlags, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 /** `markets`: one poll of the market lists. */
 export function addMarkets(shell: Shell): void {

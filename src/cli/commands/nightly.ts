@@ -1,8 +1,8 @@
 import { dayStart, parseDay } from '../../core/time.ts';
+import { type CommonFlags, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 /** `nightly`: the main job. */
 export function addNightly(shell: Shell): void {

@@ -1,7 +1,7 @@
+import { type CommonFlags, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 /** `publish`: what is journaled, into the day partitions. */
 export function addPublish(shell: Shell): void {

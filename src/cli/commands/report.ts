@@ -1,8 +1,8 @@
-import { size } from '../amounts.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { visible } from '../escape-control.ts';
+import { size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { visible } from '../visible.ts';
 
 interface ReportFlags extends CommonFlags {
   readonly out?: string;

@@ -1,9 +1,9 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
+import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples } from '../help.ts';
 import { sandboxFlags, sandboxOptionsOf } from '../sandbox-flags.ts';
-import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 interface SandboxFlags extends CommonFlags {
   readonly ticks?: string;
@@ -65,7 +65,7 @@ async function feedOf({ ticks, markets, shift }: SandboxFlags, nowMs: number) {
   if (ticks === undefined || markets === undefined)
     throw new UsageError('A recording needs both --ticks and --markets.');
   const [{ readRecording }, { recordedFeed }] = await Promise.all([
-    import('../../query/recording.ts'),
+    import('../../query/tick-recording.ts'),
     import('../../sandbox/recorded-feed.ts'),
   ]);
   return recordedFeed(await readRecording(ticks, markets), { shift, nowMs });

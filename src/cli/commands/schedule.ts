@@ -1,15 +1,15 @@
 import type { Context } from '../../app/context.ts';
 import type { Jobs } from '../../app/job.ts';
-import type { Board } from '../../app/schedule/board.ts';
-import type { ScheduleWatch } from '../../app/schedule/watch.ts';
+import type { ScheduleWatch } from '../../app/schedule/health-checks.ts';
+import type { Board } from '../../app/schedule/job-status.ts';
 import type { Summary } from '../../app/summary.ts';
 import { UsageError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import type { Settings } from '../../settings/settings.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { print } from '../print-result.ts';
 import { notStarted } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { print } from '../tell.ts';
 
 /** The jobs that can be scheduled: every cron expression among the settings. */
 type Scheduled = Exclude<keyof Settings['schedule'], Others>;
@@ -50,7 +50,7 @@ async function keep(shell: Shell, flags: CommonFlags, context: Context): Promise
   const [{ keepSchedule }, { parseCron }, { openBoard }] = await Promise.all([
     import('../../app/schedule/loop.ts'),
     import('../../settings/cron.ts'),
-    import('../../app/schedule/board.ts'),
+    import('../../app/schedule/job-status.ts'),
   ]);
   const lastStarts = await lastStartsOf(context, wanted);
   const rhythms = wanted.map(({ name, cron }) => ({ name, rhythm: parseCron(cron) }));
@@ -81,7 +81,7 @@ const hourMs = 3_600_000;
 async function watchOf(context: Context, board: Board): Promise<ScheduleWatch | null> {
   const { port } = context.settings.schedule;
   if (port === null) return null;
-  const { watchSchedule } = await import('../../app/schedule/watch.ts');
+  const { watchSchedule } = await import('../../app/schedule/health-checks.ts');
   return watchSchedule(context, port, board);
 }
 
@@ -91,7 +91,7 @@ async function lastStartsOf(
   wanted: readonly { readonly name: Scheduled }[],
 ): Promise<Map<string, number | null>> {
   const [{ openConfiguredArchive }, { requireUpstream }, { lastStartOf }] = await Promise.all([
-    import('../../app/configured.ts'),
+    import('../../app/open-configured.ts'),
     import('../../settings/settings.ts'),
     import('../../state/runs.ts'),
   ]);
@@ -115,7 +115,7 @@ async function runOnce(shell: Shell, name: Scheduled, context: Context): Promise
     summary = await starters[name](shell.jobs, { ...context, log, signal });
   } catch (error) {
     summary = notStarted(name, shell.version, startedAt, error, context.clock.nowMs());
-    const { afterRun } = await import('../../app/afterwards/after-run.ts');
+    const { afterRun } = await import('../../app/after-run/index.ts');
     await afterRun({ ...context, log, signal }, summary);
   }
   const { run_id, outcome, exit_code, error } = summary;

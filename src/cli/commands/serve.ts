@@ -1,7 +1,7 @@
 import type { Serving } from '../../app/serve.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 /** `serve`: the HTTP service over the archive, until it is stopped. */
 export function addServe(shell: Shell): void {

@@ -1,7 +1,7 @@
-import { many, size } from '../amounts.ts';
+import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 /** `snapshot`: one generation, held on to. */
 export function addSnapshot(shell: Shell): void {

@@ -1,10 +1,10 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
-import { wholeNumber } from '../asked.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes, withTerms } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { styleOf } from '../style.ts';
+import { wholeNumber } from '../options.ts';
+import { styleOf } from '../terminal-style.ts';
 
 interface SqlFlags extends CommonFlags {
   readonly format: 'table' | 'csv' | 'json' | 'parquet';
@@ -32,7 +32,7 @@ export function addSql(shell: Shell): void {
       if (format === 'parquet' && process.stdout.isTTY) {
         throw new UsageError('--format parquet writes bytes: send them to a file, e.g. > result.parquet');
       }
-      const { openArchiveQuery } = await import('../../reading/pinned.ts');
+      const { openArchiveQuery } = await import('../../reading/pinned-query.ts');
       const { query, close } = await openArchiveQuery(archive, statement, context.random);
       try {
         if (format !== 'table') return await query.write(statement, format, process.stdout, context.signal);

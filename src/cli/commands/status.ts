@@ -1,8 +1,8 @@
 import { exitCodes } from '../../core/errors.ts';
 import { parseDuration } from '../../core/time.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples } from '../help.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 interface StatusFlags extends CommonFlags {
   readonly maxLag?: string;
@@ -22,7 +22,7 @@ export function addStatus(shell: Shell): void {
       const [{ readStatus }, { judgedBy }, { statusText }] = await Promise.all([
         import('../../reading/status.ts'),
         import('../../settings/judged-by.ts'),
-        import('../status-text.ts'),
+        import('../format-status.ts'),
       ]);
       const status = readStatus(archive, judgedBy(context.settings), context.clock.nowMs());
       process.stdout.write(flags.json === true ? `${JSON.stringify(status)}\n` : statusText(status));

@@ -1,10 +1,10 @@
 import { type Command, Option } from 'commander';
-import { wholeNumber } from '../asked.ts';
+import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { wholeNumber } from '../options.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { styleOf } from '../style.ts';
+import { styleOf } from '../terminal-style.ts';
 
 interface SymbolsFlags extends CommonFlags {
   readonly rows: number;
@@ -24,7 +24,7 @@ export function addSymbols(shell: Shell): void {
     withArchive(flags, shell.version, async (archive, context) => {
       const [{ listSymbols }, { symbolsText }] = await Promise.all([
         import('../../reading/symbols.ts'),
-        import('../symbols-text.ts'),
+        import('../format-symbols.ts'),
       ]);
       const list = listSymbols(archive, text.join(' '), context.clock.nowMs());
       process.stdout.write(

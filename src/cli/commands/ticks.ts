@@ -1,8 +1,8 @@
-import { symbolOption } from '../asked.ts';
+import { type CommonFlags, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { symbolOption } from '../options.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 /** `ticks`: one poll of ticks. */
 export function addTicks(shell: Shell): void {

@@ -1,9 +1,9 @@
 import { Option } from 'commander';
 import { isoUtc, parseTime } from '../../core/time.ts';
 import { dayMs } from '../../core/window.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
 import { withExamples, withNotes } from '../help.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 interface IssueFlags extends CommonFlags {
   readonly user: string;
@@ -36,7 +36,7 @@ export function addTokens(shell: Shell): void {
   withExamples(issue, examples);
   withCommonFlags(issue, ['--no-progress', '--wait', '--strict', '--output']).action((flags: IssueFlags) =>
     withContext(flags, shell.version, false, async ({ settings, clock }) => {
-      const { issueToken } = await import('../../workspace/tokens.ts');
+      const { issueToken } = await import('../../workspace/user-tokens.ts');
       const nowMs = clock.nowMs();
       const asked = flags.expires === undefined ? nowMs + daysDefault * dayMs : parseTime(flags.expires, '--expires');
       // A token tells its end in seconds.

@@ -1,10 +1,10 @@
 import type { InferredCost } from '../../app/inferred-cost.ts';
 import { DamageError } from '../../core/errors.ts';
 import { isoUtc } from '../../core/time.ts';
-import { many } from '../amounts.ts';
+import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { many } from '../format-quantity.ts';
 import { withNotes } from '../help.ts';
-import { type CommonFlags, withArchive, withCommonFlags } from '../session.ts';
-import type { Shell } from '../shell.ts';
 
 /** `upgrade`: an archive that an older oddslake left. */
 export function addUpgrade(shell: Shell): void {

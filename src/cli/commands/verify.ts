@@ -1,13 +1,13 @@
 import type { RepairFlags, VerifyFlags } from '../../app/job.ts';
-import type { Archive } from '../../archive/archive.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import type { Finding, Verified } from '../../archive/verify/verify.ts';
 import { exitCodes, UsageError } from '../../core/errors.ts';
-import { many, size } from '../amounts.ts';
+import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
+import type { Shell } from '../command-types.ts';
+import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
+import { tell } from '../print-result.ts';
 import { runAndTell } from '../run-job.ts';
-import { type CommonFlags, withCommonFlags, withContext } from '../session.ts';
-import type { Shell } from '../shell.ts';
-import { tell } from '../tell.ts';
 
 interface VerifyOptions extends CommonFlags {
   readonly repair?: boolean;
@@ -29,7 +29,7 @@ export function addVerify(shell: Shell): void {
 }
 
 async function repairAndTell(shell: Shell, flags: VerifyOptions): Promise<void> {
-  const { repairText } = await import('../repair-text.ts');
+  const { repairText } = await import('../format-repair.ts');
   const parse = (): RepairFlags => ({
     fromUrl: flags.fromUrl ?? null,
     show: (repaired) =>

@@ -1,6 +1,6 @@
-import type { Archive } from '../../archive/archive.ts';
-import type { BacktestAsked } from '../../research/asked.ts';
-import type { Fault } from '../../research/reader.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import type { BacktestAsked } from '../../research/backtest-request.ts';
+import type { Fault } from '../../research/validator.ts';
 import type { Found } from '../backtests/run-backtest.ts';
 import { type Failure, ThreadFailed, type Watching, workInThread } from '../job-thread.ts';
 

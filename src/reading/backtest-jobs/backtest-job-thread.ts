@@ -1,12 +1,12 @@
-import type { Archive } from '../../archive/archive.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import { DamageError } from '../../core/errors.ts';
 import { systemRandom } from '../../system.ts';
+import { TooManyAsked } from '../backtests/estimate-cost.ts';
+import { UnfitBacktest } from '../backtests/invalid-backtest.ts';
 import { runBacktest } from '../backtests/run-backtest.ts';
-import { UnfitBacktest } from '../backtests/unfit.ts';
-import { TooManyAsked } from '../backtests/weight.ts';
 import { isFullDisk, type Watching, workAsked } from '../job-thread.ts';
 import type { FailedBacktest, RunAsked, RunMade } from './backtest-in-thread.ts';
-import { ticksAsked } from './ticks-asked.ts';
+import { ticksAsked } from './count-ticks.ts';
 
 // The entry of a thread of its own: one backtest.
 

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import type { Archive } from '../../archive/archive.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
-import type { BacktestAsked } from '../../research/asked.ts';
+import type { BacktestAsked } from '../../research/backtest-request.ts';
 import type { Strategy } from '../../research/strategy.ts';
 import { tryLock } from '../../state/lock.ts';
 import type { Backtests } from '../../workspace/backtests.ts';

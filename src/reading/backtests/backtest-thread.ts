@@ -1,10 +1,10 @@
 import { OddslakeError } from '../../core/errors.ts';
-import { type Engine, openEngine } from '../../query/engine.ts';
+import { type Engine, openEngine } from '../../query/duckdb-connection.ts';
 import type { Query, Source } from '../../query/query.ts';
 import type { RunDone } from '../../research/run-series.ts';
 import type { Batch } from './batches.ts';
-import { type Lacking, type Life, lackingOf } from './lacking.ts';
-import { type BatchPlan, playBatch } from './play-batch.ts';
+import { type Lacking, type Life, lackingOf } from './coverage-gaps.ts';
+import { type BatchPlan, playBatch } from './run-batch.ts';
 import type { Cut } from './tick-columns.ts';
 
 // What a thread that plays backtests is asked to do. It ends with the run that it plays for, and its DuckDB with it.

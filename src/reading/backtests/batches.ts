@@ -1,9 +1,9 @@
-import { compareUtf8 } from '../../core/order.ts';
-import { partOf } from '../../core/part.ts';
+import { compareUtf8 } from '../../core/compare-utf8.ts';
+import { partOf } from '../../core/partition.ts';
 import { dayFloor, dayMs, type Window } from '../../core/window.ts';
-import type { Looks } from '../../research/looks.ts';
+import type { Looks } from '../../research/data-dependencies.ts';
 import type { KnownIds, Markets } from './markets.ts';
-import type { Member, Universe } from './universe.ts';
+import type { Member, Universe } from './select-symbols.ts';
 
 /** A symbol to be loaded, and what was known of the market it is of. */
 export interface Player extends Member {

@@ -1,7 +1,7 @@
-import type { ExecutableAsked } from '../../research/asked.ts';
-import { executables } from '../../research/executables.ts';
-import type { Fault } from '../../research/reader.ts';
+import type { ExecutableAsked } from '../../research/backtest-request.ts';
+import { executables } from '../../research/builtin-strategies.ts';
 import type { Strategy } from '../../research/strategy.ts';
+import type { Fault } from '../../research/validator.ts';
 import type { StrategyRow } from '../../workspace/tables.ts';
 import type { Found } from './run-backtest.ts';
 

@@ -1,9 +1,9 @@
-import { datasets } from '../../archive/parquet/datasets.ts';
-import { compareUtf8 } from '../../core/order.ts';
+import { datasets } from '../../archive/parquet/schema.ts';
+import { compareUtf8 } from '../../core/compare-utf8.ts';
 import type { Query } from '../../query/query.ts';
-import { moment } from '../../query/slice.ts';
+import { moment } from '../../query/slice-query.ts';
 import { literal } from '../../query/views.ts';
-import type { MarketState } from '../../research/series.ts';
+import type { MarketState } from '../../research/symbol-series.ts';
 
 /** The columns of the markets dataset that are read for them. */
 const stateNames = ['symbol', 'canonical_id', 'first_seen', 'last_seen', 'category', 'confidence', 'closes_at'];

@@ -1,6 +1,6 @@
 import { dayFloor, type Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import { moment } from '../../query/slice.ts';
+import { moment } from '../../query/slice-query.ts';
 
 /** Which markets a symbol was known to be of, from a moment on; epoch milliseconds. Several, where a match is in doubt. */
 export interface KnownIds {

@@ -1,22 +1,22 @@
-import type { Archive } from '../../archive/archive.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import type { Random } from '../../core/clock.ts';
 import type { Window } from '../../core/window.ts';
-import type { BacktestAsked } from '../../research/asked.ts';
-import { bind, gridPoints, type Point } from '../../research/bind.ts';
-import { allLooks, type Looks } from '../../research/looks.ts';
-import type { Fault } from '../../research/reader.ts';
+import type { BacktestAsked } from '../../research/backtest-request.ts';
+import { bind, gridPoints, type Point } from '../../research/bind-parameters.ts';
+import { allLooks, type Looks } from '../../research/data-dependencies.ts';
+import { samplesOf } from '../../research/equity-samples.ts';
 import { type BacktestResult, gridResult, resultOf, splitOf } from '../../research/result.ts';
-import { samplesOf } from '../../research/samples.ts';
 import type { Strategy } from '../../research/strategy.ts';
+import type { Fault } from '../../research/validator.ts';
+import { openGround } from './backtest-data.ts';
 import { type Batch, lookFromOf, planBatches } from './batches.ts';
-import { openGround } from './ground.ts';
-import { type Lacking, livesIn } from './lacking.ts';
+import { type Lacking, livesIn } from './coverage-gaps.ts';
+import { TooManyAsked, weightOf } from './estimate-cost.ts';
+import { UnfitBacktest } from './invalid-backtest.ts';
 import { readMarkets } from './markets.ts';
-import type { BatchPlan } from './play-batch.ts';
-import { openPlayers, type Players } from './players.ts';
-import { UnfitBacktest } from './unfit.ts';
-import { readUniverse, spanOf } from './universe.ts';
-import { TooManyAsked, weightOf } from './weight.ts';
+import type { BatchPlan } from './run-batch.ts';
+import { readUniverse, spanOf } from './select-symbols.ts';
+import { openPlayers, type Players } from './worker-pool.ts';
 
 /** What goes on beside a run. */
 export interface Watching {

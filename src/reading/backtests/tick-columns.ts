@@ -1,6 +1,6 @@
 import type { Window } from '../../core/window.ts';
 import type { Query } from '../../query/query.ts';
-import { moment } from '../../query/slice.ts';
+import { moment } from '../../query/slice-query.ts';
 import { identifier, literal } from '../../query/views.ts';
 
 /** Ticks of one symbol, in the order of time. */

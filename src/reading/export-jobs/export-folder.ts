@@ -1,10 +1,10 @@
 import { join } from 'node:path';
-import type { Archive } from '../../archive/archive.ts';
-import { linked, moveInto } from '../../archive/disk/apart.ts';
+import { linked, moveInto } from '../../archive/disk/cross-device.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import type { Random } from '../../core/clock.ts';
 import { tryLock, type WriteLock } from '../../state/lock.ts';
+import type { Claim } from '../../workspace/archive-lease.ts';
 import type { ExportJobs } from '../../workspace/export-jobs.ts';
-import type { Claim } from '../../workspace/places.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
 
 // The files of export jobs, in a folder of their own below .oddslake.

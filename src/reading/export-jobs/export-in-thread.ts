@@ -1,4 +1,4 @@
-import type { Archive } from '../../archive/archive.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import type { ExportAsked, Exported } from '../export.ts';
 import { ThreadFailed, type Watching, workInThread } from '../job-thread.ts';
 

@@ -1,6 +1,6 @@
-import type { Archive } from '../../archive/archive.ts';
 import type { ExportFormat } from '../../archive/copies/export-file.ts';
-import type { DatasetName } from '../../archive/parquet/datasets.ts';
+import type { Archive } from '../../archive/open-archive.ts';
+import type { DatasetName } from '../../archive/parquet/schema.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Log } from '../../core/log.ts';
 import type { ExportJobs } from '../../workspace/export-jobs.ts';

@@ -1,8 +1,8 @@
 import { statSync } from 'node:fs';
 import { LRUCache } from 'lru-cache';
-import { type Archive, locate, readPublished } from '../../archive/archive.ts';
 import type { PublishedFile } from '../../archive/manifest.ts';
-import { atOnce, type Bounded } from './bounded.ts';
+import { type Archive, locate, readPublished } from '../../archive/open-archive.ts';
+import { atOnce, type Bounded } from './lru-bytes.ts';
 import {
   type FileOnDisk,
   type Held,
@@ -12,8 +12,8 @@ import {
   readAt,
   readOnDisk,
   requireSame,
-} from './file-on-disk.ts';
-import { lending } from './lending.ts';
+} from './open-file.ts';
+import { lending } from './ref-counted.ts';
 
 /** Files of the archive whose sha256 was checked, the latest used of them kept in memory. */
 export interface VerifiedFiles {

@@ -1,15 +1,15 @@
 import { join } from 'node:path';
-import { type Archive, ownManifest } from '../../archive/archive.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import { type DatasetName, datasets } from '../../archive/parquet/datasets.ts';
+import { type Archive, ownManifest } from '../../archive/open-archive.ts';
+import { type DatasetName, datasets } from '../../archive/parquet/schema.ts';
 import { definitions } from '../../archive/texts/views-sql.ts';
 import type { Random } from '../../core/clock.ts';
 import { DamageError } from '../../core/errors.ts';
-import type { Engine } from '../../query/engine.ts';
-import { openFolder } from '../../query/open.ts';
+import type { Engine } from '../../query/duckdb-connection.ts';
+import { openFolder } from '../../query/open-query.ts';
 import type { Query } from '../../query/query.ts';
-import type { Current } from '../current.ts';
-import { openShelf, ReplacedError, type Shelf, type Taken } from './shelf.ts';
+import type { Current } from '../manifest-watcher.ts';
+import { openShelf, ReplacedError, type Shelf, type Taken } from './pin-pool.ts';
 
 /** Queries over what is published, many at once, each over one generation whose files were checked. */
 export interface History {

@@ -1,10 +1,10 @@
-import { mayHold } from '../../archive/copies/slice.ts';
+import { mayHold } from '../../archive/copies/prune-files.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import type { DatasetName } from '../../archive/parquet/datasets.ts';
+import type { DatasetName } from '../../archive/parquet/schema.ts';
+import type { Cell, Parameter } from '../../query/convert-values.ts';
 import type { Query } from '../../query/query.ts';
-import { type Condition, fromWhere, type Slice } from '../../query/slice.ts';
-import type { Cell, Parameter } from '../../query/values.ts';
-import { conditionOf, publishedSlice } from './page-steps.ts';
+import { type Condition, fromWhere, type Slice } from '../../query/slice-query.ts';
+import { conditionOf, publishedSlice } from './scan-plan.ts';
 
 /** Which markets; null and absent words: any. Ends are epoch milliseconds, half-open. */
 export interface MarketsAsked {

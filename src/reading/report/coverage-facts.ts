@@ -1,11 +1,11 @@
-import { lifetimeOf } from '../../core/life.ts';
 import type { SymbolFacts } from '../../core/market.ts';
+import { lifetimeOf } from '../../core/symbol-lifetime.ts';
 import { intersection, isEmpty, subtract, union, type Window } from '../../core/window.ts';
 import { coverageIn } from '../../state/coverage.ts';
+import { lostTicksIn } from '../../state/data-loss.ts';
 import type { Database } from '../../state/database.ts';
-import { lostTicksIn } from '../../state/lost.ts';
-import { type GroupedBy, groupsOf } from './groups.ts';
-import { type HeatRow, heatRows, type LivedSymbol } from './heat.ts';
+import { type HeatRow, heatRows, type LivedSymbol } from './coverage-heatmap.ts';
+import { type GroupedBy, groupsOf } from './market-groups.ts';
 
 /** Coverage by group and step of time. */
 export interface CoverageFacts extends Window {

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import type { Archive } from '../../archive/archive.ts';
-import type { Disk } from '../../archive/disk/disk.ts';
+import type { Disk } from '../../archive/disk/file-system.ts';
+import type { Archive } from '../../archive/open-archive.ts';
 import { quarantineFiles } from '../../archive/quarantine.ts';
 import { waitingReasons } from '../../state/journal-rejected.ts';
 

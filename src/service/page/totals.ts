@@ -1,5 +1,5 @@
 import { allFiles, type Manifest, totalsOf } from '../../archive/manifest.ts';
-import { datasetNames } from '../../archive/parquet/datasets.ts';
+import { datasetNames } from '../../archive/parquet/schema.ts';
 import { daysOfPublished, type FoundDamage } from '../../core/verdict.ts';
 
 /** What everybody may know of an archive. Times are epoch milliseconds. */

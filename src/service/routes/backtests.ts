@@ -3,15 +3,15 @@ import { BacktestsAnswer, BacktestsQuery, KeptBacktest } from '../../contract/ba
 import { paths } from '../../contract/paths.ts';
 import { ObjectPath } from '../../contract/strategies.ts';
 import { ownerOf } from '../../workspace/owner.ts';
-import type { Page } from '../../workspace/page.ts';
+import type { Page } from '../../workspace/pagination.ts';
 import type { BacktestRow } from '../../workspace/tables.ts';
-import { userOf } from '../access.ts';
-import type { App } from '../app.ts';
-import { keptBacktest, listedBacktest } from '../backtest-answer.ts';
-import type { BacktestDesk } from '../backtest-desk.ts';
+import { keptBacktest, listedBacktest } from '../backtest-response.ts';
+import type { BacktestDesk } from '../backtest-service.ts';
 import type { ServiceContext } from '../context.ts';
-import { ProblemError } from '../problem.ts';
-import { pageOfList } from '../users-object.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
+import { userOf } from '../route-access.ts';
+import { pageOfList } from '../user-resource.ts';
 import { plain } from './export.ts';
 
 /** `/api/v1/backtest`: the backtests that a user keeps. */

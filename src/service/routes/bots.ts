@@ -4,16 +4,16 @@ import { paths } from '../../contract/paths.ts';
 import { ObjectPath, ObjectRequestHeaders } from '../../contract/strategies.ts';
 import { bots, type FoundBot } from '../../workspace/bots.ts';
 import { ownerOf } from '../../workspace/owner.ts';
-import type { Page } from '../../workspace/page.ts';
+import type { Page } from '../../workspace/pagination.ts';
 import { strategies } from '../../workspace/strategies.ts';
 import type { OwnerColumns } from '../../workspace/tables.ts';
-import { userOf } from '../access.ts';
-import type { App } from '../app.ts';
 import { requireBot } from '../bot-request.ts';
 import type { ServiceContext } from '../context.ts';
-import type { ServiceLimits } from '../limits.ts';
-import { ProblemError } from '../problem.ts';
-import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../users-object.ts';
+import type { App } from '../fastify-types.ts';
+import type { ServiceLimits } from '../http-limits.ts';
+import { ProblemError } from '../problem-details.ts';
+import { userOf } from '../route-access.ts';
+import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../user-resource.ts';
 import { plain } from './export.ts';
 
 /** `/api/v1/bots`: users' bots. */

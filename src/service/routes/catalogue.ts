@@ -1,13 +1,13 @@
 import { Type } from 'typebox';
 import { foundDamage } from '../../archive/known-state.ts';
 import { paths } from '../../contract/paths.ts';
-import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
-import { requireOwnState } from '../own-state.ts';
+import type { App } from '../fastify-types.ts';
 import { loadAssets } from '../page/assets.ts';
 import { pageDocument } from '../page/document.ts';
 import { type Totals, totalsFor } from '../page/totals.ts';
-import { ProblemError } from '../problem.ts';
+import { ProblemError } from '../problem-details.ts';
+import { requireOwnState } from '../require-state.ts';
 
 const yearSeconds = 31_536_000;
 

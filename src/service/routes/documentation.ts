@@ -1,7 +1,7 @@
 import swaggerUi from '@fastify/swagger-ui';
 import { paths } from '../../contract/paths.ts';
-import { pagePolicy } from '../answer-headers.ts';
-import type { App } from '../app.ts';
+import type { App } from '../fastify-types.ts';
+import { pagePolicy } from '../response-headers.ts';
 
 /** `/docs`: a page made of the OpenAPI document; everything that it needs comes from here. */
 export async function documentationRoutes(app: App): Promise<void> {

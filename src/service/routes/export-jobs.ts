@@ -13,13 +13,13 @@ import { exportPath, randomWord, removeExport } from '../../reading/export-jobs/
 import { startExportRunner } from '../../reading/export-jobs/export-runner.ts';
 import { exportJobs } from '../../workspace/export-jobs.ts';
 import type { ExportJobRow } from '../../workspace/tables.ts';
-import { holderOf } from '../access.ts';
-import type { App } from '../app.ts';
+import type { OwnPlace } from '../archive-lease.ts';
 import type { ServiceContext } from '../context.ts';
-import { jobOf, urlOf } from '../export-answer.ts';
 import { isSame, requireSensible } from '../export-request.ts';
-import type { OwnPlace } from '../own-place.ts';
-import { ProblemError } from '../problem.ts';
+import { jobOf, urlOf } from '../export-response.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
+import { holderOf } from '../route-access.ts';
 import { sendFile } from '../send-file.ts';
 import { parquetType, plain } from './export.ts';
 

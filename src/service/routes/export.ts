@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { ownManifest, ownManifestText } from '../../archive/archive.ts';
-import { changesSince, removedSince } from '../../archive/copies/changes.ts';
-import { sha256 } from '../../archive/disk/disk.ts';
+import { changesSince, removedSince } from '../../archive/copies/diff-generations.ts';
+import { sha256 } from '../../archive/disk/file-system.ts';
 import type { Manifest, PublishedFile } from '../../archive/manifest.ts';
-import type { DatasetName } from '../../archive/parquet/datasets.ts';
+import { ownManifest, ownManifestText } from '../../archive/open-archive.ts';
+import type { DatasetName } from '../../archive/parquet/schema.ts';
 import {
   ChangesAnswer,
   ExportQuery,
@@ -17,9 +17,9 @@ import {
 import { paths } from '../../contract/paths.ts';
 import { DamageError } from '../../core/errors.ts';
 import { inMemory } from '../../reading/files/verified-files.ts';
-import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
-import { ProblemError } from '../problem.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
 import { sendFile } from '../send-file.ts';
 
 export const parquetType = 'application/vnd.apache.parquet';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
-import type { App } from '../app.ts';
+import type { App } from '../fastify-types.ts';
 
 /** `/healthz`: the process answers. */
 export function healthRoutes(app: App): void {

@@ -1,7 +1,7 @@
 import type { HistoricalMarketsQuery } from '../../contract/historical.ts';
 import { type MarketsAsked, marketFiles, marketsPage, marketsSlice } from '../../reading/history/market-history.ts';
 import { marketCursor, readMarketPlace } from '../cursor.ts';
-import { type Desk, type Endpoint, envelope, limitOf, symbolOf, windowOf } from '../historical-desk.ts';
+import { type Desk, type Endpoint, envelope, limitOf, symbolOf, windowOf } from '../historical-service.ts';
 
 /** Markets of one answer, each with its history. */
 const marketsMax = 1000;

@@ -1,18 +1,18 @@
-import { mayHold } from '../../archive/copies/slice.ts';
+import { mayHold } from '../../archive/copies/prune-files.ts';
 import type { Manifest } from '../../archive/manifest.ts';
-import type { DatasetName } from '../../archive/parquet/datasets.ts';
+import type { DatasetName } from '../../archive/parquet/schema.ts';
 import type {
   HistoricalCandlesQuery,
   HistoricalCoverageQuery,
   HistoricalOrderbooksQuery,
   HistoricalTicksQuery,
 } from '../../contract/historical.ts';
-import type { Parameter } from '../../query/values.ts';
+import type { Parameter } from '../../query/convert-values.ts';
 import { listGaps } from '../../reading/gaps.ts';
-import { type BookSnapshot, snapshotsOf } from '../../reading/history/book-page.ts';
-import { candlePageSteps, computedStep, publishedCandles } from '../../reading/history/candle-steps.ts';
-import { firstOf, type PageAsked, type Place, type Row, rowsOf, type Step } from '../../reading/history/page.ts';
-import { conditionOf, daySteps, publishedSlice, rangeSteps } from '../../reading/history/page-steps.ts';
+import { candlePageSteps, computedStep, publishedCandles } from '../../reading/history/candle-scan-plan.ts';
+import { firstOf, type PageAsked, type Place, type Row, rowsOf, type Step } from '../../reading/history/keyset-page.ts';
+import { type BookSnapshot, snapshotsOf } from '../../reading/history/order-book-page.ts';
+import { conditionOf, daySteps, publishedSlice, rangeSteps } from '../../reading/history/scan-plan.ts';
 import { judgedBy } from '../../settings/judged-by.ts';
 import { allSymbols } from '../../state/symbols.ts';
 import { placeCursor, readPlace } from '../cursor.ts';
@@ -24,7 +24,7 @@ import {
   type SliceAsked,
   symbolOf,
   windowOf,
-} from '../historical-desk.ts';
+} from '../historical-service.ts';
 
 type Narrowed = (value: (one: Parameter) => string) => readonly string[];
 

@@ -1,11 +1,11 @@
 import { ServedMarketsAnswer, ServedMarketsQuery } from '../../contract/markets.ts';
 import { paths } from '../../contract/paths.ts';
-import type { RecordPaths } from '../../core/market-record.ts';
-import { type MarketLists, openMarketLists, type PolledLists, type PolledMarket } from '../../reading/markets.ts';
+import type { RecordPaths } from '../../core/parse-market.ts';
+import { type MarketLists, openMarketLists, type PolledLists, type PolledMarket } from '../../reading/read-markets.ts';
 import { settingsSchema } from '../../settings/schema.ts';
-import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
-import { ProblemError } from '../problem.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
 
 /** Views that are there to be asked for whether anybody polled them or not: the interface names them. */
 const namedViews = ['matched', 'resolving'];

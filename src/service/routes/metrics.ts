@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
-import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
+import type { App } from '../fastify-types.ts';
 import { openMetrics } from '../metrics.ts';
 
 /** `/metrics`, and what counts for it. Before every other route and hook, so that nothing goes by uncounted. */

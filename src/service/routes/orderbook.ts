@@ -1,11 +1,11 @@
 import { OrderbookAnswer, OrderbookQuery } from '../../contract/orderbook.ts';
 import { paths } from '../../contract/paths.ts';
-import { openOrderBooks } from '../../reading/orderbook.ts';
+import { openOrderBooks } from '../../reading/read-order-book.ts';
 import { oneSymbol } from '../../state/symbols.ts';
-import type { App } from '../app.ts';
+import { unknownSymbol } from '../common-errors.ts';
 import type { ServiceContext } from '../context.ts';
-import { ProblemError } from '../problem.ts';
-import { unknownSymbol } from '../refused.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
 
 /** `/api/v1/orderbook`: the latest snapshot of a symbol. */
 export function orderbookRoutes(app: App, { archive, current, files }: ServiceContext): void {

@@ -1,8 +1,8 @@
 import { paths } from '../../contract/paths.ts';
 import { Ready } from '../../contract/ready.ts';
-import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
-import { ProblemError } from '../problem.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
 import { readinessOf } from '../readiness.ts';
 
 /** `/readyz`: whether requests should come here. */

@@ -9,16 +9,16 @@ import {
 } from '../../reading/backtest-jobs/backtest-in-thread.ts';
 import { ownerOf } from '../../workspace/owner.ts';
 import type { BacktestRow, OwnerColumns } from '../../workspace/tables.ts';
-import { userOf } from '../access.ts';
-import type { App } from '../app.ts';
-import { backtestUrl, keptBacktest } from '../backtest-answer.ts';
-import type { BacktestDesk } from '../backtest-desk.ts';
 import { type BacktestWanted, type ReadBody, readBody, requireBacktest, unfit } from '../backtest-request.ts';
+import { backtestUrl, keptBacktest } from '../backtest-response.ts';
+import type { BacktestDesk } from '../backtest-service.ts';
 import type { ServiceContext } from '../context.ts';
-import { createGate } from '../gate.ts';
-import { ProblemError } from '../problem.ts';
-import { untilGone, whyEnded } from '../send-pieces.ts';
-import { fingerprintOf, newObjectId, otherBody } from '../users-object.ts';
+import { createGate } from '../fair-semaphore.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
+import { userOf } from '../route-access.ts';
+import { untilGone, whyEnded } from '../stream-response.ts';
+import { fingerprintOf, newObjectId, otherBody } from '../user-resource.ts';
 import { plain } from './export.ts';
 
 /** Jobs whose ticks are counted at a time: each takes a thread. */

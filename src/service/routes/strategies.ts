@@ -2,16 +2,16 @@ import { Type } from 'typebox';
 import { paths } from '../../contract/paths.ts';
 import * as contract from '../../contract/strategies.ts';
 import { ownerOf } from '../../workspace/owner.ts';
-import type { Page } from '../../workspace/page.ts';
+import type { Page } from '../../workspace/pagination.ts';
 import { strategies } from '../../workspace/strategies.ts';
 import type { OwnerColumns, StrategyRow } from '../../workspace/tables.ts';
-import { userOf } from '../access.ts';
-import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
-import type { ServiceLimits } from '../limits.ts';
-import { ProblemError } from '../problem.ts';
+import type { App } from '../fastify-types.ts';
+import type { ServiceLimits } from '../http-limits.ts';
+import { ProblemError } from '../problem-details.ts';
+import { userOf } from '../route-access.ts';
 import { requireStrategy } from '../strategy-request.ts';
-import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../users-object.ts';
+import { createdAnswer, fingerprintOf, newObjectId, noRoom, otherBody, pageOfList } from '../user-resource.ts';
 import { plain } from './export.ts';
 
 /** `/api/v1/strategies`: users' strategies, version by version. */

@@ -1,12 +1,12 @@
 import { paths } from '../../contract/paths.ts';
 import { type Gap, TicksAnswer, TicksQuery } from '../../contract/schemas.ts';
 import { exitCodes, OddslakeError } from '../../core/errors.ts';
-import { openTicks, type TicksFound } from '../../reading/ticks.ts';
-import type { App } from '../app.ts';
+import { openTicks, type TicksFound } from '../../reading/read-ticks.ts';
+import { requireWindow, unknownSymbol } from '../common-errors.ts';
 import type { ServiceContext } from '../context.ts';
-import { ProblemError } from '../problem.ts';
-import { requireWindow, unknownSymbol } from '../refused.ts';
-import { openTicksTexts } from '../ticks-text.ts';
+import type { App } from '../fastify-types.ts';
+import { ProblemError } from '../problem-details.ts';
+import { openTicksTexts } from '../serialize-ticks.ts';
 
 /** Ticks of an answer whose request has no limit, where the service's cap is not less. */
 const limitByDefault = 1000;

@@ -1,7 +1,7 @@
 import { paths } from '../../contract/paths.ts';
 import { MeAnswer } from '../../contract/users.ts';
-import type { App } from '../app.ts';
 import type { ServiceContext } from '../context.ts';
+import type { App } from '../fastify-types.ts';
 
 /** `/api/v1/me`. */
 export function userRoutes(app: App, { settings, clock }: ServiceContext): void {

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Manifest } from '../../../src/archive/manifest.ts';
-import { datasets } from '../../../src/archive/parquet/datasets.ts';
-import { decodeRows } from '../../../src/archive/parquet/parquet.ts';
+import { decodeRows } from '../../../src/archive/parquet/rows.ts';
+import { datasets } from '../../../src/archive/parquet/schema.ts';
 import type { Window } from '../../../src/core/window.ts';
 import type { Reader } from './reader.ts';
 import { dayMs, hourMs } from './world.ts';

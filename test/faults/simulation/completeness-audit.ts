@@ -1,5 +1,5 @@
 import type { Manifest } from '../../../src/archive/manifest.ts';
-import type { Value } from '../../../src/archive/parquet/parquet.ts';
+import type { Value } from '../../../src/archive/parquet/rows.ts';
 import { type Covered, isProven } from '../../../src/core/coverage.ts';
 import { dayFloor, dayMs, union } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { type Disk, diskOver } from '../../../src/archive/disk/disk.ts';
-import { type FileCalls, systemCalls } from '../../../src/archive/disk/file-calls.ts';
+import { type Disk, diskOver } from '../../../src/archive/disk/file-system.ts';
+import { type FileCalls, systemCalls } from '../../../src/archive/disk/syscalls.ts';
 import { type Database, type OpenDatabase, openDatabase } from '../../../src/state/database.ts';
 import { systemError } from '../fault-disk.ts';
 import { type Loss, type PowerModel, powerModel } from '../power-loss.ts';

@@ -1,7 +1,7 @@
 import type { Window } from '../../../src/core/window.ts';
-import { Fault } from '../../../src/upstream/fault.ts';
-import { judgeConnection } from '../../../src/upstream/judge.ts';
-import type { OpenWire } from '../../../src/upstream/wire.ts';
+import { judgeConnection } from '../../../src/upstream/classify-error.ts';
+import { Fault } from '../../../src/upstream/request-error.ts';
+import type { OpenWire } from '../../../src/upstream/transport.ts';
 import type { Draw } from '../seeds.ts';
 import type { Service } from './service.ts';
 import { hourMs } from './world.ts';

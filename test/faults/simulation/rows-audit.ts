@@ -1,5 +1,5 @@
-import type { DatasetName } from '../../../src/archive/parquet/datasets.ts';
-import type { Value } from '../../../src/archive/parquet/parquet.ts';
+import type { Value } from '../../../src/archive/parquet/rows.ts';
+import type { DatasetName } from '../../../src/archive/parquet/schema.ts';
 import { dayFloor } from '../../../src/core/window.ts';
 import type { Database } from '../../../src/state/database.ts';
 import { bookText, type Heard, keyOf } from './heard.ts';

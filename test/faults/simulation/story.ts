@@ -1,6 +1,6 @@
 import { Interrupted } from '../../../src/app/context.ts';
 import type { Summary } from '../../../src/app/summary.ts';
-import type { DatasetName } from '../../../src/archive/parquet/datasets.ts';
+import type { DatasetName } from '../../../src/archive/parquet/schema.ts';
 import { calmNights, requireCovered, requireHealed, requireTruth, startCalmBackfill } from './calm.ts';
 import { damageSome, lostBy, lostIn, startMending, startRepair } from './damage.ts';
 import { drawStrike, startDated, startImport, startNightly, startOther, startPublish } from './jobs-of-the-night.ts';

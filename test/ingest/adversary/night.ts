@@ -1,7 +1,7 @@
 /** One collection against an adversary, by the collector itself, and what was wrong with it. */
 import type { Clock } from '../../../src/core/clock.ts';
 import { intersect, subtract, union, type Window, within } from '../../../src/core/window.ts';
-import { type Collected, collect } from '../../../src/ingest/collect.ts';
+import { type Collected, collect } from '../../../src/ingest/collect-ticks.ts';
 import type { SymbolPlan } from '../../../src/ingest/plan.ts';
 import { type KnownPages, type ServerBehavior, unknownBehavior } from '../../../src/ingest/server-behavior.ts';
 import { isUsable } from '../../../src/sandbox/tick-behavior.ts';

@@ -2,7 +2,7 @@
 import { type Covered, settled } from '../../../src/core/coverage.ts';
 import { noRechecks, noteLateness, overlapInUse, type RecheckMemory } from '../../../src/core/rechecks.ts';
 import { type Window, within } from '../../../src/core/window.ts';
-import { type CoverContext, requestOnce } from '../../../src/ingest/cover.ts';
+import { type CoverContext, requestOnce } from '../../../src/ingest/fetch-symbol.ts';
 import type { SymbolPlan } from '../../../src/ingest/plan.ts';
 import {
   demoted,

@@ -1,12 +1,12 @@
 import { readdirSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { openEngine } from '../../../src/query/engine.ts';
-import { openShelf } from '../../../src/reading/backtests/book-shelf.ts';
-import { readBooks } from '../../../src/reading/backtests/books.ts';
-import { type Ground, openGround } from '../../../src/reading/backtests/ground.ts';
+import { openEngine } from '../../../src/query/duckdb-connection.ts';
+import { type Ground, openGround } from '../../../src/reading/backtests/backtest-data.ts';
+import { readBooks } from '../../../src/reading/backtests/load-order-books.ts';
 import { readStates } from '../../../src/reading/backtests/market-states.ts';
-import type { Book } from '../../../src/research/series.ts';
+import { openShelf } from '../../../src/reading/backtests/order-book-store.ts';
 import { bookAgeMsMax } from '../../../src/research/simulate.ts';
+import type { Book } from '../../../src/research/symbol-series.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { listed } from '../../research/plain-engine.ts';
 import { day0, dayMs, lake, seriesOf, symbols } from './lake.ts';

@@ -1,16 +1,16 @@
 import { globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../../src/archive/archive.ts';
-import { datasets } from '../../../src/archive/parquet/datasets.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
+import { datasets } from '../../../src/archive/parquet/schema.ts';
 import { DamageError } from '../../../src/core/errors.ts';
+import { type Files, openGround } from '../../../src/reading/backtests/backtest-data.ts';
 import { type Batch, batchTicksMax, planBatches } from '../../../src/reading/backtests/batches.ts';
-import { type Files, openGround } from '../../../src/reading/backtests/ground.ts';
 import { knownOf, type Markets, togetherOf } from '../../../src/reading/backtests/markets.ts';
-import type { BatchPlan } from '../../../src/reading/backtests/play-batch.ts';
-import { openPlayers } from '../../../src/reading/backtests/players.ts';
+import type { BatchPlan } from '../../../src/reading/backtests/run-batch.ts';
+import { readUniverse } from '../../../src/reading/backtests/select-symbols.ts';
 import { fileColumn, ticksView } from '../../../src/reading/backtests/tick-columns.ts';
-import { readUniverse } from '../../../src/reading/backtests/universe.ts';
+import { openPlayers } from '../../../src/reading/backtests/worker-pool.ts';
 import { asked, day0, dayMs, lake, run } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';
 

@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { ranks } from '../../../src/core/merge.ts';
 import { subtract, type Window } from '../../../src/core/window.ts';
-import { openEngine } from '../../../src/query/engine.ts';
-import { openGround } from '../../../src/reading/backtests/ground.ts';
-import { lackingOf, livesIn } from '../../../src/reading/backtests/lacking.ts';
+import { openEngine } from '../../../src/query/duckdb-connection.ts';
+import { openGround } from '../../../src/reading/backtests/backtest-data.ts';
+import { lackingOf, livesIn } from '../../../src/reading/backtests/coverage-gaps.ts';
 import { answer, append, opened, publishedRows, publishNow, scratchFolder } from '../../archive/scratch.ts';
 import { day0, dayMs, hourMs } from './lake.ts';
 

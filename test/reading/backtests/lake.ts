@@ -1,11 +1,11 @@
-import type { Archive } from '../../../src/archive/archive.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
 import { type Snapshot, sideOf } from '../../../src/core/book.ts';
 import { type Found, runBacktest, type Watching } from '../../../src/reading/backtests/run-backtest.ts';
-import type { BacktestAsked } from '../../../src/research/asked.ts';
-import { readAsked } from '../../../src/research/asked.ts';
+import type { BacktestAsked } from '../../../src/research/backtest-request.ts';
+import { readAsked } from '../../../src/research/backtest-request.ts';
 import type { BacktestResult } from '../../../src/research/result.ts';
-import type { Book, MarketState, Series } from '../../../src/research/series.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
+import type { Book, MarketState, Series } from '../../../src/research/symbol-series.ts';
 import { appendBooks } from '../../../src/state/journal-books.ts';
 import { answer, append, day0, dayMs, hourMs, market, opened, publishNow } from '../../archive/scratch.ts';
 import { poll } from '../../service/historical-archive.ts';

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { openQuery } from '../../../src/query/open.ts';
+import { openQuery } from '../../../src/query/open-query.ts';
+import { openGround } from '../../../src/reading/backtests/backtest-data.ts';
 import { planBatches } from '../../../src/reading/backtests/batches.ts';
-import { openGround } from '../../../src/reading/backtests/ground.ts';
 import { readMarkets } from '../../../src/reading/backtests/markets.ts';
-import { type BatchPlan, playBatch } from '../../../src/reading/backtests/play-batch.ts';
-import { readUniverse } from '../../../src/reading/backtests/universe.ts';
+import { type BatchPlan, playBatch } from '../../../src/reading/backtests/run-batch.ts';
+import { readUniverse } from '../../../src/reading/backtests/select-symbols.ts';
 import { scratchFolder } from '../../archive/scratch.ts';
 import { asked, day0, dayMs, lake, symbols } from './lake.ts';
 import { builtIn, curious } from './strategies.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { UnfitBacktest } from '../../../src/reading/backtests/unfit.ts';
+import type { UnfitBacktest } from '../../../src/reading/backtests/invalid-backtest.ts';
 import { runSeries } from '../../../src/research/run-series.ts';
-import type { Series } from '../../../src/research/series.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
+import type { Series } from '../../../src/research/symbol-series.ts';
 import { day0, dayMs, hourMs, lake, run, seriesOf, symbols } from './lake.ts';
 import { bound, builtIn, curious } from './strategies.ts';
 

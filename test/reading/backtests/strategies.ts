@@ -1,6 +1,6 @@
-import { bind } from '../../../src/research/bind.ts';
-import { executables } from '../../../src/research/executables.ts';
-import { readStrategy } from '../../../src/research/read-strategy.ts';
+import { bind } from '../../../src/research/bind-parameters.ts';
+import { executables } from '../../../src/research/builtin-strategies.ts';
+import { readStrategy } from '../../../src/research/parse-strategy.ts';
 import type { Strategy } from '../../../src/research/strategy.ts';
 import { hourMs } from '../../archive/scratch.ts';
 

@@ -1,9 +1,9 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { Archive } from '../../../src/archive/archive.ts';
-import { gatherReport, type ReportRules } from '../../../src/reading/report/gather.ts';
+import type { Archive } from '../../../src/archive/open-archive.ts';
 import { quarantineFacts } from '../../../src/reading/report/quarantine.ts';
+import { gatherReport, type ReportRules } from '../../../src/reading/report/report-data.ts';
 import { finishRun, startRun } from '../../../src/state/runs.ts';
 import { observeMarkets } from '../../../src/state/symbols.ts';
 import { answer, append, day0, dayMs, hashes, hourMs, market, now, opened, publishNow } from '../../archive/scratch.ts';

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { PublishedFile } from '../../../src/archive/manifest.ts';
-import { datasetNames } from '../../../src/archive/parquet/datasets.ts';
+import { datasetNames } from '../../../src/archive/parquet/schema.ts';
 import { unknownSymbol } from '../../../src/core/market.ts';
 import type { Gap } from '../../../src/reading/gaps.ts';
+import { heatRows } from '../../../src/reading/report/coverage-heatmap.ts';
 import { dayTotals } from '../../../src/reading/report/day-totals.ts';
 import { gapFacts } from '../../../src/reading/report/gap-groups.ts';
-import { endShown } from '../../../src/reading/report/gather.ts';
-import { groupsOf, otherGroups } from '../../../src/reading/report/groups.ts';
-import { heatRows } from '../../../src/reading/report/heat.ts';
+import { groupsOf, otherGroups } from '../../../src/reading/report/market-groups.ts';
 import { pastRun, readSummary } from '../../../src/reading/report/past-run.ts';
+import { endShown } from '../../../src/reading/report/report-data.ts';
 import { rubbish } from '../../page/lake.ts';
 
 const hourMs = 3_600_000;

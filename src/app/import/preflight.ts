@@ -1,0 +1,183 @@
+import { join } from 'node:path';
+import { UsageError } from '../../core/errors.ts';
+import type { RecordPaths } from '../../core/parse-market.ts';
+import { csvHead, datasetOf, type ImportDataset } from '../../ingest/import-columns.ts';
+import type { RowRules } from '../../ingest/import-rows.ts';
+import { lacksZone } from '../../ingest/import-time.ts';
+import {
+  canBePrice,
+  canBeSymbol,
+  canBeTime,
+  isLocalTime,
+  type Rename,
+  type RowColumn,
+  type RowFile,
+  type RowReader,
+} from '../../query/read-rows.ts';
+import type { ImportFile } from './files.ts';
+import { beginningOf, linesOf, unpack } from './open-input.ts';
+
+export interface CheckRules {
+  readonly dataset: ImportDataset | null;
+  readonly rows: RowRules;
+  /** Columns that are read under another name. */
+  readonly renames: readonly Rename[];
+  readonly paths: RecordPaths;
+}
+
+/** A file of rows and what it holds. */
+export interface RowPlan {
+  readonly dataset: ImportDataset;
+  /** Null for NDJSON, which is read line by line. */
+  readonly rows: { readonly file: RowFile; readonly columns: readonly RowColumn[] } | null;
+}
+
+/** A file of a folder that cannot be imported, and why: a clause. The others go on. */
+export interface Fault {
+  readonly fault: string;
+}
+
+export const lineBytesMax = 1 << 20;
+const headBytes = 1 << 16;
+const sampleRows = 1000;
+
+/**
+ * Looks at the beginning of a file of rows: whether its columns are there and its times can be understood. `rowFile`:
+ * where a packed Parquet file was unpacked to.
+ * @throws UsageError for times without a zone where none was given, and for whatever is wrong with a named file
+ */
+export async function checkRows(
+  file: ImportFile,
+  reader: RowReader,
+  rules: CheckRules,
+  unpacked?: string,
+): Promise<RowPlan | Fault> {
+  const found = await lookAt(file, reader, rules, unpacked);
+  if ('fault' in found && file.named) throw new UsageError(`${file.path}: ${found.fault}.`);
+  if ('fault' in found || !found.lacksZone || rules.rows.zone !== null) return found;
+  throw new UsageError(
+    `${file.path}: its times say nothing of their zone. Say which it is, e.g. --tz UTC or --tz America/New_York.`,
+  );
+}
+
+async function lookAt(
+  file: ImportFile,
+  reader: RowReader,
+  rules: CheckRules,
+  unpacked: string | undefined,
+): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
+  try {
+    return file.format === 'ndjson' ? await lookAtLines(file, rules) : await lookAtTable(file, reader, rules, unpacked);
+  } catch (error) {
+    return { fault: `it cannot be read: ${told(error)}` };
+  }
+}
+
+/** The first line of what an error says. */
+export const told = (error: unknown): string =>
+  (error instanceof Error ? error.message : String(error)).split('\n')[0]!.replace(/\.$/, '');
+
+async function lookAtLines(file: ImportFile, rules: CheckRules): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
+  for await (const lines of linesOf(file, lineBytesMax)) {
+    const found = lines.slice(0, sampleRows).map(({ text, flaw }) => (flaw === null ? objectIn(text) : null));
+    const own = found.filter((row) => row !== null);
+    if (own.length === 0) return { fault: 'no line at its beginning is a JSON object' };
+    const lacking = lackingOf(rules.renames, [...new Set(own.flatMap((row) => Object.keys(row)))]);
+    if (lacking !== undefined) return lacking;
+    const rows = own.map((row) => renamed(row, rules.renames));
+    const names = new Set(rows.flatMap((row) => Object.keys(row)));
+    const dataset = datasetOf([...names], rules.dataset, rules.paths);
+    if (typeof dataset === 'object') return { fault: dataset.lacks };
+    const isLocal = (t: unknown): boolean => typeof t === 'string' && lacksZone(t);
+    return { dataset, rows: null, lacksZone: dataset === 'ticks' && rows.some((row) => isLocal(row.t)) };
+  }
+  return { fault: 'it is empty' };
+}
+
+/** The fault of a file that lacks a column of another name. */
+function lackingOf(renames: readonly Rename[], names: readonly string[]): Fault | undefined {
+  const lacking = renames.map(([, own]) => own).filter((own) => !names.includes(own));
+  if (lacking.length === 0) return undefined;
+  const found = `it has ${names.slice(0, 12).join(', ') || 'none'}${names.length > 12 ? ', …' : ''}`;
+  return { fault: `it lacks the column${lacking.length > 1 ? 's' : ''} ${lacking.join(', ')} of --columns (${found})` };
+}
+
+/** A row with its columns under the names that they are read by. */
+export function renamed(row: Record<string, unknown>, renames: readonly Rename[]): Record<string, unknown> {
+  if (renames.length === 0) return row;
+  const rest = Object.entries(row).filter(([name]) => !renames.some((pair) => pair.includes(name)));
+  const read = renames.flatMap(([name, own]) => (Object.hasOwn(row, own) ? [[name, row[own]]] : []));
+  return Object.fromEntries([...rest, ...read]);
+}
+
+/**
+ * The JSON object in a line; null where there is none. `exact`: numbers of this name as their text, since a double does not
+ * hold the digits of nanoseconds.
+ */
+export function objectIn(line: string, exact?: string): Record<string, unknown> | null {
+  const keepText = (name: string, value: unknown, context?: { readonly source?: string }): unknown =>
+    name === exact && typeof value === 'number' ? (context?.source ?? value) : value;
+  try {
+    const value: unknown = JSON.parse(line.replace(/^\ufeff/, ''), exact === undefined ? undefined : keepText);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+async function lookAtTable(
+  file: ImportFile,
+  reader: RowReader,
+  rules: CheckRules,
+  unpacked: string | undefined,
+): Promise<(RowPlan & { lacksZone: boolean }) | Fault> {
+  const own = await rowFileOf(file, unpacked);
+  if ('fault' in own) return own;
+  const { renames } = rules;
+  const names = (await reader.columns(own)).map(({ name }) => name);
+  const missing = lackingOf(renames, names);
+  if (missing !== undefined) return missing;
+  const isReplaced = (name: string): boolean =>
+    renames.some(([read]) => read.toLowerCase() === name.toLowerCase()) && !renames.some(([, read]) => read === name);
+  const rowFile = renames.length === 0 ? own : { ...own, renames, replaced: names.filter(isReplaced) };
+  const columns = await reader.columns(rowFile);
+  const dataset = datasetOf(
+    columns.map(({ name }) => name),
+    rules.dataset,
+    rules.paths,
+  );
+  if (typeof dataset === 'object') return { fault: dataset.lacks };
+  const rows = { file: rowFile, columns };
+  if (dataset === 'markets') return { dataset, rows, lacksZone: false };
+  const type = (name: string): string => columns.find((column) => column.name === name)!.type;
+  if (!canBeSymbol(type('symbol'))) return { fault: `its column symbol is ${type('symbol')}, no text` };
+  if (!canBeTime(type('t'))) return { fault: `its column t is ${type('t')}, no time` };
+  if (!canBePrice(type('p'))) return { fault: `its column p is ${type('p')}, no number` };
+  let lacking = isLocalTime(type('t'));
+  if (type('t') === 'VARCHAR') {
+    for await (const { t } of reader.ticks(rowFile, columns, rules.rows.unit)) {
+      lacking = t.some((text) => typeof text === 'string' && lacksZone(text));
+      break;
+    }
+  }
+  return { dataset, rows, lacksZone: lacking };
+}
+
+async function rowFileOf(file: ImportFile, unpacked: string | undefined): Promise<RowFile | Fault> {
+  const { path, compression } = file;
+  if (file.format === 'parquet') return { format: 'parquet', path: unpacked ?? path };
+  const beginning = await beginningOf(file, headBytes);
+  if (/^[^\r\n]*\0/.test(beginning.toString('latin1'))) return { fault: 'it is no text in UTF-8' };
+  const head = csvHead(beginning.toString('utf8'));
+  if (head === undefined) return { fault: 'its first line does not name its columns, each once' };
+  return { format: 'csv', path, compression, ...head };
+}
+
+/** Unpacks a compressed Parquet file, which has to be read from its end, into `folder`; the path it has there. */
+export async function unpackParquet(file: ImportFile, folder: string, signal: AbortSignal): Promise<string> {
+  const target = join(folder, 'unpacked.parquet');
+  await unpack(file, target, signal);
+  return target;
+}

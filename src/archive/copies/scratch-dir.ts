@@ -1,0 +1,93 @@
+import { join } from 'node:path';
+import { LockRefused, tryLock, type WriteLock } from '../../state/lock.ts';
+import type { Archive } from '../open-archive.ts';
+
+/** A folder of this process's own, which others leave alone as long as it is held: the system frees it with the process. */
+export interface Scratch {
+  /** Absolute; made when it is taken. */
+  readonly folder: string;
+  /** Removes the folder with all that is in it. */
+  release(): void;
+}
+
+/** Where scratch is: folders, and beside each of them the lock that its process holds. */
+const scratchesOf = ({ layout }: Archive): string => join(layout.private, 'pins');
+
+const lockEnd = '.held';
+
+/** Times that somebody may clear a folder between its lock being made and being held. */
+const attemptsMax = 20;
+
+/**
+ * Takes a folder for scratch, and clears what processes that are gone have left. Whether one is gone is told by the
+ * lock: numbers of processes begin anew with every container, and are given again.
+ * @param id tells apart whatever one process holds
+ */
+export function takeScratch(archive: Archive, id: string): Scratch {
+  clearAbandoned(archive);
+  const { disk } = archive;
+  const home = scratchesOf(archive);
+  disk.makeScratch(home);
+  for (let attempt = 1; attempt <= attemptsMax; attempt++) {
+    const folder = join(home, `${process.pid}-${id}${attempt === 1 ? '' : `-${attempt}`}`);
+    const lock = tryLock(folder + lockEnd);
+    if (lock === null) continue;
+    // Whoever had it before us has cleared it away: our lock is on a file that nobody finds.
+    if (disk.size(folder + lockEnd) === null) {
+      lock.release();
+      continue;
+    }
+    try {
+      disk.makeScratch(folder);
+    } catch (error) {
+      lock.release();
+      throw error;
+    }
+    return {
+      folder,
+      release() {
+        remove(archive, folder, lock);
+      },
+    };
+  }
+  throw new Error(`${home} has no place for ${id}`);
+}
+
+/** The lock last: whoever finds it free finds nothing else. */
+function remove({ disk }: Archive, folder: string, lock: WriteLock): void {
+  try {
+    disk.remove(folder);
+    disk.remove(folder + lockEnd);
+  } finally {
+    lock.release();
+  }
+}
+
+/** Removes what nobody holds any more. One process clears at a time, since a lock that was removed holds nobody off. */
+export function clearAbandoned(archive: Archive): void {
+  const { disk, layout } = archive;
+  const home = scratchesOf(archive);
+  const names = disk.list(home);
+  if (names.length === 0) return;
+  const clearing = lockOf(join(layout.private, 'pins.lock'));
+  if (clearing === null) return;
+  try {
+    for (const name of new Set(names.map((name) => name.replace(/\.held$/, '')))) {
+      const folder = join(home, name);
+      const lock = lockOf(folder + lockEnd);
+      if (lock !== null) remove(archive, folder, lock);
+    }
+  } finally {
+    clearing.release();
+  }
+}
+
+/** What another user left, root perhaps, is for that user to clear: it is in nobody's way. */
+function lockOf(path: string): WriteLock | null {
+  try {
+    return tryLock(path);
+  } catch (error) {
+    if (error instanceof LockRefused) return null;
+    throw error;
+  }
+}

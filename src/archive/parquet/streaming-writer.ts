@@ -1,0 +1,131 @@
+import {
+  AsyncByteQueue,
+  type RecordBatch,
+  RecordBatchFileWriter,
+  RecordBatchStreamWriter,
+  type Schema,
+  Table,
+  tableToIPC,
+} from 'apache-arrow';
+import { transformParquetStream, type RecordBatch as WasmBatch, Table as WasmTable } from 'parquet-wasm';
+import { batchOf, dataOf, schemaOf, type Value } from './arrow-data.ts';
+import { encodeRows, type Storage, writerProperties } from './rows.ts';
+import type { Column } from './schema.ts';
+
+/** Some rows: for each column its values, times and counts as numbers. */
+export type RowChunk = readonly (readonly Value[])[];
+
+/** Rows that are turned into Arrow at once; a row group takes in several of these. */
+const batchRows = 32_768;
+
+/**
+ * A Parquet file as it is written, a row group at a time, with the types and settings of the archive's own files. What
+ * is held does not grow with the file. `storage` looks at the first rows.
+ */
+export async function* parquetPieces(
+  columns: readonly Column[],
+  chunks: AsyncIterable<RowChunk>,
+  storage: (first: RowChunk) => Storage,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const schema = schemaOf(columns);
+  const batches = batchesOf(columns, chunks)[Symbol.asyncIterator]();
+  const first = await batches.next();
+  if (first.done === true) {
+    yield encodeRows(columns, []);
+    return;
+  }
+  let next: RowChunk | undefined = first.value;
+  // The writer takes an error of its source for the end of it: without this a broken export would be a short one.
+  let broken: { readonly error: unknown } | undefined;
+  const source = new ReadableStream<WasmBatch>(
+    {
+      async pull(controller) {
+        try {
+          const rows = next ?? (await batches.next()).value;
+          next = undefined;
+          if (rows === undefined) return controller.close();
+          for (const batch of wasmBatches(schema, arrowOf(columns, schema, rows))) controller.enqueue(batch);
+        } catch (error) {
+          broken = { error };
+          controller.error(error);
+        }
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  try {
+    const pieces = await transformParquetStream(source, writerProperties(storage(first.value)));
+    for await (const piece of pieces as AsyncIterable<Uint8Array>) {
+      if (broken !== undefined) throw broken.error;
+      yield piece;
+    }
+  } catch (error) {
+    throw broken === undefined ? error : broken.error;
+  } finally {
+    await batches.return?.(undefined);
+  }
+  if (broken !== undefined) throw broken.error;
+}
+
+function wasmBatches(schema: Schema, batch: RecordBatch): WasmBatch[] {
+  const table = WasmTable.fromIPCStream(tableToIPC(new Table(schema, [batch]), 'stream'));
+  try {
+    return table.recordBatches();
+  } finally {
+    table.free();
+  }
+}
+
+/** An Arrow IPC file (Feather version 2), or the IPC stream of one, not compressed, as it is written. */
+export async function* arrowPieces(
+  columns: readonly Column[],
+  chunks: AsyncIterable<RowChunk>,
+  shape: 'file' | 'stream' = 'file',
+): AsyncGenerator<Uint8Array, void, undefined> {
+  const schema = schemaOf(columns);
+  const sink = new PieceSink();
+  const writer = shape === 'file' ? new RecordBatchFileWriter() : new RecordBatchStreamWriter();
+  writer.reset(sink, schema);
+  for await (const rows of batchesOf(columns, chunks)) {
+    writer.write(arrowOf(columns, schema, rows));
+    yield sink.take();
+  }
+  writer.close();
+  yield sink.take();
+}
+
+/** What the writer has written so far; its own queue cannot be asked whether it is empty. */
+class PieceSink extends AsyncByteQueue {
+  private pieces: Uint8Array[] = [];
+  override write(piece: ArrayBufferLike | ArrayBufferView): void {
+    const bytes = ArrayBuffer.isView(piece)
+      ? new Uint8Array(piece.buffer, piece.byteOffset, piece.byteLength)
+      : new Uint8Array(piece);
+    this.pieces.push(bytes);
+  }
+  take(): Uint8Array {
+    const bytes = Buffer.concat(this.pieces);
+    this.pieces = [];
+    return bytes;
+  }
+}
+
+const arrowOf = (columns: readonly Column[], schema: Schema, rows: RowChunk): RecordBatch =>
+  batchOf(
+    schema,
+    columns.map((column, c) => dataOf(column.type, rows[c]!)),
+  );
+
+/** The chunks put together to batches of `batchRows` rows or a little more; none of them empty. */
+async function* batchesOf(columns: readonly Column[], chunks: AsyncIterable<RowChunk>): AsyncGenerator<RowChunk> {
+  let held: Value[][] = columns.map(() => []);
+  for await (const chunk of chunks) {
+    chunk.forEach((values, c) => {
+      for (const value of values) held[c]!.push(value);
+    });
+    if (held[0]!.length < batchRows) continue;
+    yield held;
+    held = columns.map(() => []);
+  }
+  if (held[0]!.length > 0) yield held;
+}

@@ -1,0 +1,160 @@
+import { firstAtOrAfter } from '../../core/binary-search.ts';
+import type { Covered, Evidence } from '../../core/coverage.ts';
+import type { Standing } from '../../core/merge.ts';
+import { partOf } from '../../core/partition.ts';
+import type { TickColumns } from '../../core/tick.ts';
+import { dayFloor, dayMs, splitByDay, type Window } from '../../core/window.ts';
+import { appendTicks, type Bin } from '../../state/journal.ts';
+import { addFetched } from '../../state/runs.ts';
+import type { State } from '../../state/state.ts';
+import { ensureSeen } from '../../state/symbols.ts';
+import { type Spilled, sliceOf, spillReader } from './spill-file.ts';
+import type { SpilledChunk, TickSource } from './tick-sources.ts';
+
+/** Ticks of one symbol from one file, usable and sorted by time, put aside, and what the file covers. */
+export interface Read {
+  readonly symbol: string;
+  /** Epoch ms. */
+  readonly observedAt: number;
+  readonly ticks: Spilled;
+  /** Where in the ticks a UTC day begins, the first one's midnight standing at 0: pairs of day and index. */
+  readonly days: readonly (readonly [day: number, from: number])[];
+  readonly covered: readonly ReadCoverage[];
+}
+
+/** A window that a file covers, and why it counts as covered. */
+export interface ReadCoverage {
+  readonly window: Window;
+  readonly evidence: Evidence;
+}
+
+/**
+ * What an import has read and the next publish takes in. It is accepted with that publish and not before: whoever breaks
+ * it off reads the files again.
+ */
+export interface Intake extends TickSource {
+  /** Ticks that were added. */
+  readonly ticks: number;
+  /** What it holds in memory, in entries of some hundred bytes. */
+  readonly entries: number;
+  /** When each symbol was first seen, epoch ms. */
+  readonly seen: ReadonlyMap<string, number>;
+  add(read: Read): void;
+  /**
+   * Enters in the state what a publish took in, and journals what it did not (a damaged part is merged with nothing).
+   * In the publish's transaction.
+   */
+  settle(state: State, taken: readonly Bin[]): void;
+  /** Journals all of it, some at a time: there is no publish to take it in. */
+  keep(state: State): void;
+}
+
+interface Entry {
+  readonly bin: Bin;
+  readonly chunks: SpilledChunk[];
+  readonly covered: Map<string, Covered[]>;
+}
+
+/** @param rank how far the ticks are trusted: see core/merge.ts */
+export function openIntake(runId: string, rank: Standing['rank'], parts: number): Intake {
+  const byKey = new Map<string, Entry>();
+  const partsOf = new Map<string, number>();
+  const seen = new Map<string, number>();
+  let ticks = 0;
+  let entries = 0;
+
+  const partOfSymbol = (symbol: string): number => {
+    let part = partsOf.get(symbol);
+    if (part === undefined) {
+      part = partOf(symbol, parts);
+      partsOf.set(symbol, part);
+    }
+    return part;
+  };
+  const keyOf = ({ day, part }: Bin): string => `${day} ${part}`;
+  const entryAt = (symbol: string, day: number): Entry => {
+    const bin = { day, part: partOfSymbol(symbol) };
+    let entry = byKey.get(keyOf(bin));
+    if (entry === undefined) {
+      entry = { bin, chunks: [], covered: new Map() };
+      byKey.set(keyOf(bin), entry);
+    }
+    entries++;
+    return entry;
+  };
+
+  function journal(state: State, { chunks, covered }: Entry): void {
+    const spills = spillReader();
+    const none = { runId, origin: 'import', rank, rejected: [] } as const;
+    const asked = (at: number): Window => ({ from: at, to: at });
+    try {
+      for (const { symbol, observedAt, spilled } of chunks) {
+        const record = { ...none, symbol, observedAt, asked: asked(observedAt), covered: [] };
+        appendTicks(state, [{ ...record, ticks: spills.read([spilled])[0]! }]);
+      }
+    } finally {
+      spills.close();
+    }
+    const empty = { t: new Float64Array(0), p: new Float64Array(0) };
+    for (const [symbol, answers] of covered) {
+      const observedAt = answers[0]!.fetchedAt;
+      appendTicks(state, [{ ...none, symbol, observedAt, asked: answers[0]!, ticks: empty, covered: answers }]);
+    }
+  }
+
+  return {
+    get ticks() {
+      return ticks;
+    },
+    get entries() {
+      return entries;
+    },
+    seen,
+    add({ symbol, observedAt, ticks: spilled, days, covered }) {
+      if (spilled.ticks + covered.length === 0) return;
+      if (!seen.has(symbol)) seen.set(symbol, observedAt);
+      ticks += spilled.ticks;
+      days.forEach(([day, from], i) => {
+        const part = sliceOf(spilled, from, days[i + 1]?.[1] ?? spilled.ticks);
+        entryAt(symbol, day).chunks.push({ symbol, runId, observedAt, rank, spilled: part });
+      });
+      for (const { window, evidence } of covered) {
+        for (const { from, to } of splitByDay(window)) {
+          const entry = entryAt(symbol, dayFloor(from));
+          const answer: Covered = { from, to, fetchedAt: observedAt, origin: 'import', evidence };
+          const list = entry.covered.get(symbol);
+          if (list === undefined) entry.covered.set(symbol, [answer]);
+          else list.push(answer);
+        }
+      }
+    },
+    bins: () => [...byKey.values()].map(({ bin }) => bin),
+    chunks: (bin) => byKey.get(keyOf(bin))?.chunks ?? [],
+    coverage: (bin) => byKey.get(keyOf(bin))?.covered ?? new Map(),
+    withdrawn: () => new Map(),
+    settle(state, taken) {
+      for (const [symbol, at] of seen) ensureSeen(state.db, symbol, at);
+      const keys = new Set(taken.map(keyOf));
+      let count = 0;
+      for (const [key, entry] of byKey) {
+        if (keys.has(key)) count += entry.chunks.reduce((sum, { spilled }) => sum + spilled.ticks, 0);
+        else journal(state, entry);
+      }
+      addFetched(state.db, runId, count);
+    },
+    keep(state) {
+      for (const entry of byKey.values()) state.db.transaction(() => journal(state, entry));
+    },
+  };
+}
+
+/** Where the UTC days of sorted times begin. */
+export function daysIn({ t }: TickColumns): [day: number, from: number][] {
+  const out: [number, number][] = [];
+  for (let from = 0; from < t.length; ) {
+    const day = dayFloor(t[from]!);
+    out.push([day, from]);
+    from += firstAtOrAfter(t.subarray(from), day + dayMs);
+  }
+  return out;
+}

@@ -1,0 +1,63 @@
+import type { FileRecord, Key } from '../../state/file-metadata.ts';
+import { sha256 } from '../disk/file-system.ts';
+import { magic } from '../parquet/constants.ts';
+
+/** Rows that are gone: all that were published from `first` to `last`, both included, in the order of the sort key. */
+export interface LostRange {
+  /** Null where nothing tells which keys there were: any that the file could hold. */
+  readonly keys: { readonly first: Key; readonly last: Key } | null;
+  readonly rows: number;
+}
+
+export interface Salvaged {
+  /** The file as it was published, to the byte, where every row group is intact. */
+  readonly whole: Uint8Array | null;
+  /** The intact row groups, by their numbers. */
+  readonly kept: readonly number[];
+  /** A file to read those from; of the others it holds nothing. Null where none is intact. */
+  readonly readable: Uint8Array | null;
+  readonly lost: readonly LostRange[];
+}
+
+/**
+ * What can be proven of a damaged file by the record of it: a row group is kept where its bytes have the hash that they
+ * had when it was published, wherever in the file they are now. Nothing else is read, and nothing guessed.
+ * @param bytes the file as it is; null where it is missing
+ * @param rows what it held
+ */
+export function salvage(bytes: Uint8Array | null, record: FileRecord | undefined, rows: number): Salvaged {
+  if (record === undefined) return { whole: null, kept: [], readable: null, lost: [{ keys: null, rows }] };
+  const { groups, footer } = record;
+  const end = groups.at(-1)!.end;
+  const out = new Uint8Array(end + footer.length);
+  out.set(magic);
+  out.set(footer, end);
+  const kept: number[] = [];
+  const lost: LostRange[] = [];
+  const shifts = bytes === null ? [] : shiftsOf(bytes, footer, out.length);
+  groups.forEach((group, i) => {
+    const found = shifts.find((shift) => isAt(bytes!, group.start + shift, group));
+    if (found === undefined) {
+      lost.push({ keys: { first: group.first, last: group.last }, rows: group.rows });
+      return;
+    }
+    out.set(bytes!.subarray(group.start + found, group.end + found), group.start);
+    kept.push(i);
+  });
+  const whole = sha256(out) === record.sha256 ? out : null;
+  return { whole, kept, readable: kept.length === 0 ? null : out, lost };
+}
+
+/**
+ * How far row groups may have been moved: not at all; by as much as the file has grown or shrunk; by as much as its
+ * footer was.
+ */
+function shiftsOf(bytes: Uint8Array, footer: Uint8Array, length: number): number[] {
+  const at = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(footer);
+  const ofFooter = at < 0 ? [] : [at - (length - footer.length)];
+  return [...new Set([0, bytes.length - length, ...ofFooter])];
+}
+
+/** Beyond the file there are fewer bytes, whose hash is another. */
+const isAt = (bytes: Uint8Array, at: number, { start, end, sha256: wanted }: FileRecord['groups'][number]): boolean =>
+  sha256(bytes.subarray(at, at + end - start)) === wanted;

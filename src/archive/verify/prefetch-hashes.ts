@@ -1,0 +1,49 @@
+import { openPool, threadsMax } from '../../worker-threads.ts';
+import type { PublishedFile } from '../manifest.ts';
+
+/** Hashes published files in threads, some of them before they are asked for. */
+export interface HashAhead {
+  /**
+   * Whether the bytes at its place have the hash of the next of the files; false too where they cannot be read. To be
+   * asked once for each file, in their order, one after the other.
+   */
+  isNextIntact(): Promise<boolean>;
+  /** Ends the threads. */
+  close(): Promise<void>;
+}
+
+/** Files in work or done before their turn, a thread. */
+const aheadPerThread = 8;
+
+/** @param place where a file is at the moment; null where nothing there can be read */
+export async function hashAhead(
+  files: readonly PublishedFile[],
+  place: (file: PublishedFile) => string | null,
+): Promise<HashAhead> {
+  const count = Math.min(files.length, threadsMax());
+  const pool = await openPool('./hash-thread', import.meta.url, count);
+  const ahead: Promise<boolean>[] = [];
+  let begun = 0;
+  let ended = false;
+
+  async function isIntact(file: PublishedFile): Promise<boolean> {
+    try {
+      const path = place(file);
+      return path !== null && (await pool.run('hashOf', path)) === file.sha256;
+    } catch {
+      return false;
+    }
+  }
+
+  return {
+    async isNextIntact() {
+      if (ended) return false;
+      while (begun < files.length && ahead.length < count * aheadPerThread) ahead.push(isIntact(files[begun++]!));
+      return (await ahead.shift()) ?? false;
+    },
+    async close() {
+      ended = true;
+      await pool.close();
+    },
+  };
+}

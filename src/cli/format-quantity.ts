@@ -1,0 +1,1 @@
+export { duration, many, number, size } from '../core/format-quantity.ts';

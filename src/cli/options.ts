@@ -1,0 +1,73 @@
+import { InvalidArgumentError, Option } from 'commander';
+import { sentence } from '../app/error-message.ts';
+import type { Archive } from '../archive/open-archive.ts';
+import { UsageError } from '../core/errors.ts';
+import type { SymbolFacts } from '../core/market.ts';
+import { parseTime } from '../core/time.ts';
+import type { Window } from '../core/window.ts';
+import { oneSymbol } from '../state/symbols.ts';
+import { repeatable } from './command-context.ts';
+
+/** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */
+export const symbolOption = (): Option =>
+  repeatable('--symbol <symbol>', 'only this symbol; may be repeated').default([], 'all of them');
+
+export const fromOption = (byDefault = ''): Option =>
+  new Option('--from <time>', `start, included: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);
+
+export const toOption = (byDefault = ''): Option => new Option('--to <time>', `end, excluded${byDefault}`);
+
+/** `--from` and `--to` as given; an end that is not given is null. Throws UsageError for times that are none. */
+export function askedEnds(flags: { readonly from?: string; readonly to?: string }): {
+  from: number | null;
+  to: number | null;
+} {
+  const from = flags.from === undefined ? null : parseTime(flags.from, '--from');
+  const to = flags.to === undefined ? null : parseTime(flags.to, '--to');
+  if (from !== null && to !== null && from >= to)
+    throw new UsageError(
+      `--from must be before --to: ${flags.from} is not before ${flags.to}, and the end is excluded.`,
+    );
+  return { from, to };
+}
+
+/** The same with both ends given, as an option of the command requires. */
+export function askedWindow(flags: { readonly from: string; readonly to: string }): Window {
+  const { from, to } = askedEnds(flags);
+  return { from: from!, to: to! };
+}
+
+/** The facts of symbols named by `--symbol`, each once. Throws UsageError for one that the archive does not know. */
+export const knownSymbols = (archive: Archive, symbols: readonly string[]): SymbolFacts[] =>
+  [...new Set(symbols)].map((symbol) => {
+    const facts = oneSymbol(archive.state.db, symbol);
+    if (facts !== undefined) return facts;
+    throw new UsageError(
+      `--symbol ${symbol} is not known in this archive. oddslake symbols ${symbol.slice(0, 20)} looks for ones like it.`,
+    );
+  });
+
+/** Takes a flag whose value is a whole number of at least `least`, and at most `most`. */
+export const wholeNumber =
+  (least: number, most = Number.MAX_SAFE_INTEGER) =>
+  (text: string): number => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && least <= value && value <= most) return value;
+    throw new InvalidArgumentError(
+      `Expected a whole number, ${least} ${most === Number.MAX_SAFE_INTEGER ? 'or more' : `to ${most}`}.`,
+    );
+  };
+
+/** The symbols that `--symbols-file` names, one a line. Throws UsageError where it cannot be read, or names none. */
+export async function readSymbols(path: string): Promise<string[]> {
+  const { readFile } = await import('node:fs/promises');
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--symbols-file: ${sentence(error)}`, { cause: error });
+  }
+  const symbols = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+  if (symbols.length === 0) throw new UsageError(`--symbols-file ${path} names no symbol.`);
+  return symbols;
+}

@@ -1,0 +1,47 @@
+import type { Log } from '../core/log.ts';
+import type { Counts } from '../core/verdict.ts';
+import type { Sample } from './metric-definitions.ts';
+import { samplesOfVerdict } from './verdict.ts';
+
+/** How the archive stands, as reading/archive-status.ts has it. */
+interface Standing {
+  readonly generation: number;
+  /** Up to where every live symbol is covered by proven windows, epoch ms; null where no symbol is live. */
+  readonly watermark: number | null;
+  /** The same with inferred windows. */
+  readonly reached: number | null;
+  readonly ticksPublished: number;
+  readonly ticksJournaled: number;
+  readonly verdict: Counts;
+  /** Since when every published byte has been hashed, epoch ms; null where some never were. */
+  readonly verifiedThrough: number | null;
+}
+
+/** How the archive stands now; that it cannot be read is a figure, too, and leaves the others unknown. */
+export function standingSamples(read: () => Standing, nowMs: number, log: Log): Sample[] {
+  try {
+    return samplesOf(read(), nowMs);
+  } catch (error) {
+    log.error({ err: error }, 'the archive cannot be read');
+    return samplesOf(null, nowMs);
+  }
+}
+
+function samplesOf(now: Standing | null, nowMs: number): Sample[] {
+  const one = (name: string, value: number | null | undefined): Sample => ({
+    ...{ name: `oddslake_${name}`, labels: {}, value: value ?? Number.NaN },
+  });
+  const seconds = (ms: number | null | undefined): number => (typeof ms === 'number' ? ms / 1000 : Number.NaN);
+  const reached = now?.reached ?? null;
+  return [
+    one('archive_readable', Number(now !== null)),
+    one('generation', now?.generation),
+    one('watermark_timestamp_seconds', seconds(now?.watermark)),
+    one('reached_timestamp_seconds', seconds(reached)),
+    one('watermark_lag_seconds', reached === null ? null : Math.max(0, nowMs - reached) / 1000),
+    one('ticks_published', now?.ticksPublished),
+    one('ticks_journaled', now?.ticksJournaled),
+    one('verified_through_timestamp_seconds', seconds(now?.verifiedThrough)),
+    ...samplesOfVerdict(now?.verdict ?? null),
+  ];
+}

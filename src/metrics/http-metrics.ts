@@ -1,0 +1,58 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { endedLine } from './exposition-format.ts';
+
+/** One request that was answered, or whose client was gone before the end. */
+export interface Answered {
+  readonly route: string;
+  readonly method: string;
+  /** Of the answer, or `aborted`. */
+  readonly status: string;
+  readonly seconds: number;
+  /** Sent, headers included. */
+  readonly bytes: number;
+}
+
+/** What an HTTP service counts of its requests, and the process of itself, in a registry of its own. */
+export interface RequestMetrics {
+  begun(): void;
+  ended(answered: Answered): void;
+  /** In the text format of Prometheus. */
+  text(): Promise<string>;
+  close(): void;
+}
+
+const secondsBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+export function openRequestMetrics(): RequestMetrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const requests = new Counter({
+    ...{ registers, name: 'oddslake_http_requests_total', labelNames: ['route', 'method', 'status'] },
+    help: 'Requests answered, by route, method and status; status is "aborted" where the client was gone before the end',
+  });
+  const duration = new Histogram({
+    ...{ registers, name: 'oddslake_http_request_duration_seconds', labelNames: ['route', 'method'] },
+    help: 'Seconds from a request to the end of its answer',
+    buckets: secondsBuckets,
+  });
+  const sent = new Counter({
+    ...{ registers, name: 'oddslake_http_response_bytes_total' },
+    help: 'Bytes sent, headers included',
+  });
+  const underWay = new Gauge({
+    ...{ registers, name: 'oddslake_http_requests_under_way' },
+    help: 'Requests that are being answered',
+  });
+  return {
+    begun: () => underWay.inc(),
+    ended({ route, method, status, seconds, bytes }) {
+      underWay.dec();
+      requests.inc({ route, method, status });
+      duration.observe({ route, method }, seconds);
+      sent.inc(bytes);
+    },
+    text: async () => endedLine(await registry.metrics()),
+    close: () => registry.clear(),
+  };
+}

@@ -1,0 +1,127 @@
+import { randomUUID } from 'node:crypto';
+import { closeSync, mkdirSync, openSync, readSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Book, Books, Level } from '../../research/symbol-series.ts';
+
+/**
+ * Where the order books of a batch are kept: how many levels they have nobody knows beforehand, so that beyond a bound those
+ * are in a file, and read from there one book at a time.
+ */
+export interface BookShelf {
+  /** A row of books that are added one by one, in the order of time. */
+  row(): BookRow;
+  /** After that nothing can be read of its books. */
+  close(): void;
+}
+
+export interface BookRow extends Books {
+  add(book: Book): void;
+}
+
+/** Numbers that are held in memory, two a level: 32 MB. */
+export const shelfNumbersMax = 4_000_000;
+
+/** @param scratch a folder for the file, made if need be */
+export function openShelf(scratch: string, numbersMax = shelfNumbersMax): BookShelf {
+  let held = new Float64Array(Math.min(numbersMax, 1024));
+  /** Numbers that are held, and those that went into the file before them. */
+  let [filled, filed] = [0, 0];
+  let file: number | null = null;
+
+  function makeRoom(): void {
+    if (filled < held.length) return;
+    if (held.length < numbersMax) {
+      const wider = new Float64Array(Math.min(numbersMax, 2 * held.length));
+      wider.set(held);
+      held = wider;
+      return;
+    }
+    file ??= openNameless(scratch);
+    const bytes = bytesOf(held.subarray(0, filled));
+    for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
+    filed += filled;
+    filled = 0;
+  }
+
+  function put(levels: readonly Level[]): void {
+    for (const [price, quantity] of levels) {
+      makeRoom();
+      held[filled++] = price;
+      makeRoom();
+      held[filled++] = quantity;
+    }
+  }
+
+  /** A book's levels may lie in both. */
+  function numbers(from: number, to: number): Float64Array {
+    const out = new Float64Array(to - from);
+    const inFile = Math.max(0, Math.min(to, filed) - from);
+    if (inFile > 0) readWhole(file!, bytesOf(out.subarray(0, inFile)), from * Float64Array.BYTES_PER_ELEMENT);
+    if (inFile < out.length) out.set(held.subarray(from + inFile - filed, to - filed), inFile);
+    return out;
+  }
+
+  return {
+    row() {
+      const times: number[] = [];
+      // Where the bids of each begin and its asks, and where these end.
+      const places: number[] = [];
+      const levels = (from: number, to: number): Level[] => {
+        const flat = numbers(from, to);
+        return Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i]!, flat[2 * i + 1]!]);
+      };
+      return {
+        get length() {
+          return times.length;
+        },
+        add({ t, bids, asks }) {
+          times.push(t);
+          const from = filed + filled;
+          put(bids);
+          places.push(from, filed + filled);
+          put(asks);
+          places.push(filed + filled);
+        },
+        at(i) {
+          const t = times[i];
+          if (t === undefined) return undefined;
+          const [bids, asks, end] = [places[3 * i]!, places[3 * i + 1]!, places[3 * i + 2]!];
+          // Most are passed over: what is in them is looked up for those that an order meets.
+          return {
+            t,
+            get bids() {
+              return levels(bids, asks);
+            },
+            get asks() {
+              return levels(asks, end);
+            },
+          };
+        },
+      };
+    },
+    close() {
+      if (file !== null) closeSync(file);
+      file = null;
+    },
+  };
+}
+
+/** A file that is gone once it is closed, however that comes. */
+function openNameless(folder: string): number {
+  mkdirSync(folder, { recursive: true });
+  const path = join(folder, `books-${randomUUID()}`);
+  const file = openSync(path, 'wx+');
+  rmSync(path);
+  return file;
+}
+
+function readWhole(file: number, into: Uint8Array, position: number): void {
+  for (let at = 0; at < into.length; ) {
+    const read = readSync(file, into, at, into.length - at, position + at);
+    if (read === 0) throw new Error('a file of order books ends too early');
+    at += read;
+  }
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);

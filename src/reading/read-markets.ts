@@ -1,0 +1,135 @@
+import { requireIntact } from '../archive/copies/export-file.ts';
+import { readMarketRows } from '../archive/generation/day-tables.ts';
+import type { Manifest, PublishedFile } from '../archive/manifest.ts';
+import type { Archive } from '../archive/open-archive.ts';
+import type { Random } from '../core/clock.ts';
+import { compareUtf8 } from '../core/compare-utf8.ts';
+import type { MarketFacts } from '../core/market.ts';
+import { giveRecords } from '../core/market-to-json.ts';
+import type { RecordPaths } from '../core/parse-market.ts';
+import { dayStart } from '../core/time.ts';
+import { type JournaledPoll, lastJournaledPoll, readJournaledPoll } from '../state/journal-markets.ts';
+import { readSettled } from './consistent-read.ts';
+import type { Current } from './manifest-watcher.ts';
+import { openPinned } from './pinned-query.ts';
+
+/** The market lists as last polled. */
+export interface PolledLists {
+  /** When that poll was answered, epoch milliseconds; null where there was none. */
+  readonly polledAt: number | null;
+  readonly markets: readonly PolledMarket[];
+}
+
+export interface PolledMarket {
+  readonly views: ReadonlySet<string>;
+  readonly sources: ReadonlySet<string>;
+  /** The record as JSON, as close to what was received as the archive keeps it. */
+  readonly text: string;
+}
+
+export interface MarketLists {
+  /**
+   * The last poll of the lists, published or not; held in memory, one at a time, until there is another.
+   * @throws DamageError where the file that it is in is damaged
+   */
+  asLastPolled(): Promise<PolledLists>;
+  /** Every view that any published poll asked for; held until the next generation. */
+  viewsEverPolled(): Promise<readonly string[]>;
+}
+
+const nothingPolled: PolledLists = { polledAt: null, markets: [] };
+const queryBytesMax = 512 * 1024 ** 2;
+
+/** @param paths those by which whoever reads the records finds their symbols and fields */
+export function openMarketLists(archive: Archive, current: Current, paths: RecordPaths, random: Random): MarketLists {
+  let held: { readonly key: string; readonly lists: Promise<PolledLists> } | undefined;
+  let views: { readonly generation: number; readonly names: Promise<readonly string[]> } | undefined;
+  return {
+    asLastPolled: () =>
+      readSettled(archive, current, (manifest) => {
+        const poll = lastPoll(archive, manifest);
+        if (poll === undefined) return nothingPolled;
+        if (held?.key === poll.key) return held.lists;
+        // Whoever asks meanwhile waits for the same.
+        const mine = { key: poll.key, lists: readPoll(archive, manifest, poll, paths) };
+        held = mine;
+        mine.lists.catch(() => {
+          if (held === mine) held = undefined;
+        });
+        return mine.lists;
+      }),
+    async viewsEverPolled() {
+      const { generation } = current.manifest();
+      if (views?.generation !== generation) {
+        const names = distinctViews(archive, random);
+        views = { generation, names };
+        names.catch(() => {
+          views = undefined;
+        });
+      }
+      return views.names;
+    },
+  };
+}
+
+/** Where the last poll is: in a file, in the journal, or, where files were imported in pieces, in both. */
+interface LastPoll {
+  readonly at: number;
+  readonly file: PublishedFile | null;
+  readonly journaled: JournaledPoll | null;
+  /** Changes with what it says. */
+  readonly key: string;
+}
+
+function lastPoll({ state }: Archive, { datasets }: Manifest): LastPoll | undefined {
+  const last = datasets.markets.files.reduce<PublishedFile | null>(
+    (best, file) => (best === null || (file.t_max ?? 0) > (best.t_max ?? 0) ? file : best),
+    null,
+  );
+  const waiting = lastJournaledPoll(state.db);
+  const at = Math.max(last?.t_max ?? 0, waiting?.observedAt ?? 0);
+  if (at === 0) return undefined;
+  const file = last?.t_max === at ? last : null;
+  const journaled = waiting?.observedAt === at ? waiting : null;
+  return { at, file, journaled, key: JSON.stringify([at, file?.sha256, journaled?.records]) };
+}
+
+/** Markets that are made ready before other requests get their turn. */
+const marketsAtOnce = 250;
+
+async function readPoll(
+  archive: Archive,
+  manifest: Manifest,
+  poll: LastPoll,
+  paths: RecordPaths,
+): Promise<PolledLists> {
+  const { at, file, journaled } = poll;
+  const published = file === null ? [] : readMarketRows(archive, manifest, dayStart(file.date!));
+  const fresh = journaled === null ? [] : readJournaledPoll(archive.state.db, journaled);
+  const rows = new Map<string, MarketFacts>();
+  for (const row of [...published.filter(({ lastSeen }) => lastSeen === at), ...fresh])
+    rows.set(JSON.stringify([row.canonicalId, row.symbol]), row);
+  const byMarket = Map.groupBy(
+    [...rows.values()].sort((a, b) => compareUtf8(a.symbol, b.symbol)),
+    ({ canonicalId }) => canonicalId,
+  );
+  const markets: PolledMarket[] = [];
+  for (const [i, id] of [...byMarket.keys()].sort(compareUtf8).entries()) {
+    if (i % marketsAtOnce === marketsAtOnce - 1) await new Promise((resolve) => setImmediate(resolve));
+    for (const { record, ...rest } of giveRecords(byMarket.get(id)!, paths))
+      markets.push({ ...rest, text: JSON.stringify(record) });
+  }
+  return { polledAt: at, markets };
+}
+
+async function distinctViews(archive: Archive, random: Random): Promise<string[]> {
+  const slice = { names: ['markets'], memoryBytesMax: queryBytesMax } as const;
+  const { query, pinned, close } = await openPinned(archive, slice, random);
+  try {
+    for (const file of pinned.manifest.datasets.markets.files) requireIntact(archive.disk, pinned, file);
+    const rows = await query.rows('select distinct unnest(views) as name from markets order by name');
+    return rows.map(({ name }) => String(name));
+  } finally {
+    await close();
+  }
+}

@@ -1,0 +1,89 @@
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { problemType } from '../contract/problem.ts';
+import type { Log } from '../core/log.ts';
+import type { ServiceLimits } from './http-limits.ts';
+import { problemOf } from './problem-details.ts';
+import { usualHeaders } from './response-headers.ts';
+
+/** Requests that never become one: told as a problem where they can be, and the connection closed. */
+export function answerClientError(log: Log, id: string, { code }: NodeJS.ErrnoException, socket: Duplex): void {
+  const [status, detail] = refusalOf(code);
+  log.debug({ request_id: id, code, status }, 'a request could not be read');
+  if (code === 'ECONNRESET' || !socket.writable) socket.destroy();
+  else refuseOn(socket, id, status, detail);
+}
+
+function refusalOf(code: string | undefined): [status: number, detail: string] {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return [431, 'The line and the headers of a request have too many bytes.'];
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return [413, 'The extensions of a chunk have too many bytes.'];
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return [408, 'The request did not arrive in time.'];
+    default:
+      return [400, 'This is not a request of HTTP/1.1.'];
+  }
+}
+
+const closeMsMax = 1000;
+
+/** Answers on the bare connection, and closes it. */
+function refuseOn(socket: Duplex, id: string, status: number, detail: string, more: Record<string, string> = {}): void {
+  // Inside an answer that has begun, another one would be read as its body.
+  if (underWay.get(socket)?.headersSent !== true) {
+    const { body, headers } = bareProblem(id, status, detail);
+    const lines = Object.entries({ ...headers, ...more }).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join('')}\r\n${body}`);
+  }
+  // Ended and not cut at once: what is sent to a connection that still has bytes to read would be lost by a reset.
+  socket.end(() => setTimeout(() => socket.destroy(), closeMsMax).unref());
+}
+
+function bareProblem(id: string, status: number, detail: string) {
+  const body = JSON.stringify(problemOf(status, detail));
+  const length = String(Buffer.byteLength(body));
+  const headers = { 'content-type': problemType, 'content-length': length, connection: 'close', ...usualHeaders(id) };
+  return { body, headers };
+}
+
+/** The answer that is under way on a connection. */
+const underWay = new WeakMap<Duplex, ServerResponse>();
+
+/** Methods that some path has, for what has no path. */
+export const everyMethod = 'DELETE, GET, HEAD, OPTIONS, POST';
+
+/** What Node would answer by itself, or not at all, and what a connection may take. */
+export function boundConnections(server: Server, log: Log, limits: ServiceLimits, newId: () => string): void {
+  server.maxConnections = limits.connectionsMax;
+  server.maxHeadersCount = 0; // their bytes are bounded; beyond a count Node would drop them silently
+  server.on('connect', (_request: IncomingMessage, socket: Duplex) =>
+    refuseOn(socket, newId(), 405, 'This is no proxy.', { allow: everyMethod }),
+  );
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    const detail = '100-continue is the only expectation that can be met.';
+    const { body, headers } = bareProblem(newId(), 417, detail);
+    response.writeHead(417, headers).end(body);
+    request.resume();
+  });
+  const track = (_request: IncomingMessage, response: ServerResponse): void => {
+    const { socket } = response;
+    if (socket === null) return;
+    underWay.set(socket, response);
+    response.once('close', () => {
+      if (underWay.get(socket) === response) underWay.delete(socket);
+    });
+  };
+  server.prependListener('request', track);
+  server.prependListener('checkExpectation', track);
+  // Node asks after a time in which nothing moved on a connection: neither were bytes taken, nor did any come.
+  server.setTimeout(limits.stalledMsMax);
+  server.on('timeout', (socket: Socket) => {
+    const answering = underWay.has(socket);
+    if (answering && socket.writableLength === 0) return; // it is we who are slow
+    if (answering) log.info({ client: socket.remoteAddress }, 'a client that took nothing of its answer was cut off');
+    socket.destroy();
+  });
+}

@@ -1,0 +1,114 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { type Problem, problemErrorsMax, problemType } from '../contract/problem.ts';
+import { DamageError, UsageError } from '../core/errors.ts';
+import type { Log } from '../core/log.ts';
+import { WorkspaceUnavailable } from '../workspace/database-unavailable.ts';
+
+/** An answer that is an error; what is thrown as anything else tells the client nothing but that it was ours. */
+export class ProblemError extends Error {
+  readonly status: number;
+  readonly errors: Problem['errors'];
+  readonly headers: Readonly<Record<string, string>>;
+  constructor(
+    status: number,
+    detail: string,
+    rest: { readonly errors?: Problem['errors']; readonly headers?: Readonly<Record<string, string>> } = {},
+  ) {
+    super(detail);
+    this.name = 'ProblemError';
+    this.status = status;
+    this.errors = rest.errors;
+    this.headers = rest.headers ?? {};
+  }
+}
+
+const titles: Readonly<Record<number, string>> = {
+  ...{ 400: 'Bad request', 401: 'Credential missing or bad', 403: 'Not allowed', 404: 'Not found' },
+  ...{ 405: 'Method not allowed', 406: 'Not acceptable', 408: 'Request timeout', 409: 'Conflict', 410: 'Gone' },
+  ...{ 412: 'Precondition failed', 413: 'Content too large', 414: 'URI too long', 415: 'Unsupported media type' },
+  ...{
+    416: 'Range not satisfiable',
+    417: 'Expectation failed',
+    422: 'Unprocessable content',
+    429: 'Too many requests',
+  },
+  ...{ 431: 'Request header fields too large', 500: 'Internal error', 501: 'Not implemented' },
+  ...{ 503: 'Service unavailable' },
+};
+
+/** The body of an error; without a detail its title says all. */
+export const problemOf = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
+  ...{ type: 'about:blank', title: titles[status] ?? 'Error', status },
+  ...(detail === undefined ? {} : { detail }),
+  ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),
+});
+
+/** Sends what was thrown as problem+json. Nothing of an error that is ours reaches the client: it is in the log. */
+export function sendProblem(log: Log, error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const problem = toProblem(error);
+  if (problem.status >= 500 && !(error instanceof ProblemError)) {
+    const facts = { err: error, request_id: request.id, method: request.method, route: request.routeOptions.url };
+    log.error(facts, 'a request failed');
+  }
+  // What was set for the answer that was not to be says nothing of this one.
+  for (const name of ['etag', 'content-length', 'content-encoding', 'content-disposition', 'accept-ranges'])
+    reply.removeHeader(name);
+  reply.header('cache-control', 'no-store');
+  if (error instanceof ProblemError) reply.headers(error.headers);
+  if (error instanceof WorkspaceUnavailable) reply.header('retry-after', '5');
+  return reply.code(problem.status).type(problemType).send(JSON.stringify(problem));
+}
+
+/** What the framework refuses, in our words: its own tell of its insides. */
+const refusals: Readonly<Record<string, readonly [status: number, detail: string]>> = {
+  FST_ERR_BAD_URL: [400, 'The path is not percent-encoded UTF-8.'],
+  FST_ERR_MAX_PARAM_LENGTH: [414, 'A part of the path is longer than any that there is.'],
+  FST_ERR_CTP_BODY_TOO_LARGE: [413, 'The body is larger than the service takes.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'A body is sent as application/json.'],
+  FST_ERR_CTP_EMPTY_JSON_BODY: [400, 'The body is empty.'],
+  FST_ERR_CTP_INVALID_JSON_BODY: [400, 'The body is not JSON.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [400, 'The body is not as long as the request says.'],
+};
+
+function toProblem(error: unknown): Problem {
+  if (error instanceof ProblemError) return problemOf(error.status, error.message, error.errors);
+  if (error instanceof UsageError) return problemOf(400, error.message);
+  if (error instanceof DamageError)
+    return problemOf(503, 'What was asked for is damaged in the archive and is not served until it is repaired.');
+  if (error instanceof WorkspaceUnavailable)
+    return problemOf(503, 'What the service keeps of credentials and jobs cannot be asked at the moment; try again.');
+  const { validation, validationContext, statusCode = 500, code } = (error ?? {}) as FastifyError;
+  if (validation !== undefined) {
+    const errors = validation.slice(0, problemErrorsMax).map(({ instancePath, params, message, keyword }) => {
+      const name = nameOf(instancePath, params);
+      return { name, reason: reasonOf(name, keyword, params, message) };
+    });
+    return problemOf(400, `The ${parts[validationContext ?? ''] ?? 'request'} is not as documented.`, errors);
+  }
+  const [status, detail] = refusals[code] ?? [];
+  if (status !== undefined) return problemOf(status, detail);
+  if (error instanceof SyntaxError && statusCode === 400) return problemOf(400, 'The body is not JSON that is taken.');
+  if (statusCode >= 400 && statusCode < 500) return problemOf(statusCode);
+  return problemOf(500, 'Something went wrong here; the request may be tried again.');
+}
+
+function reasonOf(name: string, keyword: string, params: Record<string, unknown>, message = 'is not valid'): string {
+  if (keyword === 'required') return 'is missing';
+  if (keyword === 'type' && params.type === 'integer')
+    return name === 'from' || name === 'to' ? 'must be a whole number, epoch milliseconds' : 'must be a whole number';
+  if (keyword === 'additionalProperties') return 'is not known here';
+  if (keyword === 'enum' && Array.isArray(params.allowedValues))
+    return `must be one of ${params.allowedValues.join(', ')}`;
+  return message;
+}
+
+const parts: Readonly<Record<string, string>> = {
+  ...{ querystring: 'query', params: 'path', body: 'body', headers: 'set of headers' },
+};
+
+function nameOf(instancePath: string, params: Record<string, unknown>): string {
+  const inner = params.missingProperty ?? params.additionalProperty;
+  const parts = [...instancePath.split('/').slice(1), ...(inner === undefined ? [] : [String(inner)])];
+  // As everywhere where a field is named: rules[0].entry.
+  return parts.reduce((at, part) => (at === '' ? part : /^\d+$/.test(part) ? `${at}[${part}]` : `${at}.${part}`), '');
+}

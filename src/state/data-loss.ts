@@ -1,0 +1,110 @@
+import type { LostWindow } from '../core/data-loss.ts';
+import { subtract, type Window } from '../core/window.ts';
+import { coverageOf } from './coverage.ts';
+import type { Database } from './database.ts';
+
+export type { LostWindow } from '../core/data-loss.ts';
+
+/** A lost window as the state knows it; times are epoch milliseconds. */
+export interface KnownLoss extends LostWindow {
+  readonly lostAt: number;
+  /** When a run ended with 4 because of it; null while none did. */
+  readonly toldAt: number | null;
+}
+
+interface LostRow {
+  dataset: string;
+  symbol: string;
+  t_from: number;
+  t_to: number;
+  ticks: number;
+  lost_at: number;
+  told_at: number | null;
+}
+
+const lossOf = (row: LostRow): KnownLoss => ({
+  ...{ dataset: row.dataset, symbol: row.symbol, from: row.t_from, to: row.t_to, ticks: row.ticks },
+  ...{ lostAt: row.lost_at, toldAt: row.told_at },
+});
+
+/**
+ * Notes windows that are lost, each within one UTC day; inside the transaction that takes their coverage back. They
+ * never overlap those known: a lost window is not covered, so that it cannot be lost again.
+ */
+export function noteLost(db: Database, windows: readonly LostWindow[], lostAtMs: number): void {
+  for (const { dataset, symbol, from, to, ticks } of windows) {
+    db.run(
+      `insert into lost values (?, ?, ?, ?, ?, ?, null)
+       on conflict do update set t_to = max(t_to, excluded.t_to), ticks = max(ticks, excluded.ticks)`,
+      ...[dataset, symbol, from, to, ticks, lostAtMs],
+    );
+  }
+}
+
+/** The windows that are lost, of one symbol or of all, in the order of dataset, symbol and time. */
+export const lostWindows = (db: Database, symbol?: string): KnownLoss[] =>
+  (symbol === undefined
+    ? db.all<LostRow & Record<string, never>>('select * from lost order by dataset, symbol, t_from')
+    : db.all<LostRow & Record<string, never>>(
+        'select * from lost where symbol = ? order by dataset, symbol, t_from',
+        symbol,
+      )
+  ).map(lossOf);
+
+/** The lost windows of ticks that reach into `window`, by symbol. */
+export function lostTicksIn(db: Database, { from, to }: Window): Map<string, KnownLoss[]> {
+  const rows = db.all<LostRow & Record<string, never>>(
+    "select * from lost where dataset = 'ticks' and t_from < ? and t_to > ? order by symbol, t_from",
+    ...[to, from],
+  );
+  return Map.groupBy(rows.map(lossOf), (loss) => loss.symbol);
+}
+
+/** The lost windows of ticks, by symbol, in order: there are hardly ever any, and one look tells of all symbols. */
+export const allLostTicks = (db: Database): Map<string, KnownLoss[]> =>
+  Map.groupBy(
+    lostWindows(db).filter(({ dataset }) => dataset === 'ticks'),
+    ({ symbol }) => symbol,
+  );
+
+/** The lost windows of one symbol's ticks, in order. */
+export const lostTicksOf = (db: Database, symbol: string): KnownLoss[] =>
+  db
+    .all<LostRow & Record<string, never>>(
+      "select * from lost where dataset = 'ticks' and symbol = ? order by t_from",
+      symbol,
+    )
+    .map(lossOf);
+
+/**
+ * What is asked and answered for one symbol, published or journaled, as far as it may be claimed: an answer that is
+ * journaled for a lost window proves nothing before it is published.
+ * @param believedMs see coverageOf
+ * @param lost its lost windows, where they are known already
+ */
+export function sureCoverageOf(
+  db: Database,
+  symbol: string,
+  believedMs?: number,
+  lost: readonly Window[] = lostTicksOf(db, symbol),
+): Window[] {
+  const covered = coverageOf(db, symbol, believedMs);
+  return lost.length === 0 ? covered : subtract(covered, lost);
+}
+
+/** Drops windows that are whole again; inside the transaction that claims their coverage. */
+export function dropLost(db: Database, windows: readonly LostWindow[]): void {
+  for (const { dataset, symbol, from } of windows)
+    db.run('delete from lost where dataset = ? and symbol = ? and t_from = ?', dataset, symbol, from);
+}
+
+/** Notes that a run ended with 4 because of these. */
+export function noteTold(db: Database, windows: readonly LostWindow[], toldAtMs: number): void {
+  db.transaction(() => {
+    for (const { dataset, symbol, from } of windows)
+      db.run(
+        'update lost set told_at = ? where dataset = ? and symbol = ? and t_from = ? and told_at is null',
+        ...[toldAtMs, dataset, symbol, from],
+      );
+  });
+}
