@@ -286,7 +286,7 @@ export const proofs: Proofs = {
     'export --from': exported('coverage and markets are taken where they overlap the window'),
     'export --to': exported('coverage and markets are taken where they overlap the window'),
     'export --format': exported('--format beats the ending'),
-    'sql --format': ['query/write.test.ts', 'every kind of statement can be written as csv and json'],
+    'sql --format': ['query/write-result.test.ts', 'every kind of statement can be written as csv and json'],
   },
   exitCodes: {
     0: rerun,
@@ -421,9 +421,9 @@ export const proofs: Proofs = {
       'faults/recording.test.ts',
       'is in the archive row for row, and a second backfill asks for nothing',
     ],
-    'ticks.t': ['archive/parquet.test.ts', 'keeps its times at both ends of what is taken, and before 2^32 ms'],
+    'ticks.t': ['archive/rows.test.ts', 'keeps its times at both ends of what is taken, and before 2^32 ms'],
     'ticks.p': [
-      'archive/parquet.test.ts',
+      'archive/rows.test.ts',
       'comes back bit for bit, whatever the doubles, and wherever row groups and batches of them cut it',
     ],
     'coverage.ticks': [
@@ -434,7 +434,7 @@ export const proofs: Proofs = {
       'archive/publish.test.ts',
       'puts the price that lost into conflicts, with the moment of the later look, once',
     ],
-    'markets.extra': ['core/market-record.test.ts', 'holds every field without a column as it came'],
+    'markets.extra': ['core/parse-market.test.ts', 'holds every field without a column as it came'],
   },
   manifest: {
     format_version: [
@@ -499,7 +499,7 @@ export const proofs: Proofs = {
     'night.markets.gone': marketsChanged,
     'night.markets.resolved': marketsChanged,
     'night.markets.overdue': [
-      'core/night.test.ts',
+      'core/nightly-stats.test.ts',
       'by hand: each is new, resolved or gone at most once, and overdue beside that',
     ],
     'night.covered.symbols': uncovered,

@@ -151,7 +151,7 @@ export const serviceRoutes = {
     'a key says what it is, and a missing or bad one is a problem with a challenge',
   ),
   'GET /api/v1/openapi.json': at('service/openapi.test.ts')('the document is valid OpenAPI 3.1, for everybody'),
-  'GET /healthz': at('service/access.test.ts')('everybody may ask whether the service is there'),
+  'GET /healthz': at('service/route-access.test.ts')('everybody may ask whether the service is there'),
   'GET /readyz': operations('an archive that nothing was published in is not ready, and says so without a key'),
   'GET /metrics': operations('metrics follow the archive while it changes'),
   'GET /': catalogue('everybody gets the page, with a policy that allows only what is its own'),
