@@ -55,7 +55,7 @@ test('no line is left out that is nowhere', () => {
   expect(stray).toEqual([]);
 });
 
-test.each(['ARCHITECTURE.md', 'CHANGELOG.md', ...pages])('every link of %s leads somewhere', (page) => {
+test.each(['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...pages])('every link of %s leads somewhere', (page) => {
   const text = textOf(page).replace(/^```[\s\S]*?^```/gm, '');
   for (const [, target, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
     const at = target === '' ? page : join(dirname(page), target!);
