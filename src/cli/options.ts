@@ -10,7 +10,7 @@ import { repeatable } from './command-context.ts';
 
 /** What several commands take alike: `--symbol`, `--from`, `--to`, a number of rows. */
 export const symbolOption = (): Option =>
-  repeatable('--symbol <symbol>', 'only this symbol; may be repeated').default([], 'all of them');
+  repeatable('--symbol <symbol>', 'only this symbol; can be repeated').default([], 'all of them');
 
 export const fromOption = (byDefault = ''): Option =>
   new Option('--from <time>', `start, included: epoch ms, YYYY-MM-DD or an ISO-8601 instant with a zone${byDefault}`);

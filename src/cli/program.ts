@@ -38,7 +38,7 @@ export function createProgram(
   words: readonly string[] = [],
 ): Command {
   const program = new Command('oddslake')
-    .description('Polls a prediction-market data service, keeps every tick once, leaves day-partitioned Parquet.')
+    .description('Records a prediction-market data service: every tick exactly once, as day-partitioned Parquet.')
     .version(version, '--version', 'show the version')
     .helpOption('--help', 'show help; also after a command')
     .helpCommand('help [command]', 'show help for a command')

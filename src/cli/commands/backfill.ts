@@ -24,14 +24,14 @@ interface BackfillOptions extends CommonFlags {
 export function addBackfill(shell: Shell): void {
   const command = shell.program
     .command('backfill')
-    .description('fetch the windows of the past that coverage lacks; killed, it goes on where it was')
+    .description('fetch past windows that are not covered; resumes after an interruption')
     .addOption(fromOption(' (required)').makeOptionMandatory())
     .addOption(toOption(' (required)').makeOptionMandatory())
     .addOption(symbolOption())
     .option('--symbols-file <file>', 'symbols, one a line')
     .option('--dry-run', 'print the plan: symbols, windows, expected requests and time')
     .option('--force', 'fetch covered windows too')
-    .option('--all-known', 'fetch symbols outside of their life too')
+    .option('--all-known', 'fetch symbols outside of their lifetime too')
     .addOption(
       new Option('--recheck <evidence>', 'fetch windows again that count as covered by this evidence alone').choices([
         'inferred',

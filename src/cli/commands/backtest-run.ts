@@ -27,9 +27,9 @@ export function addBacktestRun(shell: Shell, backtest: Command): void {
   const command = backtest
     .command('run')
     .description(
-      'trade a strategy on the ticks of the archive; a decision sees what was known by then, and fills later',
+      'run a trading strategy on the ticks of the archive; a decision uses only data known at its time, and is filled later',
     )
-    .argument('<strategy>', 'one of those below, a strategy of the user by its name, or FILE.json that has one')
+    .argument('<strategy>', 'a built-in strategy (listed below), the name of a saved one, or a JSON file')
     .addOption(objectiveOption())
     .addOption(symbolOption())
     .option('--symbols-file <file>', 'symbols, one a line')
@@ -40,9 +40,9 @@ export function addBacktestRun(shell: Shell, backtest: Command): void {
     .addOption(paramOption())
     .addOption(gridOption())
     .addOption(heldOutOption())
-    .option('--out <file>', 'write a page, HTML, with its curves; a file that is there is replaced at once')
-    .option('--save', 'keep it in the database of the service, as an object of the user')
-    .option('--user <user>', 'whose strategies are meant, and whose it is with --save (default: local)')
+    .option('--out <file>', 'write an HTML page with charts; replaces an existing file atomically')
+    .option('--save', 'save it to the database of the service, owned by the user')
+    .option('--user <user>', 'owner of the strategies, and of the backtest with --save (default: local)')
     .option('--workspace <workspace>', "the workspace of that user's tokens (default: none)");
   withTerms(
     command,
@@ -89,11 +89,10 @@ async function run(shell: Shell, given: string, flags: BacktestRunFlags): Promis
 }
 
 const notes = `
-What is bought is filled at the next tick after its decision, from the order book where there is a young one, and held
-until the exit or the settlement. A grid is tried on the span but for its end; the best point by the objective there is
-then told on the end that was held out. --symbol, --category and --source narrow what is traded; parameters that end in
-_ms take 6h as well. docs/BACKTESTS.md says more, docs/STRATEGIES.md how to write one. --strict: exit 4 where much of the span was never
-heard of.`;
+An order is filled at the first tick after its decision, from a recent order book if there is one; the position is held until
+the exit or the settlement. A grid is evaluated on all but the end of the span; the best parameters are then run on that
+held-out end. --symbol, --category and --source select the symbols. Parameters that end in _ms also accept durations such as 6h.
+See docs/BACKTESTS.md, and docs/STRATEGIES.md for writing a strategy. --strict: exit 4 if much of the span is not covered.`;
 
 const examples = `
   oddslake backtest run buy_and_hold --category crypto --objective brier

@@ -21,13 +21,13 @@ export function addBacktest(shell: Shell): void {
   const { version } = shell;
   const backtest = shell.program
     .command('backtest')
-    .description('trade a strategy on the ticks of the archive, no future seen: run, list, show');
+    .description('run trading strategies on the ticks of the archive, without look-ahead: run, list, show');
   addBacktestRun(shell, backtest);
 
   const list = backtest
     .command('list')
     .description("the backtests that are kept, the newest first, those of the service's users among them")
-    .option('--rows <n>', 'most of them', wholeNumber(1, rowsMax), 50);
+    .option('--rows <n>', 'maximum number of rows', wholeNumber(1, rowsMax), 50);
   withCommonFlags(list, idleWhereRead).action((flags: ListFlags) =>
     withArchive(flags, version, async (archive, context) => {
       const [{ listKept }, { backtestLine, backtestsText }] = await Promise.all([
@@ -43,9 +43,9 @@ export function addBacktest(shell: Shell): void {
 
   const show = backtest
     .command('show')
-    .description('what came of a backtest that is kept')
-    .argument('<id>', 'as oddslake backtest list shows it')
-    .option('--out <file>', 'write its page, HTML; a file that is there is replaced at once');
+    .description('show the result of a saved backtest')
+    .argument('<id>', 'ID as shown by oddslake backtest list')
+    .option('--out <file>', 'write an HTML page; replaces an existing file atomically');
   withNotes(show, showNotes);
   withExamples(show, showExamples);
   withCommonFlags(show, idleWhereRead).action((id: string, flags: ShowFlags) =>
@@ -68,7 +68,7 @@ const withoutResult = (row: { readonly id: string; readonly state: string; reado
   `The backtest ${row.id} has no result: it is ${row.state}${row.error === null ? '' : ` (${row.error})`}.`;
 
 const showNotes = `
---json prints what POST /api/v1/research/backtest answers, and under "page" what --out wrote.`;
+--json prints the response of POST /api/v1/research/backtest, with the file written by --out under "page".`;
 
 const showExamples = `
   oddslake backtest show mwrt5zeezgvry21yze --out page.html`;

@@ -13,7 +13,7 @@ interface ChangesFlags extends CommonFlags {
 export function addChanges(shell: Shell): void {
   const command = shell.program
     .command('changes')
-    .description('the published files that differ since a generation, for copies that follow the archive')
+    .description('list the published files that changed since a generation, for incremental copies')
     .addOption(
       new Option('--since <generation>', 'the generation that the copy is of; 0 for every file (required)')
         .argParser(wholeNumber(0))
@@ -49,9 +49,9 @@ export function addChanges(shell: Shell): void {
 }
 
 const notes = `
-The paths go to standard output, relative to the archive's root; --json has rows, bytes, sha256 and generation too.
-Files that a repair had to take out are named on standard error, and in --json under removed.
-The texts at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: take them last.`;
+Paths are relative to the archive's root and go to standard output; --json adds rows, bytes, sha256 and generation.
+Files that a repair removed are named on standard error, and in --json under removed.
+The files at the root (manifest.json, SHA256SUMS, …) change with every generation and are not listed: copy them last.`;
 
 const examples = `
   oddslake changes --since 41 | rsync -a --files-from=- output/archive/ backup:archive/

@@ -13,7 +13,7 @@ import { styleOf } from '../terminal-style.ts';
 export function addDemo(shell: Shell): void {
   const command = shell.program
     .command('demo')
-    .description('sandbox + nightly into output/demo, and the lines that load the result');
+    .description('run the sandbox and one nightly into output/demo, and print how to load the result');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action(async (flags: CommonFlags) => {
@@ -85,7 +85,7 @@ ${context.settings.report.nightly ? `or look at how it stands, in a browser:  ${
 }
 
 const notes = `
-It needs no key and no network: the service is simulated on this machine.`;
+Needs no key and no network: the service is simulated on this machine.`;
 
 const examples = `
   oddslake demo

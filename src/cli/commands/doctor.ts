@@ -12,8 +12,8 @@ interface DoctorFlags extends CommonFlags {
 export function addDoctor(shell: Shell): void {
   const command = shell.program
     .command('doctor')
-    .description('check machine, disk, settings, key, upstream and archive before a run does, and say what to do')
-    .option('--offline', 'ask nothing of the network');
+    .description('check the machine, disk, settings, key, upstream and archive, and suggest fixes')
+    .option('--offline', 'make no network requests');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, ['--no-progress', '--wait']).action(async (flags: DoctorFlags) => {
@@ -54,12 +54,11 @@ async function diagnosed(shell: Shell, flags: DoctorFlags): Promise<Diagnosis> {
 }
 
 const notes = `
-Nothing is changed. One request goes to the upstream, for a list of one market, in its turn of the request rate that the
-archive's processes share. Every published file's size is looked at and a few are read; oddslake verify reads all of them.
+Changes nothing. Sends one request to the upstream (a list of one market), within the rate limit that the archive's processes
+share. Checks the size of every published file and reads a few of them; oddslake verify reads all.
 
-Exit code: 0 where nothing is worse than a warning (4 with --strict), else what the first of the problems would give a run:
-2 settings or no archive, 6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key refused, 4 the
-upstream has a fault.`;
+Exit code: 0 if there are at most warnings (4 with --strict), otherwise that of the first problem: 2 settings or no archive,
+6 archive damaged, 1 disk, permissions or clock, 7 upstream unreachable, 3 key refused, 4 upstream fault.`;
 
 const examples = `
   oddslake doctor --output lake

@@ -21,7 +21,9 @@ interface ExportFlags extends CommonFlags {
 export function addExport(shell: Shell): void {
   const command = shell.program
     .command('export')
-    .description('one consistent slice in one file, sorted as the dataset; a file that is there is replaced at once')
+    .description(
+      'export a consistent slice of a dataset to one file, in the order of the dataset; replaces an existing file atomically',
+    )
     .requiredOption('--out <file>', 'the file: .parquet, .csv, .ndjson, .jsonl, .arrow, .feather (required)')
     .option('--dataset <name>', 'ticks, symbols, markets, orderbooks, candles_1h, …', 'ticks')
     .addOption(symbolOption())
@@ -80,8 +82,8 @@ function exportedText({ file, dataset, rows, bytes, generation, from, to }: Expo
 }
 
 const notes = `
-Windows are half-open. Rows of coverage and markets are taken where their span overlaps the window. Times are UTC:
-timestamps of milliseconds in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.`;
+Windows are half-open. Rows of coverage and markets are exported if their time range overlaps the window. Times are UTC:
+millisecond timestamps in Parquet and Arrow, ISO-8601 with Z in CSV and NDJSON.`;
 
 const examples = `
   oddslake export --out july.parquet --from 2026-07-01 --to 2026-08-01

@@ -54,13 +54,11 @@ export function addGaps(shell: Shell): void {
 function addAccept(shell: Shell, gaps: Command): void {
   const accept = gaps
     .command('accept')
-    .description(
-      'say that the gaps of a symbol in a window stay: shown, never covered, and no failure of a run any more',
-    )
-    .argument('<symbol>', 'whose gaps')
+    .description('accept the gaps of a symbol in a window: they stay visible and uncovered, but no longer fail runs')
+    .argument('<symbol>', 'symbol of the gaps')
     .addOption(fromOption(' (required)'))
     .addOption(toOption(' (required)'))
-    .requiredOption('--reason <text>', 'required: why, for whoever looks at them later');
+    .requiredOption('--reason <text>', 'required: the reason, shown with the gap');
   withNotes(accept, acceptNotes);
   withExamples(accept, acceptExamples);
   withCommonFlags(accept, ['--no-progress', '--strict']).action((symbol: string, _own: object, command: Command) => {
@@ -81,8 +79,8 @@ function addAccept(shell: Shell, gaps: Command): void {
 function addRevoke(shell: Shell, gaps: Command): void {
   const revoke = gaps
     .command('revoke')
-    .description('take back what was accepted: its gaps are failures of the runs again until they are covered')
-    .argument('<symbol>', 'whose gaps')
+    .description('revoke an acceptance: its gaps fail runs again until they are covered')
+    .argument('<symbol>', 'symbol of the gaps')
     .addOption(fromOption(' (default: the beginning)'))
     .addOption(toOption(' (default: for good)'));
   withExamples(revoke, revokeExamples);
@@ -110,8 +108,8 @@ const line = ({ symbol, from, to, reason }: AcceptedWindow): string =>
   `${visible(symbol)} ${isoUtc(from)} … ${isoUtc(to)}: ${visible(reason)}`;
 
 const acceptNotes = `
-An accepted gap holds up neither watermark nor lag. Where no run has failed because of it yet the next one does, once; it is
-a warning after that. It is asked for no more but by a backfill, and is no gap any more where that brings it.`;
+An accepted gap does not hold back the watermark or the lag. If no run has failed because of it yet, the next one does, once;
+after that it is a warning. Only a backfill requests it again; what a backfill covers is no longer a gap.`;
 
 const acceptExamples = `
   oddslake gaps accept KXBTC-26DEC0204-T28 --from 2026-11-19T03:00:00Z --to 2026-11-19T05:00:00Z --reason 'venue was down'`;
@@ -121,9 +119,9 @@ const revokeExamples = `
   oddslake gaps revoke KXBTC-26DEC0204-T28 --from 2026-11-19 --to 2026-11-20`;
 
 const notes = `
-A window that coverage names and that holds no tick is quiet, and no gap. Reasons: never asked; failed, with what came of the
-last request; suspended, as the service says that it does not know the symbol; lost, which had ticks once; expired, where the
-service goes back no further by now; accepted.`;
+A covered window without ticks is not a gap. Reasons: never asked; failed, with the result of the last request; suspended: the
+service does not know the symbol; lost: its ticks were published once and are gone; expired: older than the service goes back;
+accepted.`;
 
 const examples = `
   oddslake gaps --output lake

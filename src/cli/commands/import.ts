@@ -32,8 +32,8 @@ interface ImportOptions extends CommonFlags {
 export function addImport(shell: Shell): void {
   const command = shell.program
     .command('import')
-    .description('take recordings from files: saved pages, CSV, NDJSON, Parquet, gzip and zstd of each')
-    .argument('<file|dir...>', 'files, or folders with all files below them')
+    .description('import recordings from files: saved pages, CSV, NDJSON and Parquet, also gzip or zstd compressed')
+    .argument('<file|dir...>', 'files or folders (searched recursively)')
     .addOption(
       new Option('--dataset <name>', 'what they hold (default: what their columns say)').choices(['ticks', 'markets']),
     )
@@ -46,7 +46,7 @@ export function addImport(shell: Shell): void {
         'raw',
       ]),
     )
-    .option('--columns <t=ts,...>', 'columns of rows that have other names, e.g. t=ts,symbol=ticker,p=price')
+    .option('--columns <t=ts,...>', 'column names that differ from symbol, t and p, e.g. t=ts,symbol=ticker,p=price')
     .addOption(
       new Option('--time-unit <unit>', 'what times that are numbers count since 1970 (default: ms)').choices([
         's',
@@ -55,18 +55,18 @@ export function addImport(shell: Shell): void {
         'ns',
       ]),
     )
-    .option('--truncate-time', 'cut times that are finer than a millisecond down to one; otherwise they are rejected')
-    .option('--price-scale <number>', 'multiply prices by it, e.g. 0.01 for cents (default: 1)')
-    .option('--tz <zone>', 'the time zone of timestamps that name none, e.g. UTC or America/New_York')
-    .option('--covers <from..to>', 'rows hold every tick of their symbols in this window; none is missing there')
+    .option('--truncate-time', 'truncate times to milliseconds; without it, rows with finer times are rejected')
+    .option('--price-scale <number>', 'factor for prices, e.g. 0.01 for cents (default: 1)')
+    .option('--tz <zone>', 'time zone of timestamps without one, e.g. UTC or America/New_York')
+    .option('--covers <from..to>', 'declare that the rows contain every tick of their symbols in this window')
     .addOption(
       new Option('--prefer <which>', 'imported prices replace polled ones of the same moment').choices(['import']),
     )
     .option(
       '--allow-rejected <share>',
-      'rejected rows of a file that may be, 0 to 1 (default: import.rejected_share_max)',
+      'maximum share of rejected rows in a file, 0 to 1 (default: import.rejected_share_max)',
     )
-    .option('--dry-run', 'read the files and print what would be taken and rejected; nothing is imported');
+    .option('--dry-run', 'read the files and print which rows would be imported and rejected; imports nothing');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((paths: string[], flags: ImportOptions) =>
@@ -166,13 +166,12 @@ function checkText(files: readonly CheckedFile[], { json }: ImportOptions): stri
 const filesShown = 20;
 
 const notes = `
-Ticks are rows of symbol, t, p: t a number (--time-unit) or a timestamp; p as the price came. Other names: --columns. Saved
-pages are responses of the service as they were received (JSON, one a file); they cover only what they show that they were
-not cut in, rows only what --covers says, and the rest stays a gap that backfill asks for. Markets are rows with a symbol or
-canonical_id, or saved responses; fields are found by source.field_paths. Rejected rows go to .oddslake/quarantine; where
-they are more than import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which every job keeps in
-.oddslake/raw for raw.keep_days, are read again as if they came now: that makes good what a fault of this program made of
-them. Importing a file again changes no tick.`;
+Ticks are rows of symbol, t and p; t is a number (--time-unit) or a timestamp. Use --columns for other names. Saved pages are
+unmodified responses of the service (JSON, one per file); they cover only the range that they prove complete. Rows cover only
+what --covers declares. All other windows remain gaps, which backfill fetches. Markets are rows with a symbol or canonical_id,
+or saved responses; source.field_paths maps their fields. Rejected rows go to .oddslake/quarantine; if they exceed
+import.rejected_share_max of a file's rows, nothing is imported. Raw responses, which every job keeps in .oddslake/raw for
+raw.keep_days, can be imported to reprocess them, for example after a decoder fix. Importing a file twice changes no tick.`;
 
 const examples = `
   oddslake import --output lake saved-pages/

@@ -21,12 +21,10 @@ interface InitFlags {
 export function addInit(shell: Shell): void {
   shell.program
     .command('init')
-    .description(
-      'write a config with what it is told by flags and environment, or asks on a terminal, and create the archive',
-    )
-    .argument('[file]', 'the config to write; never one that is there', configDefault)
-    .option('--base-url <url>', 'where the market data service is, e.g. https://example.org')
-    .option('--api-key-file <file>', 'file that holds the market data key (without: ODDSLAKE_API_KEY)')
+    .description('write a config file from flags and environment (prompts on a terminal), and create the archive')
+    .argument('[file]', 'config file to write; an existing one is never overwritten', configDefault)
+    .option('--base-url <url>', 'base URL of the market data service, e.g. https://example.org')
+    .option('--api-key-file <file>', 'file with the market data key (default: ODDSLAKE_API_KEY)')
     .option('--rate <n>', 'requests a second that the key allows (default: 5)')
     .option('--output <dir>', "the archive's root, from the config's folder on (default: output/archive)")
     .option('--name <name>', 'name of the service in the archive (default: the origin of its URL)')

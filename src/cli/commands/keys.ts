@@ -18,16 +18,15 @@ const requestsMax = 10_000_000;
 /** `keys create`, `keys list`, `keys revoke`: who may read market data. */
 export function addKeys(shell: Shell): void {
   const { version } = shell;
-  const keys = shell.program.command('keys').description('market data keys of the service: create, list, revoke');
+  const keys = shell.program
+    .command('keys')
+    .description('manage the market data keys of the service: create, list, revoke');
 
   const create = keys
     .command('create')
-    .description('make a key; it is printed this once and kept nowhere')
-    .requiredOption('--name <name>', 'required: what it is for, or whose it is; oddslake keys list shows it')
-    .option(
-      '--expires <time>',
-      'until when it is good: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: for good)',
-    )
+    .description('create a key; it is printed once and not stored')
+    .requiredOption('--name <name>', 'required: purpose or owner, shown by oddslake keys list')
+    .option('--expires <time>', 'expiry time: epoch ms, YYYY-MM-DD or an ISO-8601 instant (default: never)')
     .addOption(
       new Option('--requests-per-minute <n>', 'its own rate (default: service.requests_per_minute)').argParser(
         wholeNumber(1, requestsMax),
@@ -52,7 +51,7 @@ export function addKeys(shell: Shell): void {
     }),
   );
 
-  const list = keys.command('list').description('every key without its secret, the newest first, and which are good');
+  const list = keys.command('list').description('list all keys without their secrets, newest first, with their state');
   withCommonFlags(list, idleWhereRead).action((flags: CommonFlags) =>
     withContext(flags, version, false, async (context) => {
       const [{ withWorkspace }, { keysText }] = await Promise.all([
@@ -67,8 +66,8 @@ export function addKeys(shell: Shell): void {
 
   const revoke = keys
     .command('revoke')
-    .description('end keys for good; a service that is running refuses them within two seconds')
-    .argument('<id...>', 'as oddslake keys list shows them, or the keys themselves');
+    .description('revoke keys permanently; a running service rejects them within two seconds')
+    .argument('<id...>', 'IDs as shown by oddslake keys list, or the keys themselves');
   withExamples(revoke, revokeExamples);
   withCommonFlags(revoke, idleWhereRead).action((ids: readonly string[], flags: CommonFlags) =>
     withContext(flags, version, false, async (context) => {
@@ -83,7 +82,7 @@ export function addKeys(shell: Shell): void {
 }
 
 const createNotes = `
-The key alone goes to standard output. It is kept as a digest only: who loses it makes another one and revokes this.`;
+Only the key goes to standard output. The service stores a digest: if you lose the key, create another and revoke this one.`;
 
 const createExamples = `
   oddslake keys create --name research-laptop

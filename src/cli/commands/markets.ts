@@ -5,7 +5,7 @@ import { runAndTell } from '../run-job.ts';
 
 /** `markets`: one poll of the market lists. */
 export function addMarkets(shell: Shell): void {
-  const command = shell.program.command('markets').description('one poll of the market lists, published');
+  const command = shell.program.command('markets').description('poll the market lists once, and publish');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags) =>
@@ -14,7 +14,7 @@ export function addMarkets(shell: Shell): void {
 }
 
 const notes = `
-The lists say which symbols there are and which of them live: nightly and ticks poll those.`;
+The lists name the symbols and say which are live; nightly and ticks poll the live ones.`;
 
 const examples = `
   oddslake markets --output lake

@@ -9,11 +9,11 @@ export function addNightly(shell: Shell): void {
   const command = shell.program
     .command('nightly')
     .description(
-      'the main job: market lists, ticks of every live symbol from its cursor on, order books where the config asks for them, publish, verify',
+      'the main job: poll market lists, new ticks of every live symbol and (if configured) order books, publish, and verify',
     )
     .option(
       '--date <day>',
-      'up to the end of that UTC day, YYYY-MM-DD; may be repeated without changing a byte (default: up to now)',
+      'end of the poll: the end of that UTC day, YYYY-MM-DD; a repeated run changes nothing (default: now)',
     );
   withNotes(command, notes);
   withExamples(command, examples);
@@ -25,10 +25,9 @@ export function addNightly(shell: Shell): void {
 }
 
 const notes = `
-It is made for a scheduler: it asks for what is not there yet, so that a run that was broken off is simply run again, and
-two at a time do no harm. The first poll of a symbol begins with its opening, or,
-where that is not known, source.first_lookback_days before it was first seen. Exit code 4 says that something
-is missing; the next run asks for it again.`;
+Run it from a scheduler. It fetches only what is missing, so an interrupted run can simply be repeated, and two runs at a time
+are safe. The first poll of a symbol starts at its opening or, if that is unknown, source.first_lookback_days before the symbol
+was first seen. Exit code 4 means that some windows are missing; the next run requests them again.`;
 
 const examples = `
   oddslake nightly --output lake

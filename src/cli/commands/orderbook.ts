@@ -8,7 +8,7 @@ import { runAndTell } from '../run-job.ts';
 export function addOrderbook(shell: Shell): void {
   const command = shell.program
     .command('orderbook')
-    .description('one poll of order books, published: of orderbooks.symbols in the config, else of every live symbol')
+    .description('poll order books once, and publish: the symbols of orderbooks.symbols, or every live symbol')
     .addOption(symbolOption());
   withNotes(command, notes);
   withExamples(command, examples);
@@ -18,7 +18,7 @@ export function addOrderbook(shell: Shell): void {
 }
 
 const notes = `
-The service has only the present ones: what is not polled is never to be had again.`;
+The service returns only current order books: a snapshot that is not polled is lost.`;
 
 const examples = `
   oddslake orderbook --output lake

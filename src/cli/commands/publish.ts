@@ -5,7 +5,7 @@ import { runAndTell } from '../run-job.ts';
 
 /** `publish`: what is journaled, into the day partitions. */
 export function addPublish(shell: Shell): void {
-  const command = shell.program.command('publish').description('merge what is journaled into the day partitions');
+  const command = shell.program.command('publish').description('merge the journal into the day partitions');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: CommonFlags) =>
@@ -14,8 +14,7 @@ export function addPublish(shell: Shell): void {
 }
 
 const notes = `
-Every job publishes what it collected at its end: this is for what a run left that was broken off, or that could not
-have the write lock within --wait.`;
+Every job publishes at its end. Use this after a run that was interrupted, or that did not get the write lock within --wait.`;
 
 const examples = `
   oddslake publish --output lake`;

@@ -12,7 +12,7 @@ interface ReportFlags extends CommonFlags {
 export function addReport(shell: Shell): void {
   const command = shell.program
     .command('report')
-    .description('write a page, HTML, that tells how the archive stands: runs, ticks, coverage, gaps, growth')
+    .description('write an HTML page on the state of the archive: runs, ticks, coverage, gaps, growth')
     .option('--out <file>', "where to (default: report.html in the archive's root); a file that is there is replaced");
   withNotes(command, notes);
   withExamples(command, examples);
@@ -40,8 +40,8 @@ export function addReport(shell: Shell): void {
 }
 
 const notes = `
-The page stands by itself: no script, nothing from anywhere else. It is one generation's, and may be written beside
-running jobs. A nightly writes it at its end, unless report.nightly is false; report.days says how many days it shows.`;
+The page is self-contained, without scripts. It shows one generation and can be written while jobs run. nightly writes it at
+its end unless report.nightly is false; report.days sets the number of days shown.`;
 
 const examples = `
   oddslake report

@@ -17,10 +17,10 @@ export function addSandbox(shell: Shell): void {
   const command = shell.program
     .command('sandbox')
     .description(
-      'a simulated upstream service on loopback: same interface, deterministic from a seed, faults on request',
+      'run a simulated upstream service on loopback: same interface, deterministic from a seed, with faults on request',
     )
-    .option('--ticks <file>', 'replay a recording in place of simulating: Parquet with symbol, t, p')
-    .option('--markets <file>', 'its markets: Parquet with symbol, question, category, resolved_yes')
+    .option('--ticks <file>', 'replay a recording instead of simulating: Parquet with symbol, t, p')
+    .option('--markets <file>', 'markets of the recording: Parquet with symbol, question, category, resolved_yes')
     .addOption(
       new Option('--shift <how>', 'a recording at its own dates, or shifted to end now')
         .choices(['own', 'end-now'])

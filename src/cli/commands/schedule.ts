@@ -30,9 +30,7 @@ const names = Object.keys(starters) as Scheduled[];
 export function addSchedule(shell: Shell): void {
   const command = shell.program
     .command('schedule')
-    .description(
-      'run the jobs on the schedules in the config (schedule.nightly and the like, UTC) until it is stopped',
-    );
+    .description('run the jobs on the schedules of the config (schedule.nightly and others, UTC) until stopped');
   withCommonFlags(command, ['--no-progress']).action((flags: CommonFlags) =>
     // Several jobs at a time would draw their bars over one another.
     withContext({ ...flags, progress: false }, shell.version, false, (context) => keep(shell, flags, context)),

@@ -7,7 +7,7 @@ import { withExamples } from '../help.ts';
 export function addServe(shell: Shell): void {
   const command = shell.program
     .command('serve')
-    .description('serve the archive over HTTP, to holders of keys (oddslake keys create), until it is stopped');
+    .description('serve the archive over HTTP until stopped; clients need a key (oddslake keys create)');
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((flags: CommonFlags) =>
     withArchive(flags, shell.version, async (archive, context) => {

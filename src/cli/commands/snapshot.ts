@@ -7,8 +7,8 @@ import { withExamples, withNotes } from '../help.ts';
 export function addSnapshot(shell: Shell): void {
   const command = shell.program
     .command('snapshot')
-    .description('a consistent copy of the published archive by hard links: backup, or the input of a repeatable study')
-    .argument('<dir>', 'a new or empty folder outside of the archive; on another device the files are copied');
+    .description('make a consistent copy of the published archive with hard links, for backups or repeatable studies')
+    .argument('<dir>', 'a new or empty folder outside of the archive; on another device, files are copied');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command, ['--wait', '--strict']).action((folder: string, flags: CommonFlags) =>
@@ -33,9 +33,9 @@ export function addSnapshot(shell: Shell): void {
 }
 
 const notes = `
-Every file is read and checked against the manifest first: a damaged one is refused, with exit code 6. A publish after it
-changes nothing in it. It is an archive of its own: sql, export and verify read it with --output DIR.
-Its files are shared with the archive: do not write into them.`;
+Every file is checked against the manifest first; a damaged file ends the command with exit code 6. Later publishes do not
+change the snapshot. It is an archive of its own: sql, export and verify read it with --output DIR.
+Its files are hard links shared with the archive: do not modify them.`;
 
 const examples = `
   oddslake snapshot backup/2026-11-21

@@ -15,14 +15,14 @@ interface SqlFlags extends CommonFlags {
 export function addSql(shell: Shell): void {
   const command = shell.program
     .command('sql')
-    .description('read-only DuckDB SQL, times in UTC, over views named as the datasets: ticks, symbols, markets, …')
+    .description('run read-only SQL (DuckDB); each dataset is a view: ticks, symbols, markets, …; times are UTC')
     .argument('<statement>', 'one SELECT, e.g. "SELECT symbol, count(*) FROM ticks GROUP BY 1"')
     .addOption(
       new Option('--format <format>', 'how the result is written; a table shows the first rows only')
         .choices(['table', 'csv', 'json', 'parquet'])
         .default('table'),
     )
-    .option('--rows <n>', 'most rows of a table', wholeNumber(1), 100);
+    .option('--rows <n>', 'maximum number of rows printed', wholeNumber(1), 100);
   withTerms(command, "Beside the datasets there are, as in the archive's own views.sql:", terms);
   withNotes(command, notes);
   withExamples(command, examples);
@@ -47,7 +47,7 @@ export function addSql(shell: Shell): void {
 }
 
 const notes = `
-To be quick it looks at the sizes of the files, not at every byte: oddslake verify does that.`;
+Checks the sizes of the files but not their content; oddslake verify does that.`;
 
 const terms = {
   'candles(step, since, until)': "candles of any step: '15m', '4h', INTERVAL '1 day'; since and until may be left out",

@@ -12,8 +12,8 @@ interface StatusFlags extends CommonFlags {
 export function addStatus(shell: Shell): void {
   const command = shell.program
     .command('status')
-    .description('cursors, lag, journaled ticks, gaps, last run; exit 4 where the lag is greater than --max-lag')
-    .option('--max-lag <duration>', 'how far what is covered may lie behind now: 90s, 15m, 2h, 1d');
+    .description('print cursors, lag, journaled ticks, gaps and the last run; exit 4 if the lag exceeds --max-lag')
+    .option('--max-lag <duration>', 'maximum lag of coverage behind now: 90s, 15m, 2h, 1d');
   withExamples(command, examples);
   withCommonFlags(command, idleWhereRead).action((flags: StatusFlags) => {
     // Before anything is opened.

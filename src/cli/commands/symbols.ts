@@ -14,8 +14,8 @@ interface SymbolsFlags extends CommonFlags {
 export function addSymbols(shell: Shell): void {
   const command = shell.program
     .command('symbols')
-    .description('the known symbols, live ones first, found by ticker, question, category, market id or venue')
-    .argument('[text...]', 'words that must all stand somewhere, in whatever case (default: every symbol)')
+    .description('list known symbols, live ones first; search by ticker, question, category, market ID or venue')
+    .argument('[text...]', 'words that must all match, case-insensitive (default: every symbol)')
     .addOption(
       new Option('--rows <n>', 'most rows of the table; --json has all').argParser(wholeNumber(1)).default(50),
     );
@@ -38,8 +38,8 @@ export function addSymbols(shell: Shell): void {
 function addRetry(shell: Shell, symbols: Command): void {
   const retry = symbols
     .command('retry')
-    .description('poll suspended symbols at once; an answer ends the suspension')
-    .argument('[symbol...]', 'which ones (default: all that are suspended)');
+    .description('poll suspended symbols now; a response with data ends the suspension')
+    .argument('[symbol...]', 'symbols to retry (default: all suspended symbols)');
   withNotes(retry, retryNotes);
   withExamples(retry, retryExamples);
   withCommonFlags(retry).action((given: readonly string[], _own: object, command: Command) =>
@@ -52,8 +52,8 @@ function addRetry(shell: Shell, symbols: Command): void {
 }
 
 const retryNotes = `
-A symbol is suspended once the service has said on source.suspend_after_days days that it does not know it, while it answered
-for others. It is asked for once a day from then on. Exit code 4 where it still does not know one.`;
+A symbol is suspended after the service has reported it as unknown on source.suspend_after_days days while serving others. From
+then on it is polled once a day. Exit code 4 if the service still does not know one of the symbols.`;
 
 const retryExamples = `
   oddslake symbols retry --output lake

@@ -8,7 +8,7 @@ import { runAndTell } from '../run-job.ts';
 export function addTicks(shell: Shell): void {
   const command = shell.program
     .command('ticks')
-    .description('one poll of ticks up to now, published')
+    .description('poll new ticks once, and publish')
     .addOption(symbolOption());
   withNotes(command, notes);
   withExamples(command, examples);
@@ -18,7 +18,7 @@ export function addTicks(shell: Shell): void {
 }
 
 const notes = `
-Without --symbol it polls those of the setting symbols, else those that the market lists of the last poll name.`;
+Without --symbol, polls the symbols of the setting symbols, or the live symbols of the last market lists.`;
 
 const examples = `
   oddslake ticks --output lake

@@ -17,12 +17,12 @@ const scopes = ['research'];
 
 /** `tokens issue`: user tokens for those who host the service themselves. */
 export function addTokens(shell: Shell): void {
-  const tokens = shell.program.command('tokens').description('user tokens of the service: issue');
+  const tokens = shell.program.command('tokens').description('manage the user tokens of the service: issue');
   const issue = tokens
     .command('issue')
     .description('sign a user token (JWT) with the secret of the service')
-    .requiredOption('--user <user>', 'required: whom it stands for')
-    .option('--workspace <workspace>', 'the workspace that it is for (default: none)')
+    .requiredOption('--user <user>', 'required: the user ID')
+    .option('--workspace <workspace>', 'the workspace ID (default: none)')
     .addOption(
       new Option('--scope <scope...>', 'what it may do beyond the objects of its user')
         .choices(scopes)
@@ -55,8 +55,8 @@ export function addTokens(shell: Shell): void {
 }
 
 const notes = `
-It needs ODDSLAKE_TOKEN_SECRET (or service.tokens.secret in the config), the same as oddslake serve. A token is good until
-its end: another secret ends all of them.`;
+Needs ODDSLAKE_TOKEN_SECRET (or service.tokens.secret in the config), the same as oddslake serve. A token is valid until it
+expires; changing the secret invalidates all tokens.`;
 
 const examples = `
   ODDSLAKE_TOKEN_SECRET=$(cat token.secret) oddslake tokens issue --user alice --scope research

@@ -62,5 +62,5 @@ function inferredText(inferred: InferredCost | null): string {
 }
 
 const notes = `
-Commands that only read work on an older archive as it is; those that would publish refuse it, as an older oddslake may
-still be running against it. Stop that one first: it refuses the archive from then on. What is journaled stays journaled.`;
+Commands that only read accept an older archive. Commands that publish refuse it, because an older oddslake may still be using
+it: stop that one first; it refuses the upgraded archive. Journaled ticks stay in the journal.`;

@@ -18,9 +18,9 @@ interface VerifyOptions extends CommonFlags {
 export function addVerify(shell: Shell): void {
   const command = shell.program
     .command('verify')
-    .description('re-read and re-hash every published file against the manifest; exit 6 where one differs')
-    .option('--repair', 'set damaged files aside, keep what is provably intact, fetch the rest again')
-    .option('--from-url <url>', 'with --repair: ask the oddslake that is served there, not the upstream');
+    .description('check every published file against the SHA-256 in the manifest; exit 6 if one differs')
+    .option('--repair', 'move damaged files aside, keep their intact row groups, and fetch the lost rows again')
+    .option('--from-url <url>', 'with --repair: fetch lost rows from this oddslake service instead of the upstream');
   withNotes(command, notes);
   withExamples(command, examples);
   withCommonFlags(command).action((flags: VerifyOptions) =>
@@ -75,10 +75,9 @@ const ofManifest = (path: string, what: Finding['what'], { state, manifest }: Ar
     : '';
 
 const notes = `
---repair keeps what was there under .oddslake/damaged until you remove it, and leaves nothing that is not provably as it
-was published. What is lost of ticks is taken from the answers that .oddslake/raw still has, and the rest is asked for
-again: exit 0 where all is back, 4 where something stays lost. Of order books, markets and conflicts the past cannot be asked for. --from-url needs a key:
-ODDSLAKE_FROM_API_KEY.`;
+--repair moves damaged files to .oddslake/damaged, where they stay until you remove them, and keeps only rows that are proven
+intact. Lost ticks are restored from the raw responses in .oddslake/raw, or fetched again: exit 0 if all are restored, 4 if
+some stay lost. Past order books, markets and conflicts cannot be fetched. --from-url needs a key: ODDSLAKE_FROM_API_KEY.`;
 
 const examples = `
   oddslake verify --output lake
