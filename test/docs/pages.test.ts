@@ -55,15 +55,18 @@ test('no line is left out that is nowhere', () => {
   expect(stray).toEqual([]);
 });
 
-test.each(['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...pages])('every link of %s leads somewhere', (page) => {
-  const text = textOf(page).replace(/^```[\s\S]*?^```/gm, '');
-  for (const [, target, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
-    const at = target === '' ? page : join(dirname(page), target!);
-    expect(existsSync(join(project, at)), `${page}: ${target}`).toBe(true);
-    if (anchor !== undefined && at.endsWith('.md'))
-      expect(anchorsOf(textOf(at)), `${page}: ${target}`).toContain(anchor);
-  }
-});
+test.each(['ARCHITECTURE.md', 'CHANGELOG.md', 'CONTRIBUTING.md', ...pages])(
+  'every link of %s leads somewhere',
+  (page) => {
+    const text = textOf(page).replace(/^```[\s\S]*?^```/gm, '');
+    for (const [, target, anchor] of text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)/g)) {
+      const at = target === '' ? page : join(dirname(page), target!);
+      expect(existsSync(join(project, at)), `${page}: ${target}`).toBe(true);
+      if (anchor !== undefined && at.endsWith('.md'))
+        expect(anchorsOf(textOf(at)), `${page}: ${target}`).toContain(anchor);
+    }
+  },
+);
 
 test('docs/README.md lists every page', () => {
   const listed = [...textOf('docs/README.md').matchAll(/\]\(([^)#]+)\)/g)].map(([, target]) => join('docs', target!));
