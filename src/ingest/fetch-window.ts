@@ -111,7 +111,7 @@ function* fetchPending(work: Work, w: Pending): Fetch {
   if (isBad(o)) yield* setAside(work, o, asked);
   if (o.times.length > 0) {
     const isAnchored = knownTick !== null && includes(o.times, knownTick);
-    const isFree = isAnchored && !bringsEarlier(work, o);
+    const isFree = isAnchored && isEmpty(contradictedTail(work, o));
     return yield* takePage(work, isFree ? w : { ...w, from: asked.from }, o, isAnchored ? knownTick : null);
   }
   const spoken = intersection(o.reach, w);
@@ -140,7 +140,7 @@ function* takeIgnoring(work: Work, w: Pending, o: Observation, knownTick: number
 
 function* takePage(work: Work, planned: Pending, o: Observation, knownTick: number | null): Fetch {
   const { behavior, options } = work;
-  if (bringsEarlier(work, o)) yield* withdrawEarlier(work, planned);
+  yield* withdrawTail(work, planned, contradictedTail(work, o));
   if (knownTick !== null && !isCrowded(work, o, knownTick, 'high')) yield* confirmEarlier(work, o, knownTick);
   const mode = options.confirm === 'next' && !planned.isPart && !work.isTailContradicted ? 'next' : 'now';
   const ends: Partial<Record<Side, SideEnd>> = {};
@@ -286,30 +286,27 @@ function* split(work: Work, w: Pending, o: Observation, cuts?: readonly number[]
   work.pending.unshift(...parts);
 }
 
-/** What was inferred to have no ticks: the windows up to the end of coverage, behind the last tick that is had. */
-function inferredEmpty({ options: { knownTick, lastTick, inferred } }: Work): Window {
+/**
+ * The window that a page contradicts: it shows ticks where earlier polls inferred that there are none, behind the last tick
+ * that is had. They may be late; or else the page before was truncated, and this one may be, too. It reaches back to the
+ * start of what the contradicted response covered, and no further: older responses are another matter. Empty where there
+ * is no contradiction.
+ */
+function contradictedTail({ options: { knownTick, lastTick, inferred } }: Work, { times }: Observation): Window {
   const last = knownTick ?? lastTick ?? Number.NEGATIVE_INFINITY;
-  const from = Math.max(inferred[0]?.from ?? Number.POSITIVE_INFINITY, last + 1);
-  return { from, to: inferred.at(-1)?.to ?? from };
+  const first = inferred.find((w) => times.some((t) => t > last && w.from <= t && t < w.to));
+  if (first === undefined) return { from: 0, to: 0 };
+  const { from } = inferred.find(({ fetchedAt }) => fetchedAt === first.fetchedAt)!;
+  return { from: Math.max(from, last + 1), to: inferred.at(-1)!.to };
 }
 
 /**
- * Whether a page shows ticks of a window that was inferred to have none. They may be late; or else the page before was
- * truncated, and this one may be, too.
+ * Takes back what a page has contradicted, once: however this fetch ends, no later poll is to confirm it. What of it the
+ * window being fetched does not hold is fetched on its own.
  */
-function bringsEarlier(work: Work, o: Observation): boolean {
-  const { from, to } = inferredEmpty(work);
-  return from < to && o.times.some((t) => from <= t && t < to);
-}
-
-/**
- * Takes back what was inferred to be without ticks, once: however this fetch ends, no later poll is to confirm it. What of
- * it the window being fetched does not hold is fetched on its own.
- */
-function* withdrawEarlier(work: Work, w: Pending): Fetch {
-  if (work.isTailContradicted) return;
+function* withdrawTail(work: Work, w: Pending, window: Window): Fetch {
+  if (work.isTailContradicted || isEmpty(window)) return;
   work.isTailContradicted = true;
-  const window = inferredEmpty(work);
   yield { kind: 'withdraw', window };
   for (const rest of subtract([window], [w, ...work.pending])) work.pending.push({ ...rest, isPart: true });
 }

@@ -44,6 +44,10 @@ export function* wrongCompleteness(
     .all<Expired & Record<string, never>>("select symbol, t_from, t_to from owed where kind = 'expired'")
     .map(({ symbol, t_from, t_to }) => ({ symbol, from: t_from, to: t_to }));
   const excepted = [...lost, ...expired, ...(manifest.accepted ?? [])];
+  // What a run took back and did not publish was covered when the manifest was written.
+  const takenBack = db
+    .all<Expired & Record<string, never>>('select symbol, t_from, t_to from journal_withdrawn')
+    .map(({ symbol, t_from, t_to }) => ({ symbol, from: t_from, to: t_to }));
   /** Where its lifetime begins, and where it may have begun by what was known of it when this was published. */
   const startsOf = ({ symbol, served_from, first_seen, opens_at, first_tick }: Known): [number, ...number[]] => {
     const had = [...(covered.get(symbol) ?? []), ...lost.filter((w) => w.symbol === symbol)].map(({ from }) => from);
@@ -88,7 +92,7 @@ export function* wrongCompleteness(
       if (opens_at === null) continue;
       const claims = (oracle.covers.get(symbol) ?? []).filter((w) => state === 'provisional' || isProven(w));
       const final = claims.map((w) => ({ from: w.from, to: Math.min(w.to, w.fetchedAt - settleMs) }));
-      const excepted = lost.filter((w) => w.symbol === symbol);
+      const excepted = [...lost, ...takenBack].filter((w) => w.symbol === symbol);
       const holes = beyond([{ from: Math.max(from, opens_at), to: from + dayMs }], [...final, ...excepted]);
       if (holes.length > 0) yield `${state}: ${date}, and ${symbol} lacks a final answer for ${JSON.stringify(holes)}`;
     }
