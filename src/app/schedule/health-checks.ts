@@ -83,6 +83,8 @@ interface Reader {
   close(): void;
 }
 
+type Tried<T> = { readonly value: T } | { readonly error: unknown };
+
 /** Reads the archive, which is opened when it is first needed and again where its state was replaced. */
 function readerOf(context: Context): Reader {
   let archive: Archive | null = null;
@@ -97,33 +99,39 @@ function readerOf(context: Context): Reader {
     archive ??= openConfiguredArchive(context, false);
     return archive;
   };
-  const again = <T>(read: () => T): (() => T) => {
-    let last: { readonly value: T; readonly atMs: number } | null = null;
-    return () => {
-      const nowMs = context.clock.monotonicMs();
-      if (last === null || nowMs - last.atMs >= freshMs) last = { value: read(), atMs: nowMs };
-      return last.value;
-    };
+  const tried = <T>(read: () => T): Tried<T> => {
+    try {
+      return { value: read() };
+    } catch (error) {
+      return { error };
+    }
   };
-  const standing = again(() => standingOf(opened(), context.clock.nowMs()));
+  let last: { readonly look: ReturnType<typeof readAll>; readonly atMs: number } | null = null;
+  // All of one moment, so that readiness and metrics do not contradict each other.
+  const readAll = () => ({
+    known: tried(() => knownRuns(opened().state.db, context.clock.nowMs())),
+    damaged: tried(() => knownDamage(opened().state.db).length),
+    standing: tried(() => standingOf(opened(), context.clock.nowMs())),
+  });
+  const look = (): ReturnType<typeof readAll> => {
+    const nowMs = context.clock.monotonicMs();
+    if (last === null || nowMs - last.atMs >= freshMs) {
+      last = { look: readAll(), atMs: nowMs };
+      const { known } = last.look;
+      if ('error' in known) context.log.error({ err: known.error }, 'the archive cannot be read');
+    }
+    return last.look;
+  };
+  const valueOrThrow = <T>(of: Tried<T>): T => {
+    if ('error' in of) throw of.error;
+    return of.value;
+  };
+  const valueOrNull = <T>(of: Tried<T>): T | null => ('error' in of ? null : of.value);
   return {
-    known: again(() => {
-      try {
-        return knownRuns(opened().state.db, context.clock.nowMs());
-      } catch (err) {
-        context.log.error({ err }, 'the archive cannot be read');
-        return null;
-      }
-    }),
-    damaged: again(() => knownDamage(opened().state.db).length),
-    standing,
-    verdict() {
-      try {
-        return standing().verdict;
-      } catch {
-        return null;
-      }
-    },
+    known: () => valueOrNull(look().known),
+    damaged: () => valueOrThrow(look().damaged),
+    standing: () => valueOrThrow(look().standing),
+    verdict: () => valueOrNull(look().standing)?.verdict ?? null,
     close: () => archive?.close(),
   };
 }
