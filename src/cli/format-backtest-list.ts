@@ -1,8 +1,8 @@
+import { many } from '../core/format-quantity.ts';
 import { isoUtc } from '../core/time.ts';
 import { objectiveText } from '../report/backtest-figures.ts';
 import type { BacktestAsked } from '../research/backtest-request.ts';
 import type { ListedBacktest } from '../workspace/backtests.ts';
-import { many } from './format-quantity.ts';
 import { renderTable } from './table.ts';
 import type { TableStyle } from './terminal-style.ts';
 

@@ -1,3 +1,4 @@
+import { many, number } from '../core/format-quantity.ts';
 import {
   amount,
   decimals,
@@ -18,7 +19,6 @@ import { bestPointsFirst } from '../report/grid-order.ts';
 import type { BacktestResult } from '../research/result.ts';
 import type { SymbolRow } from '../research/run-series.ts';
 import { visible } from './escape-control.ts';
-import { many, number } from './format-quantity.ts';
 import { sparkline } from './sparkline.ts';
 import { renderTable } from './table.ts';
 import type { TableStyle } from './terminal-style.ts';

@@ -1,8 +1,8 @@
 import stringWidth from 'string-width';
 import type { Diagnosis } from '../app/doctor/doctor.ts';
 import type { Finding } from '../app/doctor/finding.ts';
+import { many } from '../core/format-quantity.ts';
 import { visible } from './escape-control.ts';
-import { many } from './format-quantity.ts';
 import type { TableStyle } from './terminal-style.ts';
 
 const headings: Record<Finding['group'], string> = {

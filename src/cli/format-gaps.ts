@@ -1,7 +1,7 @@
+import { duration, many } from '../core/format-quantity.ts';
 import { isoUtc } from '../core/time.ts';
 import type { Gap, GapList } from '../reading/gaps.ts';
 import { visible } from './escape-control.ts';
-import { duration, many } from './format-quantity.ts';
 
 /** A list of gaps for a person. */
 export function gapsText({ from, to, gaps, provisional }: GapList): string {

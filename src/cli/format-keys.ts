@@ -1,6 +1,6 @@
+import { many, number } from '../core/format-quantity.ts';
 import { dayOf, isoUtc } from '../core/time.ts';
 import type { ListedKey } from '../workspace/api-keys.ts';
-import { many, number } from './format-quantity.ts';
 import { renderTable } from './table.ts';
 import type { TableStyle } from './terminal-style.ts';
 

@@ -1,6 +1,6 @@
 import type { MendedFile, Repaired } from '../archive/repair/repair-report.ts';
+import { many, number, size } from '../core/format-quantity.ts';
 import { isoUtc } from '../core/time.ts';
-import { many, number, size } from './format-quantity.ts';
 
 const linesMax = 50;
 

@@ -1,8 +1,8 @@
+import { duration, many, number, size } from '../core/format-quantity.ts';
 import { isoUtc } from '../core/time.ts';
 import { verdictText } from '../core/verdict-text.ts';
 import type { readStatus } from '../reading/status.ts';
 import { visible } from './escape-control.ts';
-import { duration, many, number, size } from './format-quantity.ts';
 
 type Status = ReturnType<typeof readStatus>;
 

@@ -1,10 +1,10 @@
 import type { Context } from '../app/context.ts';
 import { requireWritable, writeInPlace } from '../archive/copies/export-file.ts';
 import type { Archive } from '../archive/open-archive.ts';
+import { size } from '../core/format-quantity.ts';
 import type { BacktestResult } from '../research/result.ts';
 import type { CommonFlags } from './command-context.ts';
 import { backtestText } from './format-backtest.ts';
-import { size } from './format-quantity.ts';
 import { styleOf } from './terminal-style.ts';
 
 export interface WrittenPage {

@@ -1,7 +1,7 @@
 import type { Summary } from '../app/summary.ts';
+import { duration, many, number } from '../core/format-quantity.ts';
 import { isoUtc } from '../core/time.ts';
 import { visible } from './escape-control.ts';
-import { duration, many, number } from './format-quantity.ts';
 import { summaryRows } from './summary-rows.ts';
 import type { TableStyle } from './terminal-style.ts';
 import { paints } from './terminal-style.ts';

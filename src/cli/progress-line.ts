@@ -1,4 +1,4 @@
-import { number, size } from './format-quantity.ts';
+import { number, size } from '../core/format-quantity.ts';
 
 /** How far work is, at one moment. */
 export interface ProgressFacts {

@@ -1,8 +1,8 @@
 import type { Compared, NightFacts, RecheckCounts, Summary } from '../app/summary.ts';
+import { duration, many, number, size } from '../core/format-quantity.ts';
 import { isoUtc } from '../core/time.ts';
 import { verdictText } from '../core/verdict-text.ts';
 import { visible } from './escape-control.ts';
-import { duration, many, number, size } from './format-quantity.ts';
 import { joined, listed, wrapped } from './wrap.ts';
 
 type Row = readonly [name: string, lines: readonly string[]];

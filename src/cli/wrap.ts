@@ -1,4 +1,4 @@
-import { number } from './format-quantity.ts';
+import { number } from '../core/format-quantity.ts';
 
 const between = ' · ';
 

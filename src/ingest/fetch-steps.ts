@@ -27,8 +27,8 @@ export interface FetchOptions {
   /** The last tick that is known of the symbol, epoch ms: a request begins there. Null: none that is near. */
   readonly knownTick: number | null;
   /**
-   * Inferred windows that adjoin each other and reach up to the end of coverage, in order: confirmed where the known tick
-   * comes again, and taken back where ticks show up behind the last one that is had.
+   * Adjoining inferred windows up to the end of coverage, in order. A page that contains the known tick confirms them; a page
+   * with further ticks in them withdraws them.
    */
   readonly inferred: readonly Covered[];
 }

@@ -287,10 +287,9 @@ function* split(work: Work, w: Pending, o: Observation, cuts?: readonly number[]
 }
 
 /**
- * The window that a page contradicts: it shows ticks where earlier polls inferred that there are none, behind the last tick
- * that is had. They may be late; or else the page before was truncated, and this one may be, too. It reaches back to the
- * start of what the contradicted response covered, and no further: older responses are another matter. Empty where there
- * is no contradiction.
+ * The inferred window that a page contradicts, as it contains ticks there after the last known one. These are late ticks, or
+ * an earlier page was truncated. The window starts where the contradicted response's coverage starts; older responses are
+ * not affected. Empty if there is no contradiction.
  */
 function contradictedTail({ options: { knownTick, lastTick, inferred } }: Work, { times }: Observation): Window {
   const last = knownTick ?? lastTick ?? Number.NEGATIVE_INFINITY;
@@ -301,8 +300,8 @@ function contradictedTail({ options: { knownTick, lastTick, inferred } }: Work, 
 }
 
 /**
- * Takes back what a page has contradicted, once: however this fetch ends, no later poll is to confirm it. What of it the
- * window being fetched does not hold is fetched on its own.
+ * Withdraws the window that a page contradicts, once, so that no later poll confirms it even if this fetch fails. Fetches
+ * the part of it that lies outside of the current window.
  */
 function* withdrawTail(work: Work, w: Pending, window: Window): Fetch {
   if (work.isTailContradicted || isEmpty(window)) return;

@@ -39,7 +39,7 @@ export const stateFile = (folder: string): string => join(folder, 'state.sqlite'
 
 /**
  * Opens the state in `folder`; creates it for `identity` where there is none.
- * @param waitMs how long whoever opens it may wait for others, in ms: a short write waits as long, 5 s at least and a minute at most
+ * @param waitMs how long to wait for another process's write, in ms; limited to 5 s at least and one minute at most
  */
 export function openState(
   folder: string,

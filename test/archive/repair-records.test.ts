@@ -126,7 +126,7 @@ describe('a repair', () => {
     const { findings } = await verify(archive, null);
     expect(findings.length).toBe(3);
     await repairNow(archive);
-    const nothing = { whole: [], broken: [], strangers: [], texts: [] };
+    const nothing = { whole: [], broken: [], orphans: [], texts: [] };
     expect(examine(archive, archive.manifest(), findings)).toEqual(nothing);
   });
 

@@ -74,7 +74,7 @@ async function mendFound(archive: Archive, found: Verified, options: RepairOptio
   for (const { path } of [...examined.whole, ...examined.broken].map(({ finding }) => finding).concat(examined.texts))
     keep(archive, base, path, aside);
   const last = putBack(archive, base, builtOn, examined);
-  for (const { path } of examined.strangers) aside.set(path, moveAside(archive, base.generation, path));
+  for (const { path } of examined.orphans) aside.set(path, moveAside(archive, base.generation, path));
   const losses: Losses = { windows: [], gone: [], rowsLost: new Map() };
   const stage = startStage(archive, base, last);
   const manifest = examined.broken.length === 0 ? base : await mendBroken(archive, stage, examined, losses, options);
@@ -134,7 +134,7 @@ function putBack(archive: Archive, base: Manifest, builtOn: CommitState, { whole
 }
 
 function mendedFiles(
-  { whole, broken, strangers, texts }: Examined,
+  { whole, broken, orphans, texts }: Examined,
   aside: ReadonlyMap<string, string>,
   base: Manifest,
   stage: Stage,
@@ -151,7 +151,7 @@ function mendedFiles(
       const outcome = stage.gone.has(finding.path) ? 'removed' : madeAnew ? 'made anew' : 'kept in part';
       return line(finding, outcome, losses.rowsLost.get(finding.path) ?? 0);
     }),
-    ...strangers.map((finding) => line(finding, 'set aside', null)),
+    ...orphans.map((finding) => line(finding, 'set aside', null)),
     ...texts.map((finding) => line(finding, 'put back', null)),
   ];
 }

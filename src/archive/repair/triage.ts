@@ -15,7 +15,7 @@ export interface Examined {
   readonly whole: readonly { readonly finding: Finding; bytes(): Uint8Array }[];
   readonly broken: readonly (Broken & { readonly finding: Finding })[];
   /** Files that no manifest names. */
-  readonly strangers: readonly Finding[];
+  readonly orphans: readonly Finding[];
   /** Texts at the root. */
   readonly texts: readonly Finding[];
 }
@@ -37,7 +37,7 @@ export function examine(archive: Archive, base: Manifest, findings: readonly Fin
     return disk.stamp(at) !== null || disk.isLink(at);
   };
   const rest = findings.filter(({ path }) => dirname(path) !== '.');
-  const strangers = rest.filter((finding) => !byPath.has(finding.path) && isThere(finding));
+  const orphans = rest.filter((finding) => !byPath.has(finding.path) && isThere(finding));
   const damaged = rest.flatMap((finding) => {
     const published = byPath.get(finding.path);
     if (published === undefined) return [];
@@ -45,7 +45,7 @@ export function examine(archive: Archive, base: Manifest, findings: readonly Fin
     return bytes && sha256(bytes) === published.file.sha256 ? [] : [{ finding, ...published }];
   });
   const wanted = damaged.map(({ file }) => file);
-  const places = [...damaged.map(({ finding }) => finding), ...strangers].filter(isThere).map(({ path }) => path);
+  const places = [...damaged.map(({ finding }) => finding), ...orphans].filter(isThere).map(({ path }) => path);
   const found = lookElsewhere(archive, wanted, places);
   const whole: Examined['whole'][number][] = [];
   const broken: Examined['broken'][number][] = [];
@@ -57,5 +57,5 @@ export function examine(archive: Archive, base: Manifest, findings: readonly Fin
     else if (salvaged().whole !== null) whole.push({ finding, bytes: () => salvaged().whole! });
     else broken.push({ finding, file, dataset, salvaged });
   }
-  return { whole, broken, strangers, texts: rootFindings(archive, base) };
+  return { whole, broken, orphans, texts: rootFindings(archive, base) };
 }

@@ -6,13 +6,13 @@ import type { Archive } from '../open-archive.ts';
 import { datasetNames } from '../parquet/schema.ts';
 
 /** Paths of whatever lies in the folders of the datasets and is none of these files. */
-export function strangers(archive: Archive, files: readonly PublishedFile[]): string[] {
+export function findOrphans(archive: Archive, files: readonly PublishedFile[]): string[] {
   // What a repair is about to remove is none, nor what a publish copies beside its place.
   const moves = openIntent(archive.state.db)?.moves ?? [];
   const coming = moves.map(({ from, to }) => (from === null ? to : besideOf(to)));
   const known = new Set([...files.map(({ path }) => path), ...coming]);
   const folders = new Set([...known].flatMap(foldersOf));
-  return datasetNames.flatMap((dataset) => strangersIn(archive, dataset, known, folders));
+  return datasetNames.flatMap((dataset) => findOrphansIn(archive, dataset, known, folders));
 }
 
 /** The folders that a published path is in, below the root. */
@@ -22,7 +22,7 @@ const foldersOf = (path: string): string[] => [...path.matchAll(/\//g)].map(({ i
  * Below a dataset's folder are days, whose files are named one by one; any other folder counts as one thing. A folder of
  * ours may be a link to where there is room; any other link is a stranger itself.
  */
-function strangersIn(
+function findOrphansIn(
   archive: Archive,
   folder: string,
   known: ReadonlySet<string>,
@@ -34,6 +34,6 @@ function strangersIn(
     if (known.has(path)) return [];
     const at = join(layout.root, path);
     const isDay = !folder.includes('/') && !name.endsWith('.parquet') && !disk.isLink(at);
-    return (isDay || folders.has(path)) && disk.isFolder(at) ? strangersIn(archive, path, known, folders) : [path];
+    return (isDay || folders.has(path)) && disk.isFolder(at) ? findOrphansIn(archive, path, known, folders) : [path];
   });
 }

@@ -10,7 +10,7 @@ import { type Archive, locate, readNow } from '../open-archive.ts';
 import { keysIn, recordOf } from '../parquet/row-group-index.ts';
 import type { DatasetName } from '../parquet/schema.ts';
 import { notedRootTexts, noteRootTexts, rootTexts } from '../texts/root-files.ts';
-import { strangers } from './orphan-files.ts';
+import { findOrphans } from './orphan-files.ts';
 import { type HashAhead, hashAhead } from './prefetch-hashes.ts';
 import { stateFault } from './verify-state.ts';
 
@@ -192,7 +192,7 @@ function intactTexts({ disk, layout }: Archive, manifest: Manifest): Readonly<Re
 }
 
 const tooMany = (archive: Archive, files: readonly PublishedFile[]): Finding[] =>
-  strangers(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
+  findOrphans(archive, files).map((path) => ({ path, what: 'not in the manifest' }));
 
 /** The texts at the root that readers check files against, or run. */
 export function rootFindings(archive: Archive, manifest: Manifest): Finding[] {

@@ -1,10 +1,10 @@
 import { Option } from 'commander';
 import type { BackfillFlags, BackfillPlan } from '../../app/job.ts';
+import { duration, many } from '../../core/format-quantity.ts';
 import { isoUtc } from '../../core/time.ts';
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
 import { visible } from '../escape-control.ts';
-import { duration, many } from '../format-quantity.ts';
 import { withExamples } from '../help.ts';
 import { askedWindow, fromOption, readSymbols, symbolOption, toOption } from '../options.ts';
 import { runAndTell } from '../run-job.ts';

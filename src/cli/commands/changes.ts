@@ -1,7 +1,7 @@
 import { Option } from 'commander';
+import { many, size } from '../../core/format-quantity.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
-import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { wholeNumber } from '../options.ts';
 

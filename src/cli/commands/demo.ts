@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import type { Context } from '../../app/context.ts';
 import { exitCodes } from '../../core/errors.ts';
+import { many, size } from '../../core/format-quantity.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import { commandName, type Shell } from '../command-types.ts';
-import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { tell } from '../print-result.ts';
 import { summaryText } from '../print-summary.ts';

@@ -1,10 +1,10 @@
 import { Option } from 'commander';
 import { UsageError } from '../../core/errors.ts';
+import { many, size } from '../../core/format-quantity.ts';
 import { isoUtc } from '../../core/time.ts';
 import type { Exported } from '../../reading/export.ts';
 import { type CommonFlags, withCommonFlags, withContext } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
-import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { askedEnds, fromOption, knownSymbols, symbolOption, toOption } from '../options.ts';
 

@@ -1,6 +1,7 @@
 import { Option } from 'commander';
 import type { CheckedFile, ImportFlags } from '../../app/import/import-step.ts';
 import { UsageError } from '../../core/errors.ts';
+import { many, number } from '../../core/format-quantity.ts';
 import { parseTime } from '../../core/time.ts';
 import { openZone } from '../../core/time-zone.ts';
 import type { Window } from '../../core/window.ts';
@@ -10,7 +11,6 @@ import type { Rename } from '../../query/read-rows.ts';
 import { type CommonFlags, withCommonFlags } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
 import { visible } from '../escape-control.ts';
-import { many, number } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { runAndTell } from '../run-job.ts';
 

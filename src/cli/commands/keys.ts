@@ -1,8 +1,8 @@
 import { Option } from 'commander';
+import { many } from '../../core/format-quantity.ts';
 import { isoUtc, parseTime } from '../../core/time.ts';
 import { type CommonFlags, idleWhereRead, withCommonFlags, withContext } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
-import { many } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 import { wholeNumber } from '../options.ts';
 import { styleOf } from '../terminal-style.ts';

@@ -1,7 +1,7 @@
+import { size } from '../../core/format-quantity.ts';
 import { type CommonFlags, idleWhereRead, withArchive, withCommonFlags } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
 import { visible } from '../escape-control.ts';
-import { size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 interface ReportFlags extends CommonFlags {

@@ -1,6 +1,6 @@
+import { many, size } from '../../core/format-quantity.ts';
 import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
-import { many, size } from '../format-quantity.ts';
 import { withExamples, withNotes } from '../help.ts';
 
 /** `snapshot`: one generation, held on to. */

@@ -1,9 +1,9 @@
 import type { InferredCost } from '../../app/inferred-cost.ts';
 import { DamageError } from '../../core/errors.ts';
+import { many } from '../../core/format-quantity.ts';
 import { isoUtc } from '../../core/time.ts';
 import { type CommonFlags, withArchive, withCommonFlags } from '../command-context.ts';
 import type { Shell } from '../command-types.ts';
-import { many } from '../format-quantity.ts';
 import { withNotes } from '../help.ts';
 
 /** `upgrade`: an archive that an older oddslake left. */

@@ -49,8 +49,8 @@ export async function collectNight(
 
 /**
  * Ticks of the truth that a proven window should hold and the archive lacks; of several ticks of one millisecond those that
- * no response brought, too. Which of them an archive keeps is not known where a service heeds no window, repeats
- * ticks, keeps now this end of a full page, now that one, or counts bytes, so that full pages may be of any size.
+ * no response brought, too. This is not checked for services that ignore the window, repeat ticks, alternate the
+ * truncation side, or cap pages by bytes.
  */
 export function falseClaims(
   lake: Lake,

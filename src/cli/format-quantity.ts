@@ -1,1 +1,0 @@
-export { duration, many, number, size } from '../core/format-quantity.ts';
