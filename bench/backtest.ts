@@ -39,7 +39,8 @@ export async function benchBacktest(bench: Bench, input: PagesInput): Promise<Re
     });
     return {
       comparisons: reports.flatMap(({ comparisons }) => comparisons),
-      ...{ timings: [], failed: reports.flatMap(({ failed }) => failed) },
+      timings: [],
+      failed: reports.flatMap(({ failed }) => failed),
     };
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
@@ -91,7 +92,8 @@ function playOurs({ env, folder }: Bench, archive: string, name: string): Played
   // As bin/oddslake starts Node.
   const flags = ['--disable-warning=ExperimentalWarning', '--max-semi-space-size=4', '--initial-old-space-size=128'];
   const { status, stdout, stderr } = spawnSync(process.execPath, [...flags, script, archive, name, String(threads)], {
-    ...{ encoding: 'utf8', env: { ...env, NODE_COMPILE_CACHE: join(folder, 'compiled') } },
+    encoding: 'utf8',
+    env: { ...env, NODE_COMPILE_CACHE: join(folder, 'compiled') },
   });
   return status === 0 ? (JSON.parse(stdout) as Played) : `ended with ${status}: ${stderr.trim().slice(-1000)}`;
 }
@@ -122,7 +124,12 @@ export function compare(name: string, input: string, runs: Runs, judged: boolean
   const verdict = (value: number): Pick<Comparison, 'value' | 'missing'> =>
     judged ? { value, missing: null } : { value: null, missing: 'judged on 40 M ticks' };
   const alone: Comparison = {
-    ...{ what, input, ours: figure(ours), peer: null, ratio: null, goal: fast },
+    what,
+    input,
+    ours: figure(ours),
+    peer: null,
+    ratio: null,
+    goal: fast,
     ...(ours.length === 0 ? { value: null, missing: 'oddslake failed' } : verdict(speed(ours))),
   };
   const beside = peers.map((peer): Comparison => {

@@ -11,7 +11,10 @@ const pagesPerRound = 100;
 const body = JSON.stringify({
   symbol: 'KXBTC-26NOV20-T95000',
   ticks: Array.from({ length: ticks }, (_, i) => ({ t: 1_795_000_000_000 + i * 1717, p: ((i * 7919) % 1000) / 1000 })),
-  ...{ count: ticks, from: 1_795_000_000_000, to: 1_796_000_000_000, generated_at: 1_796_000_000_001 },
+  count: ticks,
+  from: 1_795_000_000_000,
+  to: 1_796_000_000_000,
+  generated_at: 1_796_000_000_001,
 });
 const bytes = Buffer.from(body);
 

@@ -34,8 +34,16 @@ export async function benchGrowth(bench: Bench): Promise<Report> {
   for (const days of daysOf) await fill(bench, archiveOf(days), days);
   const now = lastDay + (bench.runs + 2) * dayMs;
   const sandbox = await startSandbox([
-    ...['--now', isoUtc(now), '--epoch', isoUtc(feedOptions.epochMs), '--seed', String(bench.seed)],
-    ...['--market-count', String(feedOptions.markets), '--ticks-per-day', String(feedOptions.ticksPerDay)],
+    '--now',
+    isoUtc(now),
+    '--epoch',
+    isoUtc(feedOptions.epochMs),
+    '--seed',
+    String(bench.seed),
+    '--market-count',
+    String(feedOptions.markets),
+    '--ticks-per-day',
+    String(feedOptions.ticksPerDay),
   ]);
   const runs = new Map<number, Measured[]>(daysOf.map((days) => [days, []]));
   try {
@@ -91,9 +99,14 @@ function reportOf(runs: ReadonlyMap<number, readonly Measured[]>): Report {
     const ratio = isTold ? pairRatios(ours, theirs) : null;
     const figure = (each: number): string => (isTold ? timeText(pick(summarise(runs.get(each)!))!) : '–');
     return {
-      ...{ what: `nightly as the archive grows, ${what}`, input: named(days), ours: figure(days) },
-      ...{ peer: { name: named(least), figure: figure(least) }, ratio, goal: atMost(goal) },
-      ...{ value: ratio?.median ?? null, missing: 'this machine does not tell the time of processes' },
+      what: `nightly as the archive grows, ${what}`,
+      input: named(days),
+      ours: figure(days),
+      peer: { name: named(least), figure: figure(least) },
+      ratio,
+      goal: atMost(goal),
+      value: ratio?.median ?? null,
+      missing: 'this machine does not tell the time of processes',
     };
   };
   return {
@@ -101,8 +114,11 @@ function reportOf(runs: ReadonlyMap<number, readonly Measured[]>): Report {
       .filter((days) => days !== least)
       .flatMap((days) => [compare(days, 'time', ({ wallMs }) => wallMs), compare(days, 'CPU', ({ cpuMs }) => cpuMs)]),
     timings: [...runs].map(([days, of]) => ({
-      ...{ what: 'nightly as the archive grows', input: named(days), name: 'oddslake' },
-      ...{ medians: summarise(of), runs: of.length },
+      what: 'nightly as the archive grows',
+      input: named(days),
+      name: 'oddslake',
+      medians: summarise(of),
+      runs: of.length,
     })),
     failed: [],
   };

@@ -83,7 +83,11 @@ export const isMeasured = (outcome: Outcome): outcome is Extract<Outcome, { runs
 /** What the table of processes says of those that have runs. */
 export const processTimings = (what: string, input: string, outcomes: readonly Outcome[]): Timing[] =>
   outcomes.filter(isMeasured).map(({ name, runs }) => ({
-    ...{ what, input, name, medians: summarise(runs), runs: runs.length },
+    what,
+    input,
+    name,
+    medians: summarise(runs),
+    runs: runs.length,
   }));
 
 /** Medians over the runs of one contender; null where the machine does not tell. */

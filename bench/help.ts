@@ -28,7 +28,10 @@ export async function benchHelp(bench: Bench): Promise<Report> {
     failed: [ours, bare].filter((outcome) => 'failed' in outcome).map(({ name }) => name),
     comparisons: [
       {
-        ...{ what: 'start-up, --help', input, ours: told(ours), peer: { name: bare.name, figure: told(bare) } },
+        what: 'start-up, --help',
+        input,
+        ours: told(ours),
+        peer: { name: bare.name, figure: told(bare) },
         ratio: ourWall === null || bareWall === null ? null : pairRatios(ourWall, bareWall),
         goal: { text: `under ${goalMs} ms`, met: (ms) => ms < goalMs },
         value: medians(ours)?.wallMs ?? null,

@@ -36,23 +36,31 @@ for (let day = 0; day < days; day++) {
   const from = day0 + day * dayMs;
   const known = symbols.map(
     (symbol): MarketFacts => ({
-      ...{
-        canonicalId: `id ${symbol}`,
-        symbol,
-        source: 'venue',
-        views: ['matched'],
-        category: 'crypto',
-        confidence: 1,
-      },
-      ...{ isActive: true, question: `Will ${symbol} happen?`, opensAt: null, closesAt: null, resolvedAt: null },
-      ...{ outcome: null, extra: null },
+      canonicalId: `id ${symbol}`,
+      symbol,
+      source: 'venue',
+      views: ['matched'],
+      category: 'crypto',
+      confidence: 1,
+      isActive: true,
+      question: `Will ${symbol} happen?`,
+      opensAt: null,
+      closesAt: null,
+      resolvedAt: null,
+      outcome: null,
+      extra: null,
     }),
   );
   appendMarkets(archive.state, { runId: 'bench', observedAt: from, markets: known }, []);
   observeMarkets(db, known, from, true);
   const answers = symbols.map((symbol, s) => ({
-    ...{ runId: 'bench', symbol, asked: { from, to: from + dayMs }, observedAt: from + dayMs, origin: 'poll' as const },
-    ...{ rank: ranks.poll, rejected: [] },
+    runId: 'bench',
+    symbol,
+    asked: { from, to: from + dayMs },
+    observedAt: from + dayMs,
+    origin: 'poll' as const,
+    rank: ranks.poll,
+    rejected: [],
     ticks: {
       t: Float64Array.from({ length: perDay }, (_, i) => from + Math.floor((i * dayMs) / perDay) + s),
       p: Float64Array.from({ length: perDay }, (_, i) => ((i * 7 + s) % 100) / 100),
@@ -64,7 +72,13 @@ for (let day = 0; day < days; day++) {
   appendTicks(archive.state, answers);
   if (day % 5 === 4 || day === days - 1)
     await publish(archive, {
-      ...{ runId: 'bench', clock: systemClock, waitMs: 0, named: null, views: [], rules, candles: ['1h', '1d'] },
+      runId: 'bench',
+      clock: systemClock,
+      waitMs: 0,
+      named: null,
+      views: [],
+      rules,
+      candles: ['1h', '1d'],
     });
 }
 const key = await makeKey(archive.layout.root);
@@ -100,10 +114,17 @@ for (const [path, format] of [
 }
 const symbol = symbols[77]!;
 for (const path of [
-  ...[`ticks?symbol=${symbol}&limit=1000`, `ticks?symbol=${symbol}&from=${day0 + 20 * dayMs}&to=${day0 + 21 * dayMs}`],
-  ...[`candles?interval=1h&symbol=${symbol}`, `candles?interval=1d&symbol=${symbol}`],
-  ...[`candles?interval=15m&symbol=${symbol}&limit=500`, `coverage?symbol=${symbol}`, 'ticks?limit=1000'],
-  ...['candles?interval=1h&limit=1000', `markets?symbol=${symbol}`, 'markets?limit=100', 'markets?q=t1077'],
+  `ticks?symbol=${symbol}&limit=1000`,
+  `ticks?symbol=${symbol}&from=${day0 + 20 * dayMs}&to=${day0 + 21 * dayMs}`,
+  `candles?interval=1h&symbol=${symbol}`,
+  `candles?interval=1d&symbol=${symbol}`,
+  `candles?interval=15m&symbol=${symbol}&limit=500`,
+  `coverage?symbol=${symbol}`,
+  'ticks?limit=1000',
+  'candles?interval=1h&limit=1000',
+  `markets?symbol=${symbol}`,
+  'markets?limit=100',
+  'markets?q=t1077',
 ]) {
   const times: number[] = [];
   for (let i = 0; i < 15; i++) {

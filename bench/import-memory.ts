@@ -22,7 +22,8 @@ export async function holdOnce(bench: Bench, input: PagesInput): Promise<Held> {
   const out = join(bench.folder, 'held');
   const argv = [
     ...([bench.launcher, 'import', input.folder, '--format', 'pages', '--output', out, '--quiet'] as const),
-    ...['--set', 'source.name=bench'],
+    '--set',
+    'source.name=bench',
   ] as const;
   try {
     const measured = await measure({ argv, cwd: bench.folder, env: bench.env }, bench.accounting);
@@ -44,8 +45,13 @@ export function memoryReport(held: readonly Held[]): Report {
   const each = held.map((one, i): Comparison => {
     const value = mb[i]!;
     return {
-      ...{ what: 'import, peak memory', input: one.input, ours: mbText(value), peer: null, ratio: null },
-      ...{ goal: { text: `under ${mbMax} MB`, met: (least) => least < mbMax }, value },
+      what: 'import, peak memory',
+      input: one.input,
+      ours: mbText(value),
+      peer: null,
+      ratio: null,
+      goal: { text: `under ${mbMax} MB`, met: (least) => least < mbMax },
+      value,
       missing: value === null ? missingOf(one) : null,
     };
   });
@@ -53,12 +59,12 @@ export function memoryReport(held: readonly Held[]): Report {
   const growth = held.length < 2 || least === null || most === null ? null : most / least;
   const lacking = held.find((_, i) => mb[i] === null);
   const flat: Comparison = {
-    ...{
-      what: 'import, growth of peak memory',
-      input: `${held.at(-1)?.input ?? '–'} against ${held[0]?.input ?? '–'}`,
-    },
-    ...{ ours: mbText(most), peer: { name: 'the smallest input', figure: mbText(least) } },
-    ...{ ratio: growth === null ? null : spread([growth]), value: growth },
+    what: 'import, growth of peak memory',
+    input: `${held.at(-1)?.input ?? '–'} against ${held[0]?.input ?? '–'}`,
+    ours: mbText(most),
+    peer: { name: 'the smallest input', figure: mbText(least) },
+    ratio: growth === null ? null : spread([growth]),
+    value: growth,
     goal: { text: `at most ${growthMax} ×`, met: (times) => times <= growthMax },
     missing: growth !== null ? null : lacking === undefined ? 'one input only' : missingOf(lacking),
   };

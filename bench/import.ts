@@ -33,7 +33,15 @@ export async function benchImport(bench: Bench, input: PagesInput, names: readon
   }
   const ours = contender(bench, 'oddslake', (out) => [
     bench.launcher,
-    ...['import', input.folder, '--format', 'pages', '--output', out, '--quiet', '--set', 'source.name=bench'],
+    'import',
+    input.folder,
+    '--format',
+    'pages',
+    '--output',
+    out,
+    '--quiet',
+    '--set',
+    'source.name=bench',
   ]);
   const theirs = peers.map((peer) => contender(bench, peer.name, (out) => peer.argv(input.folder, out)));
   const bytesPerTick = new Map<string, number>();
@@ -73,8 +81,11 @@ export async function benchImport(bench: Bench, input: PagesInput, names: readon
       ),
     ],
     timings: outcomes.filter(isMeasured).map((outcome) => ({
-      ...{ what: 'import', input: input.name, name: outcome.name },
-      ...{ medians: summarise(outcome.runs), runs: outcome.runs.length },
+      what: 'import',
+      input: input.name,
+      name: outcome.name,
+      medians: summarise(outcome.runs),
+      runs: outcome.runs.length,
     })),
   };
 }
@@ -101,8 +112,13 @@ function speed(
   const figure = (of: readonly Measured[] | undefined): string =>
     of === undefined ? '–' : `${(input.ticks / 1000 / summarise(of).wallMs).toPrecision(3)} M ticks/s`;
   return {
-    ...{ what: 'import, speed', input: input.name, ours: figure(ours), peer: { name, figure: figure(theirs) } },
-    ...{ ratio, goal: atLeast(speedGoals[name]), value: ratio?.median ?? null },
+    what: 'import, speed',
+    input: input.name,
+    ours: figure(ours),
+    peer: { name, figure: figure(theirs) },
+    ratio,
+    goal: atLeast(speedGoals[name]),
+    value: ratio?.median ?? null,
     missing: missing.get('oddslake') ?? missing.get(name) ?? null,
   };
 }
@@ -119,12 +135,16 @@ function bytes(
   const theirs = smallest === undefined ? undefined : perTick.get(smallest);
   const ratio = ours !== undefined && theirs !== undefined ? spread([ours / theirs]) : null;
   return {
-    ...{ what: 'import, bytes per tick', input: input.name, ours: figure(ours) },
+    what: 'import, bytes per tick',
+    input: input.name,
+    ours: figure(ours),
     peer: {
       name: smallest === undefined ? 'the smallest' : `${smallest}, the smallest of ${peers.length}`,
       figure: figure(theirs),
     },
-    ...{ ratio, goal: atMost(bytesGoal), value: ratio?.median ?? null },
+    ratio,
+    goal: atMost(bytesGoal),
+    value: ratio?.median ?? null,
     missing: missing.get('oddslake') ?? 'no peer to compare with',
   };
 }

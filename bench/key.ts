@@ -5,8 +5,10 @@ import { openWorkspace } from '../src/workspace/workspace.ts';
 /** A key for the service of the archive at `root`, which no rate holds up. */
 export async function makeKey(root: string): Promise<string> {
   const workspace = await openWorkspace({
-    ...{ location: { kind: 'sqlite', path: join(root, '.oddslake/service.sqlite') }, tokens: null },
-    ...{ randomBytes: systemRandomBytes, clock: systemClock },
+    location: { kind: 'sqlite', path: join(root, '.oddslake/service.sqlite') },
+    tokens: null,
+    randomBytes: systemRandomBytes,
+    clock: systemClock,
     log: { debug() {}, info() {}, warn() {}, error() {} },
   });
   const named = { name: 'bench', expiresAt: null, requestsPerMinute: 10_000_000 };

@@ -63,7 +63,9 @@ export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
     await writePages(at('few'), latePages(ticks, seed));
     const whole = { name: 'the whole day', out: at('whole'), command: importing(at('day'), at('whole')) };
     const late: Contender = {
-      ...{ name: 'the late ticks', out: at('copy'), command: importing(at('few'), at('copy')) },
+      name: 'the late ticks',
+      out: at('copy'),
+      command: importing(at('few'), at('copy')),
       // The day as the uncounted round published it.
       prepare: () => copyArchive(at('base'), at('copy')),
     };
@@ -89,8 +91,12 @@ export async function benchLate(bench: Bench, ticks: number): Promise<Report> {
       failed: failed.map(({ name }) => name),
       comparisons: [
         {
-          ...{ what: `late ticks of ${lateSymbols} symbols`, input, ours: told(few) },
-          ...{ peer: { name: 'publishing the day', figure: told(all) }, ratio, goal },
+          what: `late ticks of ${lateSymbols} symbols`,
+          input,
+          ours: told(few),
+          peer: { name: 'publishing the day', figure: told(all) },
+          ratio,
+          goal,
           value: isJudged ? (ratio?.median ?? null) : null,
           missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? 'judged on 50 M ticks',
         },

@@ -28,5 +28,6 @@ export function nightly(
 /** The requests in a file of paths, one a line, asked by a client that only reads the bodies. */
 export const bareClient = ({ folder, env }: Bench, { url, key }: BenchedSandbox, asked: string): Command => ({
   argv: [process.execPath, join(import.meta.dirname, 'bare-client.ts'), url, key, asked, String(concurrency)],
-  ...{ cwd: folder, env },
+  cwd: folder,
+  env,
 });

@@ -73,18 +73,32 @@ function reportOf(input: string, ticks: number, rounds: readonly Round[]): Repor
   const missing = 'this machine does not tell the time of processes';
   const comparisons: Comparison[] = [
     {
-      ...{ what: 'nightly over HTTP, CPU per tick', input, peer: null, ratio: null, value: cpu, missing },
+      what: 'nightly over HTTP, CPU per tick',
+      input,
+      peer: null,
+      ratio: null,
+      value: cpu,
+      missing,
       ours: `${figure(cpu)}, ${figure(work)} without start-up`,
       goal: { text: `under ${cpuGoalUs} µs`, met: (us) => us < cpuGoalUs },
     },
     {
-      ...{ what: 'nightly over HTTP, the busier side', input, ours: figure(cpu) },
-      ...{ peer: { name: 'the service', figure: figure(servedCpu) }, ratio: shares, goal: atMost(1) },
-      ...{ value: shares?.median ?? null, missing },
+      what: 'nightly over HTTP, the busier side',
+      input,
+      ours: figure(cpu),
+      peer: { name: 'the service', figure: figure(servedCpu) },
+      ratio: shares,
+      goal: atMost(1),
+      value: shares?.median ?? null,
+      missing,
     },
   ];
   const timing = (name: string, pick: (one: Round) => Measured) => ({
-    ...{ what: 'nightly over HTTP', input, name, medians: summarise(rounds.map(pick)), runs: rounds.length },
+    what: 'nightly over HTTP',
+    input,
+    name,
+    medians: summarise(rounds.map(pick)),
+    runs: rounds.length,
   });
   return {
     comparisons,

@@ -82,18 +82,24 @@ function reportOf(rounds: readonly Round[], changed: readonly string[], files: n
   return {
     comparisons: [
       {
-        ...{ what: `${name}, time`, input, ours: timeText(summarise(ours).wallMs), peer, ratio: wall },
-        ...{ goal: atMost(wallGoal), value: wall.median, missing: null },
+        what: `${name}, time`,
+        input,
+        ours: timeText(summarise(ours).wallMs),
+        peer,
+        ratio: wall,
+        goal: atMost(wallGoal),
+        value: wall.median,
+        missing: null,
       },
       {
-        ...{
-          what: `${name}, parts written anew`,
-          input,
-          ours: `${changed.length} of ${files}`,
-          peer: null,
-          ratio: null,
-        },
-        ...{ goal: { text: 'none', met: (count) => count === 0 }, value: changed.length, missing: null },
+        what: `${name}, parts written anew`,
+        input,
+        ours: `${changed.length} of ${files}`,
+        peer: null,
+        ratio: null,
+        goal: { text: 'none', met: (count) => count === 0 },
+        value: changed.length,
+        missing: null,
       },
     ],
     timings: [

@@ -36,9 +36,14 @@ export async function benchPaging(bench: Bench): Promise<Report> {
     const { requests, least } = rounds[0]!;
     bench.tell(`${symbols} symbols, ${name}: ${requests} requests, at least ${least}`);
     comparisons.push({
-      ...{ what: 'requests of a backfill', input: `${symbols} uneven symbols, cap of ${cap}: ${name}` },
-      ...{ ours: `${requests}`, peer: { name: 'pages and two confirmations a symbol', figure: `${least}` }, ratio },
-      ...{ goal: atMost(goal), value: ratio.median, missing: null },
+      what: 'requests of a backfill',
+      input: `${symbols} uneven symbols, cap of ${cap}: ${name}`,
+      ours: `${requests}`,
+      peer: { name: 'pages and two confirmations a symbol', figure: `${least}` },
+      ratio,
+      goal: atMost(goal),
+      value: ratio.median,
+      missing: null,
     });
   }
   return { comparisons, timings: [], failed: [] };

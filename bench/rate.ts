@@ -37,10 +37,15 @@ interface Found {
 }
 
 const known: readonly Situation[] = [20, 200].map((rate) => ({
-  ...{ name: `known, ${rate} a second`, allowed: rate, configured: rate, flags: [] },
+  name: `known, ${rate} a second`,
+  allowed: rate,
+  configured: rate,
+  flags: [],
 }));
 const unknown: readonly Situation[] = ['sliding', 'fixed', 'bucket'].map((limiter) => ({
-  ...{ name: `unknown, 20 a second, 100 configured, ${limiter}`, allowed: 20, configured: 100 },
+  name: `unknown, 20 a second, 100 configured, ${limiter}`,
+  allowed: 20,
+  configured: 100,
   flags: ['--limiter', limiter],
 }));
 
@@ -62,22 +67,40 @@ function comparisonOf(input: string, { used, refused, refusedBefore, asked }: Fo
     ? { text: '0.97, none refused', met: (value) => value >= 0.97 && refused + refusedBefore === 0 }
     : { text: '0.9, under 1 % refused', met: (value) => value >= 0.9 && share < 0.01 };
   return {
-    ...{ what: 'allowed rate used', input, goal, peer: null, ratio: null, value: used, missing: null },
+    what: 'allowed rate used',
+    input,
+    goal,
+    peer: null,
+    ratio: null,
+    value: used,
+    missing: null,
     ours: `${used.toFixed(3)}, ${(100 * share).toFixed(2)} % refused`,
   };
 }
 
 async function measureUse(bench: Bench, { allowed, configured, flags }: Situation, findSeconds: number) {
   const sandbox = await startSandbox([
-    ...['--market-count', '2', '--rate', String(allowed), '--retry-after', 'none', ...flags],
+    '--market-count',
+    '2',
+    '--rate',
+    String(allowed),
+    '--retry-after',
+    'none',
+    ...flags,
   ]);
   const folder = mkdtempSync(join(bench.folder, 'rate-'));
   const state = openState(folder, { upstream: sandbox.url, parts: 1 });
   const pace = openSharedPace(state, folder);
   const upstream = openUpstream(
     {
-      ...{ baseUrl: sandbox.url, apiKey: sandbox.key, userAgent: 'oddslake/bench', requestsPerSecond: configured },
-      ...{ concurrency: askers, retryAttemptsMax: 100, retryBudget: 10_000, retryDelayMsMin: 250 },
+      baseUrl: sandbox.url,
+      apiKey: sandbox.key,
+      userAgent: 'oddslake/bench',
+      requestsPerSecond: configured,
+      concurrency: askers,
+      retryAttemptsMax: 100,
+      retryBudget: 10_000,
+      retryDelayMsMin: 250,
     },
     { clock: systemClock, random: systemRandom, pace },
   );

@@ -25,7 +25,10 @@ const page = (n: number): Buffer =>
         t: startedAt + i * 1717 + ((i * n * 7919) % 1009),
         p: ((i * 7919 + n * i * i) % 1000) / 1000,
       })),
-      ...{ count: ticks, from: startedAt, to: startedAt + 9e6, generated_at: startedAt + 9e6 },
+      count: ticks,
+      from: startedAt,
+      to: startedAt + 9e6,
+      generated_at: startedAt + 9e6,
     }),
   );
 const bodies = Array.from({ length: 20 }, (_, n) => page(n));

@@ -38,8 +38,18 @@ export async function benchRequests(bench: Bench): Promise<Report> {
 async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Report> {
   const out = join(bench.folder, 'requests');
   const sandbox = await startSandbox([
-    ...['--now', isoUtc(end + dayMs / 8), '--cap', String(cap), '--truncate', side, '--seed', String(bench.seed)],
-    ...['--market-count', String(feedOptions.markets), '--ticks-per-day', String(feedOptions.ticksPerDay)],
+    '--now',
+    isoUtc(end + dayMs / 8),
+    '--cap',
+    String(cap),
+    '--truncate',
+    side,
+    '--seed',
+    String(bench.seed),
+    '--market-count',
+    String(feedOptions.markets),
+    '--ticks-per-day',
+    String(feedOptions.ticksPerDay),
   ]);
   const made: number[] = [];
   const runs: Measured[] = [];
@@ -61,9 +71,14 @@ async function benchSide(bench: Bench, side: 'earliest' | 'latest'): Promise<Rep
     return {
       comparisons: [
         {
-          ...{ what: 'requests made', input, ours: `${spread(made).median}` },
-          ...{ peer: { name: 'the fewest possible', figure: `${least}` }, ratio },
-          ...{ goal: atMost(goal), value: ratio.median, missing: null },
+          what: 'requests made',
+          input,
+          ours: `${spread(made).median}`,
+          peer: { name: 'the fewest possible', figure: `${least}` },
+          ratio,
+          goal: atMost(goal),
+          value: ratio.median,
+          missing: null,
         },
       ],
       timings: [{ what: 'requests made', input, name: 'oddslake', medians: summarise(runs), runs: runs.length }],

@@ -120,8 +120,13 @@ function comparisonCells({ what, input, ours, peer, ratio, goal, value, missing 
 function timingCells({ what, input, name, medians, runs }: Timing): string[] {
   const { wallMs, cpuMs, peakMiB } = medians;
   return [
-    ...[what, input, name, timeText(wallMs), cpuMs === null ? '–' : timeText(cpuMs)],
-    ...[peakMiB === null ? '–' : `${peakMiB.toFixed(0)} MiB`, String(runs)],
+    what,
+    input,
+    name,
+    timeText(wallMs),
+    cpuMs === null ? '–' : timeText(cpuMs),
+    peakMiB === null ? '–' : `${peakMiB.toFixed(0)} MiB`,
+    String(runs),
   ];
 }
 

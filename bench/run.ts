@@ -70,7 +70,8 @@ const bench: Bench = {
   folder,
   env: { ...Object.fromEntries(clean), PATH: `${dirname(process.execPath)}${delimiter}${process.env.PATH ?? ''}` },
   accounting: findAccounting(),
-  ...{ runs, seed },
+  runs,
+  seed,
   peers: findPeers(process.env.PEERS_PYTHON),
   tell: (line) => console.error(line),
 };
@@ -168,7 +169,8 @@ const circumstances = {
   machine: `${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown'}, ${(totalmem() / 2 ** 30).toFixed(0)} GiB, ${type()} ${/^\d+\.\d+/.exec(release())?.[0] ?? ''}`,
   versions: versions(),
   accounting: bench.accounting.name,
-  ...{ seed, runs },
+  seed,
+  runs,
   short: [
     ...(runs < full.runs ? [`${runs} runs in place of ${full.runs}`] : []),
     ...(values.full ? [] : ['without the largest inputs (--full)']),

@@ -33,7 +33,8 @@ export async function startUpstream(argv: readonly string[]): Promise<BenchedSan
   if (typeof line !== 'string') throw new Error(`the service ended before it served: ${argv.join(' ')}`);
   const { url, key } = JSON.parse(line) as { url: string; key: string };
   return {
-    ...{ url, key },
+    url,
+    key,
     cpuMs() {
       try {
         // The name in brackets may hold spaces; user and system time are the 14th and 15th field.

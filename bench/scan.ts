@@ -74,7 +74,16 @@ async function make(
   const argv: readonly [string, ...string[]] =
     peer?.argv(pages, out) ??
     ([
-      ...[launcher, 'import', pages, '--format', 'pages', '--output', out, '--quiet', '--set', 'source.name=bench'],
+      launcher,
+      'import',
+      pages,
+      '--format',
+      'pages',
+      '--output',
+      out,
+      '--quiet',
+      '--set',
+      'source.name=bench',
     ] as const);
   try {
     await measure({ argv, cwd: folder, env }, accounting);
@@ -104,7 +113,11 @@ export function compare(input: string, ms: Times, judged: boolean): Comparison[]
       const figure = (of: readonly number[]): string =>
         `${(median(of) / (query === 'all' ? 1 : symbols)).toPrecision(3)} ms`;
       return {
-        ...{ what: `${what}, by ${reader}`, input, ours: figure(ours!), goal, ratio },
+        what: `${what}, by ${reader}`,
+        input,
+        ours: figure(ours!),
+        goal,
+        ratio,
         peer: { name: `${name}'s files, the fastest of ${Object.keys(others).length}`, figure: figure(theirs) },
         ...(judged ? { value: ratio.median, missing: null } : { value: null, missing: 'judged on 50 M ticks' }),
       };

@@ -33,7 +33,8 @@ async function download(url: string, key: string, times: number, wanted: number)
   let [left, isHead] = [0, true];
   let answered = Promise.withResolvers<void>();
   const socket = connect({
-    ...{ host: hostname, port: Number(port) },
+    host: hostname,
+    port: Number(port),
     onread: {
       buffer,
       callback(count) {

@@ -36,14 +36,25 @@ try {
       db.run(
         `insert into symbols (symbol, is_active, opens_at, first_seen, last_seen, last_active, inactive_since, resolved_at, outcome,
            listed, polled_from, first_tick, last_tick, ticks) values (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?3, ?3, ?5, 100)`,
-        ...[symbol, isOver ? 0 : 1, opensAt, end, to, isOver ? to : null, isOver ? to : null, isOver ? 1 : null],
+        symbol,
+        isOver ? 0 : 1,
+        opensAt,
+        end,
+        to,
+        isOver ? to : null,
+        isOver ? to : null,
+        isOver ? 1 : null,
       );
       const hole = i % 10 === 3 ? opensAt + 2 * dayMs : null;
       const insert = (from: number, till: number, fetchedAt: number, evidence: string): void => {
         if (from < till)
           db.run(
             "insert into segments (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, 'poll', ?)",
-            ...[symbol, from, till, fetchedAt, evidence],
+            symbol,
+            from,
+            till,
+            fetchedAt,
+            evidence,
           );
       };
       const night = isOver ? to : end - dayMs;

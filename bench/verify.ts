@@ -21,7 +21,9 @@ export async function benchVerify(bench: Bench, megabytes: number): Promise<Repo
     bench.tell(`making an archive of ${megabytes} MB`);
     await makeArchive(archive, (megabytes * 1e6) / bytesPerTick, 'noise');
     const contender = (name: string, argv: Contender['command']['argv']): Contender => ({
-      ...{ name, out: null, command: { argv, cwd: folder, env } },
+      name,
+      out: null,
+      command: { argv, cwd: folder, env },
     });
     const contenders = [
       contender('oddslake verify', [bench.launcher, 'verify', '--output', archive]),
@@ -39,8 +41,13 @@ export async function benchVerify(bench: Bench, megabytes: number): Promise<Repo
       failed: failed.map(({ name }) => name),
       comparisons: [
         {
-          ...{ what: 'verify', input, ours: speed(ours), peer: { name: 'node:crypto', figure: speed(theirs) } },
-          ...{ ratio, goal, value: ratio?.median ?? null },
+          what: 'verify',
+          input,
+          ours: speed(ours),
+          peer: { name: 'node:crypto', figure: speed(theirs) },
+          ratio,
+          goal,
+          value: ratio?.median ?? null,
           missing: failed.map(({ name, failed: reason }) => `${name} ${reason}`)[0] ?? null,
         },
       ],

@@ -26,7 +26,9 @@ export async function openPool(entry: string, beside: string, count: number, hea
   const ending = /\.[jt]s$/.exec(beside)![0];
   const pool = new Tinypool({
     filename: new URL(`${entry}${ending}`, beside).href,
-    ...{ minThreads: count, maxThreads: count, execArgv: ['--disable-warning=ExperimentalWarning'] },
+    minThreads: count,
+    maxThreads: count,
+    execArgv: ['--disable-warning=ExperimentalWarning'],
     // What they allocate is mostly large and short-lived.
     resourceLimits: { maxYoungGenerationSizeMb: 8 },
   });

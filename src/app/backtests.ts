@@ -57,8 +57,14 @@ export async function runLocally(
   if (!keep) return { result, id: null };
   const id = `${created_at.toString(36)}${randomWord(random)}`;
   const row = {
-    ...{ ...owner, id, created_at, asked: JSON.stringify(asked), strategy: JSON.stringify(found.strategy) },
-    ...{ strategy_version: found.version, finished_at: clock.nowMs(), value: result.value },
+    ...owner,
+    id,
+    created_at,
+    asked: JSON.stringify(asked),
+    strategy: JSON.stringify(found.strategy),
+    strategy_version: found.version,
+    finished_at: clock.nowMs(),
+    value: result.value,
     result: JSON.stringify(result),
   };
   const { keptMax } = settings.service.research;

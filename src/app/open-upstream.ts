@@ -28,7 +28,11 @@ export async function connect(
       userAgent: `oddslake/${context.version}`,
     },
     {
-      ...{ clock: context.clock, random: context.random, log: context.log, pace, openWire: context.openWire },
+      clock: context.clock,
+      random: context.random,
+      log: context.log,
+      pace,
+      openWire: context.openWire,
       ...(onAnswer === undefined ? {} : { onAnswer }),
     },
   );

@@ -8,8 +8,12 @@ import type { Context } from './context.ts';
 /** Publishes the verdict as it is judged now, with whatever is journaled. */
 export async function publishVerdict(context: Context, archive: Archive, runId: string): Promise<void> {
   await publish(archive, {
-    ...{ runId, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-    ...{ ...judgedBy(context.settings), judges: true },
+    runId,
+    clock: context.clock,
+    waitMs: context.waitMs,
+    signal: context.signal,
+    ...judgedBy(context.settings),
+    judges: true,
     candles: context.settings.archive.candles,
     quarantineBytesMax: context.settings.quarantine.bytesMax,
   });

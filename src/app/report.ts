@@ -34,7 +34,8 @@ export async function writeReport(archive: Archive, context: Context, out: strin
   ]);
   const { settings, clock, random, version } = context;
   const rules = {
-    ...{ judged: judgedBy(settings), days: settings.report.days },
+    judged: judgedBy(settings),
+    days: settings.report.days,
     lagMsMax: settings.service.lagSecondsMax * 1000,
     overlapMs: settings.poll.overlapMinutes * 60_000,
     overlapMsMax: settings.poll.overlapMinutesMax * 60_000,

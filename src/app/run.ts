@@ -151,8 +151,12 @@ export async function runJob(
   const ended = (run: Run | undefined): Summary => {
     const facts = {
       ...(run === undefined ? nothing : counted(run, parts.client)),
-      ...{ version: context.version, job, strict: context.strict, thrown },
-      ...{ started_at: startedAt, finished_at: context.clock.nowMs() },
+      version: context.version,
+      job,
+      strict: context.strict,
+      thrown,
+      started_at: startedAt,
+      finished_at: context.clock.nowMs(),
     };
     return withNextAction(summarize(facts), context, run, thrown);
   };
@@ -185,11 +189,22 @@ export async function runJob(
 type Counted = Omit<RunFacts, 'version' | 'job' | 'strict' | 'thrown' | 'started_at' | 'finished_at'>;
 
 const nothing: Counted = {
-  ...{ run_id: null, requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 0, watermark: null },
+  run_id: null,
+  requests: 0,
+  retries: 0,
+  throttled_ms: 0,
+  pages: 0,
+  recovered: 0,
+  generation: 0,
+  watermark: null,
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
   books: noBooks,
-  ...{ gaps: 0, warnings: [], failures: [], files: [], reached: false },
+  gaps: 0,
+  warnings: [],
+  failures: [],
+  files: [],
+  reached: false,
 };
 
 function counted(run: Run, client: Upstream | undefined): Counted {
@@ -209,13 +224,27 @@ function counted(run: Run, client: Upstream | undefined): Counted {
   };
   const warnings = [...run.warnings, ...quarantineWarning(quarantined, droppedOf(db, run.id))];
   return {
-    ...{ run_id: run.id, requests, retries, throttled_ms: throttledMs, pages, recovered, generation, watermark },
-    ...{ covered_to, verdict },
+    run_id: run.id,
+    requests,
+    retries,
+    throttled_ms: throttledMs,
+    pages,
+    recovered,
+    generation,
+    watermark,
+    covered_to,
+    verdict,
     ticks: { fetched, accepted, duplicates, conflicts, quarantined },
     books: run.books,
     damage: knownDamage(run.archive.state.db),
-    ...{ symbols, gaps: failures.filter((failure) => failure.symbol !== null).length, warnings, failures, reached },
-    ...{ schema_drift: run.drifts, asksOther: run.asksOther, ...(run.restored && { restored: run.restored }) },
+    symbols,
+    gaps: failures.filter((failure) => failure.symbol !== null).length,
+    warnings,
+    failures,
+    reached,
+    schema_drift: run.drifts,
+    asksOther: run.asksOther,
+    ...(run.restored && { restored: run.restored }),
     ...(asked !== undefined && asked.requests > 0 && { rate: rateUse(asked) }),
     ...(run.nightFacts && { night: run.nightFacts }),
     ...(run.rechecks && { rechecks: run.rechecks }),
@@ -232,7 +261,9 @@ function quarantineWarning(quarantined: number, dropped: number): string[] {
 }
 
 const rateUse = ({ allowedPerSecond, usedShare, waitedMs }: UpstreamCounters): RateUse => ({
-  ...{ allowed_per_second: allowedPerSecond, used: Math.round(usedShare * 1000) / 1000, waited_ms: waitedMs },
+  allowed_per_second: allowedPerSecond,
+  used: Math.round(usedShare * 1000) / 1000,
+  waited_ms: waitedMs,
 });
 
 function startedRun(
@@ -258,10 +289,13 @@ function startedRun(
     symbols,
     byHand: new Set(),
     books: { ...noBooks },
-    ...{ shapes, drifts: [] },
+    shapes,
+    drifts: [],
     lost: { asked: new Map(), tried: new Set(), answered: new Set() },
     asksOther,
-    ...{ night: startNotes(), fell: false, longOverdue: [] },
+    night: startNotes(),
+    fell: false,
+    longOverdue: [],
     pages: 0,
     markets: null,
     reached: false,

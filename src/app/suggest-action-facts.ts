@@ -15,7 +15,10 @@ function nextFacts({ settings, words }: Context, run: Run | undefined, thrown: u
   const { output, outputFlagged } = settings.archive;
   const config = settings.configFile === null ? '' : ` --config ${shellWord(near(settings.configFile))}`;
   return {
-    ...{ thrown, failures: run?.failures ?? [], fell: run?.fell ?? false, longOverdue: run?.longOverdue ?? [] },
+    thrown,
+    failures: run?.failures ?? [],
+    fell: run?.fell ?? false,
+    longOverdue: run?.longOverdue ?? [],
     quarantine: join(near(output), quarantinePath(run?.archive.state.generation() ?? 0)),
     flags: `${outputFlagged ? `${config} --output ${shellWord(near(output))}` : config}${setFlags(words ?? [])}`,
     words: words ?? null,

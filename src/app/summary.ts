@@ -165,8 +165,13 @@ export interface BookCounts {
 }
 
 export const noBooks: BookCounts = {
-  ...{ planned: 0, done: 0, failed: 0, missing: 0 },
-  ...{ snapshots: 0, empty: 0, quarantined: 0 },
+  planned: 0,
+  done: 0,
+  failed: 0,
+  missing: 0,
+  snapshots: 0,
+  empty: 0,
+  quarantined: 0,
 };
 
 export type Outcome =
@@ -241,7 +246,11 @@ export function summarize(facts: RunFacts): Summary {
     ...(facts.markets !== undefined && { markets: facts.markets }),
     books: facts.books,
     published: {
-      ...{ files: facts.files.length, rows, bytes, dates: dates.slice(0, listMax), dates_count: dates.length },
+      files: facts.files.length,
+      rows,
+      bytes,
+      dates: dates.slice(0, listMax),
+      dates_count: dates.length,
       ...(facts.publishedTicks ?? { added: 0, lost: 0 }),
     },
     generation: facts.generation,

@@ -18,7 +18,10 @@ export const openConfiguredWorkspace = (
       settings.service.databaseUrl,
       archive === null ? null : join(archive.layout.private, 'service.sqlite'),
     ),
-    ...{ tokens, randomBytes: systemRandomBytes, clock, log },
+    tokens,
+    randomBytes: systemRandomBytes,
+    clock,
+    log,
   });
 
 /** Opens it for one piece of work that judges no credential. With a URL no archive has to be there. */

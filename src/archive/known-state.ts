@@ -80,7 +80,9 @@ function readRest(
   damage: readonly Damage[],
 ): Rest {
   return {
-    ...{ named, rules, nowMs },
+    named,
+    rules,
+    nowMs,
     accepted: Map.groupBy(acceptedWindows(db), ({ symbol }) => symbol),
     owed: allOwedWindows(db),
     damage: damageOf(damage, parts),
@@ -103,7 +105,8 @@ export function damageOf(damage: readonly Damage[], parts: number): KnownDamage 
       ofPart.set(Number(part), [...(ofPart.get(Number(part)) ?? []), { from, to: from + dayMs }]);
   }
   return {
-    ...{ files: damage.length, days },
+    files: damage.length,
+    days,
     windowsOf: (symbol) => (ofPart.size === 0 ? [] : (ofPart.get(partOf(symbol, parts)) ?? [])),
   };
 }

@@ -90,7 +90,11 @@ export const acceptedInManifest = (accepted: readonly AcceptedWindow[]): Pick<Ma
     ? {}
     : {
         accepted: accepted.map(({ symbol, from, to, reason, acceptedAt }) => ({
-          ...{ symbol, from, to, reason, accepted_at: acceptedAt },
+          symbol,
+          from,
+          to,
+          reason,
+          accepted_at: acceptedAt,
         })),
       };
 

@@ -126,7 +126,11 @@ export function openArchive(options: OpenOptions, disk: Disk, openDatabase?: Ope
   let parsed = found;
   const randomBytes = options.randomBytes ?? systemRandomBytes;
   return {
-    ...{ layout, state, disk, writer: options.writer, groupRows: options.groupRows ?? rowGroupRows },
+    layout,
+    state,
+    disk,
+    writer: options.writer,
+    groupRows: options.groupRows ?? rowGroupRows,
     refused: new Set(),
     createCommitId: () => Buffer.from(randomBytes(16)).toString('hex'),
     manifest() {

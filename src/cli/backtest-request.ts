@@ -21,7 +21,10 @@ export async function askedBy(given: string, flags: RunFlags): Promise<BacktestA
     objective: flags.objective,
     ...(symbols.length === 0 ? {} : { symbols }),
     filter: { categories: flags.category, sources: flags.source },
-    ...{ from, to, parameters: byName('--param', flags.param), grid: byName('--grid', flags.grid) },
+    from,
+    to,
+    parameters: byName('--param', flags.param),
+    grid: byName('--grid', flags.grid),
     ...(flags.heldOut === undefined ? {} : { held_out: flags.heldOut }),
   });
   if ('asked' in read) return read.asked;
@@ -33,8 +36,15 @@ export const unfit = (faults: readonly Fault[], given: string): UsageError =>
   new UsageError(`The backtest cannot be run. ${faults.map((fault) => told(fault, given)).join('; ')}.`);
 
 const flagOf: Readonly<Record<string, string>> = {
-  ...{ objective: '--objective', symbols: '--symbol', from: '--from', to: '--to', held_out: '--held-out' },
-  ...{ parameters: '--param', grid: '--grid', 'filter.categories': '--category', 'filter.sources': '--source' },
+  objective: '--objective',
+  symbols: '--symbol',
+  from: '--from',
+  to: '--to',
+  held_out: '--held-out',
+  parameters: '--param',
+  grid: '--grid',
+  'filter.categories': '--category',
+  'filter.sources': '--source',
   filter: '--category, --source',
 };
 

@@ -116,7 +116,8 @@ export async function withContext<T>(
   const log: Log = await createLog({
     level: flags.quiet === true ? 'error' : settings.log.level,
     stream: process.stderr,
-    ...{ colour: hasColours(process.stderr), draws },
+    colour: hasColours(process.stderr),
+    draws,
     secrets: secretsOf(settings),
   });
   const unnamed = settings.configFile === null && settings.upstream.baseUrl === null && !settings.archive.outputNamed;
@@ -130,7 +131,13 @@ export async function withContext<T>(
   process.once('SIGTERM', onTerm);
   try {
     return await work({
-      ...{ settings, clock: systemClock, random: systemRandom, log, signal: stop.signal, version, mayCreate },
+      settings,
+      clock: systemClock,
+      random: systemRandom,
+      log,
+      signal: stop.signal,
+      version,
+      mayCreate,
       threads: threadsMax(),
       disk: systemDisk,
       waitMs: flags.wait * 1000,

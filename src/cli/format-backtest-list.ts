@@ -19,8 +19,17 @@ export function backtestLine(row: ListedBacktest): BacktestLine {
   const asked = JSON.parse(row.asked) as BacktestAsked;
   const { id, owner, workspace, state, value, error, created_at, finished_at } = row;
   return {
-    ...{ id, owner, workspace, state, name: asked.entry_executable.name, version: row.strategy_version },
-    ...{ objective: asked.objective, value, error, created_at, finished_at },
+    id,
+    owner,
+    workspace,
+    state,
+    name: asked.entry_executable.name,
+    version: row.strategy_version,
+    objective: asked.objective,
+    value,
+    error,
+    created_at,
+    finished_at,
   };
 }
 

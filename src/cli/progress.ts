@@ -94,7 +94,10 @@ function writeLines(options: ProgressOptions): Progress {
 /** The facts of a log line: those that a bar shows. */
 function lineOf({ done, total, unit, note, ticks, ticksPerSecond, asking, leftMs: left }: ProgressFacts): object {
   return {
-    ...{ done, total, unit, ...(note === undefined ? {} : { note }) },
+    done,
+    total,
+    unit,
+    ...(note === undefined ? {} : { note }),
     ...(ticks === undefined ? {} : { ticks, ticks_per_second: Math.round(ticksPerSecond!) }),
     ...(asking === undefined
       ? {}
@@ -128,7 +131,12 @@ function startMeter({ label, total, unit, asking, clock }: ProgressOptions) {
       const left = leftMs(now, nowMs - startMs, speeds.done.perSecond(nowMs));
       const heldBackMs = asked?.heldBackMs ?? 0;
       return {
-        ...{ label, unit, done: now.done, total: now.total, note: now.note, ticks: now.ticks },
+        label,
+        unit,
+        done: now.done,
+        total: now.total,
+        note: now.note,
+        ticks: now.ticks,
         ticksPerSecond: now.ticks === undefined ? undefined : speeds.ticks.perSecond(nowMs),
         asking:
           asked === undefined

@@ -86,7 +86,9 @@ function tickParts({ ticks, recovered, night }: Summary): (string | null)[] {
     others,
     comparedPart(late, 'late', night),
     comparedPart(conflicts, 'conflicting', night),
-    ...[known, aside, back],
+    known,
+    aside,
+    back,
   ];
 }
 

@@ -93,8 +93,11 @@ export const BacktestRequest = Type.Object(
     additionalProperties: false,
     examples: [
       {
-        ...{ entry_executable: { name: 'threshold' }, objective: 'total_pnl', filter: {} },
-        ...{ parameters: { buy_below: 0.3, sell_above: 0.7 }, save: true },
+        entry_executable: { name: 'threshold' },
+        objective: 'total_pnl',
+        filter: {},
+        parameters: { buy_below: 0.3, sell_above: 0.7 },
+        save: true,
       },
     ],
     description: 'A strategy, what it is judged by, and what it is run on.',

@@ -26,7 +26,8 @@ export const BotRequest = Type.Object(
     ),
     symbols: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 1000 }), {
-        ...{ minItems: 1, maxItems: 1000 },
+        minItems: 1,
+        maxItems: 1000,
         description: 'Where, each of them known to the archive: this, or a filter.',
       }),
     ),

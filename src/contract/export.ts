@@ -3,9 +3,7 @@ import { type TSchema, Type } from 'typebox';
 /* Bulk export: the manifest and the published files as they are. */
 
 /** Every dataset that is published; those with days have their files below a date. */
-const datedDatasets = [
-  ...['ticks', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts'],
-] as const;
+const datedDatasets = ['ticks', 'markets', 'orderbooks', 'candles_1h', 'candles_1d', 'coverage', 'conflicts'] as const;
 export const exportDatasets = ['ticks', 'symbols', ...datedDatasets.slice(1)] as const;
 
 export const oneOf = (names: readonly string[], description: string) =>

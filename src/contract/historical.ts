@@ -63,7 +63,9 @@ export const HistoricalMarketsQuery = Type.Object(
     canonical_id: text('Market identifier across venues.'),
     q: Type.Optional(
       Type.String({
-        ...{ minLength: 1, maxLength: 200, pattern: '\\S' },
+        minLength: 1,
+        maxLength: 200,
+        pattern: '\\S',
         description: 'Words that all stand in question, symbol, category, source or canonical_id, in whatever case.',
       }),
     ),
@@ -167,8 +169,10 @@ export const HistoricalCandlesAnswer = Type.Object({
     Type.Object({
       symbol: Type.String({ description: 'Market ticker.' }),
       t: Ms('Start of the interval'),
-      ...{ open: Price('First price.'), high: Price('Highest price.') },
-      ...{ low: Price('Lowest price.'), close: Price('Last price.') },
+      open: Price('First price.'),
+      high: Price('Highest price.'),
+      low: Price('Lowest price.'),
+      close: Price('Last price.'),
       ticks: Type.Integer({ minimum: 1, description: 'Ticks in the interval.' }),
       covered: Type.Number({ minimum: 0, maximum: 1, description: 'Share of the interval that coverage holds.' }),
     }),

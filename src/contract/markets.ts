@@ -12,7 +12,9 @@ export const ServedMarketsQuery = Type.Object(
   {
     view: Type.Optional(
       Type.String({
-        ...{ minLength: 1, maxLength: 1000, default: 'matched' },
+        minLength: 1,
+        maxLength: 1000,
+        default: 'matched',
         description: 'A market list: `matched`, `resolving`, or another one that the archive has polled.',
       }),
     ),

@@ -64,7 +64,9 @@ const definition = Type.Object(
   {
     parameters: Type.Optional(
       Type.Unsafe<object>({
-        ...{ type: 'object', maxProperties: 20, additionalProperties: { type: 'number' } },
+        type: 'object',
+        maxProperties: 20,
+        additionalProperties: { type: 'number' },
         propertyNames: { pattern: '^[a-z][a-z0-9_]{0,39}$' },
         description: 'What its numbers may name, with the value that holds where a run gives none.',
       }),
@@ -161,7 +163,8 @@ export const StrategyRequest = Type.Object(
 export const ObjectRequestHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
-      ...{ minLength: 1, maxLength: 255 },
+      minLength: 1,
+      maxLength: 255,
       description: 'Sent again with the same body, what it made is answered; with another one, 422.',
     }),
   ),
@@ -191,7 +194,8 @@ export const pageQuery = {
   ),
   cursor: Type.Optional(
     Type.String({
-      ...{ minLength: 1, maxLength: 200 },
+      minLength: 1,
+      maxLength: 200,
       description: 'next_cursor of the page before, with the other parameters as they were.',
     }),
   ),

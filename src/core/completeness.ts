@@ -100,8 +100,13 @@ export function judge(state: KnownState, asked: Asked = {}): Verdict {
   let suspended = 0;
   const lost = Map.groupBy(state.lost ?? [], ({ symbol }) => symbol);
   const by = {
-    ...{ named, nowMs, rules, asked: asked.window ?? noWindow },
-    ...{ fromNamed: asked.fromNamed === true, isEndOpen: asked.isEndOpen === true, byName: asked.byName === true },
+    named,
+    nowMs,
+    rules,
+    asked: asked.window ?? noWindow,
+    fromNamed: asked.fromNamed === true,
+    isEndOpen: asked.isEndOpen === true,
+    byName: asked.byName === true,
   };
   for (const facts of state.symbols) {
     const { symbol } = facts;
@@ -126,8 +131,12 @@ export function judge(state: KnownState, asked: Asked = {}): Verdict {
     newest === null || live.length === 0 ? null : live.reduce((min, reach) => Math.min(min, of(reach)), nowMs);
   const found = {
     days: tallies.states(),
-    ...{ watermark: least(({ watermark }) => watermark), reached: least(({ reached }) => reached) },
-    ...{ live, gaps, provisional, known: state.symbols.length },
+    watermark: least(({ watermark }) => watermark),
+    reached: least(({ reached }) => reached),
+    live,
+    gaps,
+    provisional,
+    known: state.symbols.length,
   };
   return {
     ...found,

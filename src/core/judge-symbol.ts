@@ -105,7 +105,14 @@ export function judgeSymbol(facts: SymbolFacts, known: KnownWindows, by: SymbolR
   const cursorWith = (windows: readonly Window[]): number =>
     cursorOf(facts, excepted.length === 0 ? windows : union([...windows, ...excepted]), rules, everCovered);
   return {
-    ...{ symbol: facts.symbol, expected, covered, final, provenFinal, excepted, isSuspended, isUnasked },
+    symbol: facts.symbol,
+    expected,
+    covered,
+    final,
+    provenFinal,
+    excepted,
+    isSuspended,
+    isUnasked,
     owedTo: known.owed.reduce((max, { to }) => Math.max(max, to), Number.NEGATIVE_INFINITY),
     reach: isPolled
       ? {
@@ -149,13 +156,20 @@ function marksOf(facts: SymbolFacts, { lost, accepted, owed, damaged }: KnownWin
     ...damaged.map(({ from, to }): GapMark => ({ from, to, reason: 'damaged' })),
     ...lost.map(
       ({ from, to, ticks, lostAt }): GapMark => ({
-        ...{ from, to, reason: 'lost', ticks },
+        from,
+        to,
+        reason: 'lost',
+        ticks,
         ...(lostAt !== undefined && { since: lostAt }),
       }),
     ),
     ...accepted.map(
       ({ from, to, reason, acceptedAt }): GapMark => ({
-        ...{ from, to, reason: 'accepted', detail: reason, since: acceptedAt },
+        from,
+        to,
+        reason: 'accepted',
+        detail: reason,
+        since: acceptedAt,
       }),
     ),
     ...(suspendedAt === null ? [] : [{ ...always, reason: 'suspended' as const, since: unknownSince ?? suspendedAt }]),

@@ -67,7 +67,9 @@ export function marketChanges(states: readonly ListedState[], since: number, now
   }
   overdue.sort((a, b) => a.closesAt! - b.closesAt!);
   return {
-    ...{ new: named(out.new), gone: named(out.gone), resolved: named(out.resolved) },
+    new: named(out.new),
+    gone: named(out.gone),
+    resolved: named(out.resolved),
     overdue: named(overdue.map(({ symbol }) => symbol)),
   };
 }

@@ -156,10 +156,15 @@ export function sumRechecks(memory: RecheckMemory): RecheckFacts {
     memory.nights.reduce((total, night) => total + night[name], 0);
   const [windows, contradicted, seen, found] = [sum('windows'), sum('contradicted'), sum('seen'), sum('found')];
   return {
-    ...{ nights: memory.nights.length, windows, contradicted, seen, found },
+    nights: memory.nights.length,
+    windows,
+    contradicted,
+    seen,
+    found,
     missingShare: windows < windowsMin || seen === 0 ? null : found / seen,
     contradictedShareMax: shareMax(contradicted, windows),
-    ...{ latenessMs: latenessOf(memory), isCaught: memory.caughtAt !== null },
+    latenessMs: latenessOf(memory),
+    isCaught: memory.caughtAt !== null,
   };
 }
 

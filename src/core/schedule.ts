@@ -53,7 +53,10 @@ const aheadMsMax = dayMs;
 
 /** A job as it stands when the schedule begins. One that never ran has missed nothing. */
 export const entryOf = (name: string, rhythm: Rhythm, lastStart: number | null, nowMs: number): Entry => ({
-  ...{ name, rhythm, through: lastStart ?? nowMs, waiting: null },
+  name,
+  rhythm,
+  through: lastStart ?? nowMs,
+  waiting: null,
 });
 
 /**

@@ -26,7 +26,12 @@ export const isWhole = ({ state }: Pick<DayState, 'state'>): boolean => state !=
 
 /** How whole an archive is, the gravest first: the states of days, and that published files are damaged. */
 export const archiveStates = [
-  ...['damaged', 'incomplete', 'provisional', 'complete_with_exceptions', 'complete', 'empty'],
+  'damaged',
+  'incomplete',
+  'provisional',
+  'complete_with_exceptions',
+  'complete',
+  'empty',
 ] as const;
 
 export type ArchiveState = 'damaged' | DayState['state'];
@@ -67,7 +72,12 @@ export function countVerdict({ days, gaps, provisional, live, suspended, listed,
   const ofGaps = Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>;
   for (const { reason } of gaps) ofGaps[reason]++;
   const counted = {
-    ...{ days: ofDays, gaps: ofGaps, provisional: provisional.windows, live: live.length, suspended, listed },
+    days: ofDays,
+    gaps: ofGaps,
+    provisional: provisional.windows,
+    live: live.length,
+    suspended,
+    listed,
     damaged: { files: damage?.files ?? 0, dates: [...(damage?.days ?? [])].sort((a, b) => a - b).map(dayOf) },
   };
   return { state: stateOf(counted), ...counted };
@@ -114,14 +124,21 @@ export function verdictOfPublished(published: PublishedVerdict, damage: FoundDam
   // Of an older manifest no gap is known: its days say whether there are any.
   const { gaps, provisional, suspended, live, listed } = published.verdict ?? {
     gaps: Object.fromEntries(gapReasons.map((reason) => [reason, 0])) as Record<GapReason, number>,
-    ...{ provisional: 0, suspended: 0, listed: true, live: published.reached === null ? 0 : 1 },
+    provisional: 0,
+    suspended: 0,
+    listed: true,
+    live: published.reached === null ? 0 : 1,
   };
   const last = Object.keys(days).reduce((max, date) => Math.max(max, dayStart(date)), Number.NEGATIVE_INFINITY);
   const ended = live > 0 && Number.isFinite(last) ? Math.max(0, (dayFloor(nowMs) - dayMs - last) / dayMs) : 0;
   const ofDays = countDays(states);
   const counted = {
     days: { ...ofDays, incomplete: ofDays.incomplete + ended },
-    ...{ gaps, provisional, live, suspended, listed },
+    gaps,
+    provisional,
+    live,
+    suspended,
+    listed,
     damaged: { files: damage.files, dates: [...damage.days].sort((a, b) => a - b).map(dayOf) },
   };
   return { state: stateOf(counted), ...counted };

@@ -55,7 +55,10 @@ export function* fetchSide(
   let observedAt = first.observedAt;
   const end = (outcome: SideEnd['outcome'], again: number | null, pages: readonly Observation[]): SideEnd => ({
     // The page that confirms a side asked for it whole, and speaks for it alone.
-    ...{ outcome, again, page, edge: edgeOf(w, side, outcome === 'confirmed' ? pages.slice(-1) : pages) },
+    outcome,
+    again,
+    page,
+    edge: edgeOf(w, side, outcome === 'confirmed' ? pages.slice(-1) : pages),
     observedAt: Math.min(observedAt, ...pages.map((p) => p.observedAt)),
   });
   for (;;) {

@@ -120,7 +120,8 @@ export function* claim(work: Work, window: Window, evidence: Evidence, observedA
 }
 
 export const gap = (window: Window, reason: string): Extract<Step, { kind: 'gap' }> => ({
-  ...{ kind: 'gap', reason },
+  kind: 'gap',
+  reason,
   window: { from: window.from, to: window.to },
 });
 

@@ -51,19 +51,19 @@ const freshMs = 60_000;
 export function* fetchWindow(behavior: ServerBehavior, window: Window, options: FetchOptions): Fetch {
   const { from, to } = window;
   const work: Work = {
-    ...{ behavior, options, pending: [{ from, to }] },
-    ...{
-      splitsLeft: splitsMax,
-      isCaught: behavior.contradictions > 0,
-      contradictedMs: Number.POSITIVE_INFINITY,
-      idleRequests: 0,
-      creeping: 0,
-      crowds: 0,
-      claimed: false,
-      lacking: [],
-      largestPage: 0,
-      isTailContradicted: false,
-    },
+    behavior,
+    options,
+    pending: [{ from, to }],
+    splitsLeft: splitsMax,
+    isCaught: behavior.contradictions > 0,
+    contradictedMs: Number.POSITIVE_INFINITY,
+    idleRequests: 0,
+    creeping: 0,
+    crowds: 0,
+    claimed: false,
+    lacking: [],
+    largestPage: 0,
+    isTailContradicted: false,
   };
   while (work.pending.length > 0) {
     const next = work.pending.shift()!;
@@ -185,7 +185,10 @@ const sidesInOrder = ({ side }: ServerBehavior): readonly Side[] =>
 
 /** The low side of a page that begins at a known tick: what is before its first tick was fetched before. */
 const freeEnd = (w: Window, o: Observation): SideEnd => ({
-  ...{ outcome: 'confirmed', edge: Math.max(w.from, o.times[0]!), again: null, page: o },
+  outcome: 'confirmed',
+  edge: Math.max(w.from, o.times[0]!),
+  again: null,
+  page: o,
   observedAt: o.observedAt,
 });
 

@@ -28,8 +28,16 @@ type Row = Readonly<Record<string, unknown>>;
 
 /** Columns of the published markets that are fields of a record. */
 const columnNames: readonly string[] = [
-  ...['canonical_id', 'symbol', 'source', 'category', 'confidence', 'is_active', 'question', 'closes_at'],
-  ...['resolved_at', 'outcome'],
+  'canonical_id',
+  'symbol',
+  'source',
+  'category',
+  'confidence',
+  'is_active',
+  'question',
+  'closes_at',
+  'resolved_at',
+  'outcome',
 ];
 
 /**

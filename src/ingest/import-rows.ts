@@ -18,7 +18,9 @@ export interface PriceScale {
 
 /** How rows are read where nothing else is said: `t` in milliseconds, `p` as it comes. */
 export const plainRows: RowRules = {
-  ...{ zone: null, unit: 'ms', truncates: false },
+  zone: null,
+  unit: 'ms',
+  truncates: false,
   priceScale: { factor: 1, divisor: 1 },
 };
 

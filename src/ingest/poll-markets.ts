@@ -95,7 +95,10 @@ export async function pollMarkets(context: MarketsContext): Promise<MarketsPoll>
   return {
     markets: [...markets.values()].map(({ facts, views }) => ({ ...facts, views: [...views].sort() })),
     rejected: [...rejected.values()],
-    ...{ observedAt, complete: shortfalls.length + failed.length === 0, lists, shortfalls },
+    observedAt,
+    complete: shortfalls.length + failed.length === 0,
+    lists,
+    shortfalls,
     failed: failed.map(({ view, error }) => ({ view, reason: error.reason })),
   };
 }

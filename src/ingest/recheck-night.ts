@@ -72,7 +72,12 @@ export async function recheckNight(
   const { reread, doubtful } = await rereadDoubtful(context, noted, limits);
   const isTrusted = noted.cleanWindows >= cleanWindowsMin && doubtful === 0;
   return {
-    ...{ ...night, requests: context.requests() - begun, withdrawn, reread, doubtful, latenessMs },
+    ...night,
+    requests: context.requests() - begun,
+    withdrawn,
+    reread,
+    doubtful,
+    latenessMs,
     memory: isTrusted ? { ...noted, caughtAt: null } : noted,
   };
 }

@@ -21,7 +21,9 @@ export function replayMarkets(pages: readonly RawPage[], context: ReplayMarkets)
   const views = answers.flatMap(({ asked }) => asked.view ?? []);
   const limit = answers[0]?.asked.limit ?? context.limit;
   return pollMarkets({
-    ...{ ...context, limit, views: [...new Set([...views, ...context.views])] },
+    ...context,
+    limit,
+    views: [...new Set([...views, ...context.views])],
     // Judged below, by the clock of then.
     futureSkewMs: Number.POSITIVE_INFINITY,
     upstream: { markets: (query) => Promise.resolve().then(() => answerTo(query)) },

@@ -90,14 +90,21 @@ export function openRereader(futureSkewMs: number): Rereader {
     },
     finish: () =>
       [...fetched].map(([symbol, going]) => ({
-        ...{ symbol, asked: going.first.asked, observedAt: going.first.observedAt, origin: going.origin },
-        ...{ rank: ranks.poll, ticks: noTicks, rejected: [], covered: claimsOf(going) },
+        symbol,
+        asked: going.first.asked,
+        observedAt: going.first.observedAt,
+        origin: going.origin,
+        rank: ranks.poll,
+        ticks: noTicks,
+        rejected: [],
+        covered: claimsOf(going),
       })),
   };
 }
 
 const begin = (origin: Origin, first: Observation): Fetched => ({
-  ...{ origin, first },
+  origin,
+  first,
   low: { page: first, isOpen: false, confirmed: null },
   high: { page: first, isOpen: false, confirmed: null },
 });

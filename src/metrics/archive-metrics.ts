@@ -29,7 +29,9 @@ export function standingSamples(read: () => Standing, nowMs: number, log: Log): 
 
 function samplesOf(now: Standing | null, nowMs: number): Sample[] {
   const one = (name: string, value: number | null | undefined): Sample => ({
-    ...{ name: `oddslake_${name}`, labels: {}, value: value ?? Number.NaN },
+    name: `oddslake_${name}`,
+    labels: {},
+    value: value ?? Number.NaN,
   });
   const seconds = (ms: number | null | undefined): number => (typeof ms === 'number' ? ms / 1000 : Number.NaN);
   const reached = now?.reached ?? null;

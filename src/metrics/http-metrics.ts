@@ -28,20 +28,26 @@ export function openRequestMetrics(): RequestMetrics {
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
   const requests = new Counter({
-    ...{ registers, name: 'oddslake_http_requests_total', labelNames: ['route', 'method', 'status'] },
+    registers,
+    name: 'oddslake_http_requests_total',
+    labelNames: ['route', 'method', 'status'],
     help: 'Requests answered, by route, method and status; status is "aborted" where the client was gone before the end',
   });
   const duration = new Histogram({
-    ...{ registers, name: 'oddslake_http_request_duration_seconds', labelNames: ['route', 'method'] },
+    registers,
+    name: 'oddslake_http_request_duration_seconds',
+    labelNames: ['route', 'method'],
     help: 'Seconds from a request to the end of its answer',
     buckets: secondsBuckets,
   });
   const sent = new Counter({
-    ...{ registers, name: 'oddslake_http_response_bytes_total' },
+    registers,
+    name: 'oddslake_http_response_bytes_total',
     help: 'Bytes sent, headers included',
   });
   const underWay = new Gauge({
-    ...{ registers, name: 'oddslake_http_requests_under_way' },
+    registers,
+    name: 'oddslake_http_requests_under_way',
     help: 'Requests that are being answered',
   });
   return {

@@ -43,7 +43,15 @@ const changes = ['new', 'gone', 'resolved', 'overdue'] as const;
 
 /** Every outcome, so that one that is over goes back to 0 and does not merely vanish. */
 export const outcomes = [
-  ...['done', 'failed', 'usage', 'credential', 'incomplete', 'busy', 'damaged', 'unreachable', 'interrupted'],
+  'done',
+  'failed',
+  'usage',
+  'credential',
+  'incomplete',
+  'busy',
+  'damaged',
+  'unreachable',
+  'interrupted',
 ] as const;
 
 const prefix = 'oddslake_job_last_run_';
@@ -121,5 +129,7 @@ export function samplesOfArchive(runs: readonly LastRun[]): Sample[] {
 }
 
 export const buildSample = (version: string): Sample => ({
-  ...{ name: 'oddslake_build_info', labels: { version }, value: 1 },
+  name: 'oddslake_build_info',
+  labels: { version },
+  value: 1,
 });

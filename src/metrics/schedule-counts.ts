@@ -15,7 +15,9 @@ export function openScheduleCounts(names: readonly string[]): ScheduleCounts {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const runs = new Counter({
-    ...{ registers: [registry], name: 'oddslake_schedule_runs_total', labelNames: ['name', 'outcome'] },
+    registers: [registry],
+    name: 'oddslake_schedule_runs_total',
+    labelNames: ['name', 'outcome'],
     help: 'Runs that ended since the schedule began, by job and what they came to',
   });
   for (const name of names) for (const outcome of outcomes) runs.inc({ name, outcome }, 0);

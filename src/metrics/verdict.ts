@@ -5,7 +5,9 @@ import type { Sample } from './metric-definitions.ts';
 /** How whole the archive is; null leaves every figure unknown. */
 export function samplesOfVerdict(verdict: Counts | null): Sample[] {
   const one = (name: string, value: number | undefined, labels: Record<string, string> = {}): Sample => ({
-    ...{ name: `oddslake_${name}`, labels, value: value ?? Number.NaN },
+    name: `oddslake_${name}`,
+    labels,
+    value: value ?? Number.NaN,
   });
   return [
     ...archiveStates.map((state) =>

@@ -34,7 +34,11 @@ export function standingOf(archive: Archive, nowMs: number): Standing {
   const { generation, watermark, reached, datasets } = manifest;
   const { damaged_count: damaged, verified_through: verifiedThrough } = readDamage(archive, manifest);
   return {
-    ...{ generation, watermark, reached, damaged, verifiedThrough },
+    generation,
+    watermark,
+    reached,
+    damaged,
+    verifiedThrough,
     verdict: verdictIn(archive, manifest, nowMs),
     ticksPublished: totalsOf(datasets.ticks.files).rows,
     ticksJournaled: journaledTicks(archive.state.db),

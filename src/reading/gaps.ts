@@ -37,7 +37,10 @@ export function listGaps(archive: Archive, { from, to, symbols }: GapsAsked, by:
   if (from !== null && to !== null && asked.from >= asked.to)
     throw new UsageError('--from must be before --to, and in the past.');
   const { gaps, provisional } = judge(readKnownState(archive, by, nowMs, all), {
-    ...{ window: asked, fromNamed: from !== null, isEndOpen: to === null, byName: symbols.length > 0 },
+    window: asked,
+    fromNamed: from !== null,
+    isEndOpen: to === null,
+    byName: symbols.length > 0,
   });
   return { ...asked, count: gaps.length, gaps, provisional };
 }

@@ -42,7 +42,9 @@ export async function openPinned(archive: Archive, slice: Slice, random: Random)
   }));
   try {
     const query = await openQuery(sources, {
-      ...{ threads: 2, memoryBytesMax, scratch: pinned.scratch },
+      threads: 2,
+      memoryBytesMax,
+      scratch: pinned.scratch,
       definitions: defined.map(({ sql }) => sql),
     });
     return {

@@ -43,7 +43,8 @@ const weightMax = 1_000_000;
 /** Reads what the state says of a symbol, again only where something was written; null for an unknown symbol. */
 export function openSymbolStates(archive: Archive, current: Current): (symbol: string) => SymbolState | null {
   const kept = new LRUCache<string, SymbolState>({
-    ...{ max: symbolsMax, maxSize: weightMax },
+    max: symbolsMax,
+    maxSize: weightMax,
     sizeCalculation: ({ days, covered, lost }) => days.length + covered.length + lost.length + 1,
   });
   const filesOf = partFiles();
@@ -64,7 +65,11 @@ export function openSymbolStates(archive: Archive, current: Current): (symbol: s
     const files = filesOf(manifest, partOf(symbol, manifest.parts));
     const days = [...new Set([...daysWithin(files, known), ...journaled.keys()])].sort((a, b) => a - b);
     return {
-      ...{ generation, end, covered, lost: lostTicksOf(db, symbol), firstPublished: span?.from ?? null },
+      generation,
+      end,
+      covered,
+      lost: lostTicksOf(db, symbol),
+      firstPublished: span?.from ?? null,
       days: days.map((day) => ({ day, file: files.get(day), journaled: journaled.get(day) })),
     };
   }

@@ -41,19 +41,19 @@ export function ticksSection(gathered: Gathered): Part[] {
       figure(
         `${ticks}.${hollow}`,
         dayBarsPlot({
-          ...{
-            label: `${ticks}: ${grouped(sum((day) => day.ticks))} in all, ${grouped(most((day) => day.ticks))} at most`,
-          },
-          ...{ yLabel: 'ticks', span, bars: bars((day) => day.ticks) },
+          label: `${ticks}: ${grouped(sum((day) => day.ticks))} in all, ${grouped(most((day) => day.ticks))} at most`,
+          yLabel: 'ticks',
+          span,
+          bars: bars((day) => day.ticks),
         }),
       ),
       figure(
         `${bytes}, in ${unit.name}.`,
         dayBarsPlot({
-          ...{
-            label: `${bytes}: ${sizeOf(sum((day) => day.bytes))} in all, ${sizeOf(most((day) => day.bytes))} at most`,
-          },
-          ...{ yLabel: unit.name, span, bars: bars((day) => day.bytes / unit.bytes) },
+          label: `${bytes}: ${sizeOf(sum((day) => day.bytes))} in all, ${sizeOf(most((day) => day.bytes))} at most`,
+          yLabel: unit.name,
+          span,
+          bars: bars((day) => day.bytes / unit.bytes),
         }),
       ),
       html`<details><summary>The days in numbers</summary>${daysTable(days.toReversed())}</details>\n`,
@@ -88,8 +88,10 @@ export function conflictsSection(gathered: Gathered): Part[] {
       figure(
         `${said}: ${grouped(count)} in all, most on ${worst!.date}. The dataset conflicts has both prices.`,
         dayBarsPlot({
-          ...{ label: `${said}: ${grouped(count)} in all, ${grouped(worst!.conflicts)} on ${worst!.date}` },
-          ...{ yLabel: 'conflicts', span: spanOf(gathered, days), colour: 'var(--gap)' },
+          label: `${said}: ${grouped(count)} in all, ${grouped(worst!.conflicts)} on ${worst!.date}`,
+          yLabel: 'conflicts',
+          span: spanOf(gathered, days),
+          colour: 'var(--gap)',
           bars: days.map(({ date, conflicts }) => ({ day: dayStart(date), value: conflicts })),
         }),
       ),

@@ -37,7 +37,8 @@ export function growthOf(
   const fullInMs = space === null || !bytesPerDay || bytesPerDay <= 0 ? null : (space.freeBytes / bytesPerDay) * dayMs;
   return {
     sizes: sizes.filter(({ t }) => t > shownFrom && t <= shownTo),
-    ...{ bytesPerDay, days: fitted.length },
+    bytesPerDay,
+    days: fitted.length,
     fullAt: fullInMs === null || fullInMs > yearsMax * 365.25 * dayMs ? null : nowMs + fullInMs,
   };
 }

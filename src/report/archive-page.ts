@@ -79,31 +79,34 @@ function overview({ nowMs, status, runs, gaps, space }: Gathered, growth: Growth
     last === undefined
       ? { label: 'Last run', value: 'none' }
       : {
-          ...{ label: 'Last run', value: `${markOf(last).sign} ${markOf(last).word}` },
+          label: 'Last run',
+          value: `${markOf(last).sign} ${markOf(last).word}`,
           note: `${last.job}, ${lengthOf(nowMs - last.startedAt)} ago`,
         },
     {
-      ...{ label: 'Behind', value: lag_ms === null ? '–' : lengthOf(lag_ms) },
+      label: 'Behind',
+      value: lag_ms === null ? '–' : lengthOf(lag_ms),
       note: reached === null ? 'no live symbol' : `all is covered up to ${momentOf(reached)}`,
     },
     {
-      ...{ label: 'Ticks', value: grouped(published.ticks) },
+      label: 'Ticks',
+      value: grouped(published.ticks),
       note:
         status.journaled_ticks === 0 ? 'published' : `published; ${grouped(status.journaled_ticks)} wait for a publish`,
     },
     {
-      ...{ label: 'Live symbols', value: grouped(symbols.live) },
+      label: 'Live symbols',
+      value: grouped(symbols.live),
       note: `of ${grouped(symbols.known)} known${symbols.suspended === 0 ? '' : `, ${grouped(symbols.suspended)} suspended`}`,
     },
     {
-      ...{
-        label: 'Complete days',
-        value: `${grouped(status.verdict.days.complete)} of ${grouped(Object.values(status.verdict.days).reduce((sum, count) => sum + count, 0))}`,
-      },
+      label: 'Complete days',
+      value: `${grouped(status.verdict.days.complete)} of ${grouped(Object.values(status.verdict.days).reduce((sum, count) => sum + count, 0))}`,
       note: judged.first === null ? 'no day is over yet' : `${judged.first} to ${judged.last}`,
     },
     {
-      ...{ label: 'Gaps', value: grouped(gaps.windows) },
+      label: 'Gaps',
+      value: grouped(gaps.windows),
       note:
         gaps.windows === 0
           ? status.verdict.provisional === 0
@@ -112,11 +115,13 @@ function overview({ nowMs, status, runs, gaps, space }: Gathered, growth: Growth
           : `of ${many(gaps.symbols, 'symbol')}, ${lengthOf(gaps.missingMs)} in all`,
     },
     {
-      ...{ label: 'On disk', value: sizeOf(published.bytes) },
+      label: 'On disk',
+      value: sizeOf(published.bytes),
       note: bytesPerDay === null ? 'too early to tell the growth' : `${sizeOf(Math.max(0, bytesPerDay))} more a day`,
     },
     {
-      ...{ label: 'Disk is full', value: fullText(fullAt, nowMs, space !== null && bytesPerDay !== null) },
+      label: 'Disk is full',
+      value: fullText(fullAt, nowMs, space !== null && bytesPerDay !== null),
       note:
         space === null ? 'free space is not known' : `${sizeOf(space.freeBytes)} of ${sizeOf(space.totalBytes)} free`,
     },

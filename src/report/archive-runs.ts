@@ -56,7 +56,9 @@ function runsTable(rows: readonly PastRun[], nowMs: number): Html[] {
     { name: 'Started', kind: 'left', of: ({ startedAt }) => momentOf(startedAt) },
     { name: 'Job', kind: 'left', of: ({ job }) => job },
     {
-      ...{ name: 'Outcome', kind: 'left', of: (run) => `${markOf(run).sign} ${markOf(run).word}` },
+      name: 'Outcome',
+      kind: 'left',
+      of: (run) => `${markOf(run).sign} ${markOf(run).word}`,
       isLoss: (run) => ['bad', 'poor'].includes(markOf(run).kind),
     },
     { name: 'Took', of: ({ startedAt, finishedAt }) => lengthOf((finishedAt ?? nowMs) - startedAt) },

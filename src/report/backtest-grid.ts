@@ -65,17 +65,20 @@ function picture(
     const rank = (value: number): number => values.indexOf(value) / Math.max(1, values.length - 1);
     const told = tellerOf(grid, objective);
     const cells = grid.points.map((point, i) => ({
-      ...{ x: parameterText(second, point.parameters[second]!), y: parameterText(first, point.parameters[first]!) },
+      x: parameterText(second, point.parameters[second]!),
+      y: parameterText(first, point.parameters[first]!),
       // The best stand first.
       strength: point.value === null ? null : 1 - rank(point.value),
-      ...{ text: told(point.value), isBest: i === grid.best },
+      text: told(point.value),
+      isBest: i === grid.best,
     }));
     const said = `${objective} by ${first} and ${second}, on what it was chosen by: the stronger, the better`;
     return figure(said, heatPlot(said, second, first, cells));
   }
   const bars = points.slice(0, barsMax).map(({ parameters, value, held_out_value }) => ({
     name: names.length === 1 ? parameterText(first, parameters[first]!) : parametersText(parameters),
-    ...{ value, other: held_out_value },
+    value,
+    other: held_out_value,
   }));
   const said = `${objective} by ${names.join(', ')}: bars what it was chosen by, dots what was held out`;
   return figure(said, barPlot(said, objective, bars));

@@ -52,7 +52,9 @@ export function backtestPage(result: BacktestResult, version: string): string {
 
 function summary({ asked, summary: of, value }: BacktestResult): Html {
   const told = (name: 'avg_pnl' | 'sharpe' | 'max_drawdown' | 'win_rate' | 'brier' | 'total_pnl', label: string) => ({
-    ...{ label, value: objectiveText(name, of[name]), asked: name === asked.objective },
+    label,
+    value: objectiveText(name, of[name]),
+    asked: name === asked.objective,
   });
   const all = [
     told('total_pnl', 'Total pnl, dollars'),
@@ -62,7 +64,8 @@ function summary({ asked, summary: of, value }: BacktestResult): Html {
     told('win_rate', 'Won'),
     told('brier', 'Brier'),
     {
-      ...{ label: 'Trades', value: grouped(of.trades) },
+      label: 'Trades',
+      value: grouped(of.trades),
       note: `${decimals(of.contracts, Number.isInteger(of.contracts) ? 0 : 2)} contracts, fees ${amount(of.fees)}`,
     },
     { label: 'Symbols', value: grouped(of.symbols), note: `${grouped(of.traded)} traded, ${grouped(of.ticks)} ticks` },
@@ -81,7 +84,11 @@ function curves({ equity: { t, value, step_ms } }: BacktestResult): Html[] {
       figure(
         `Dollars gained, ${each}, what is held at its last price`,
         curvePlot({
-          ...{ t, value, yLabel: 'dollars', colour: 'var(--accent)', filled: true },
+          t,
+          value,
+          yLabel: 'dollars',
+          colour: 'var(--accent)',
+          filled: true,
           label: `Equity curve, ${dollars(last)} dollars at its end`,
         }),
       ),
@@ -90,7 +97,11 @@ function curves({ equity: { t, value, step_ms } }: BacktestResult): Html[] {
       figure(
         'Dollars below the highest point before',
         curvePlot({
-          ...{ t, value: under, yLabel: 'dollars', colour: 'var(--down)', filled: true },
+          t,
+          value: under,
+          yLabel: 'dollars',
+          colour: 'var(--down)',
+          filled: true,
           label: `Drawdown, ${amount(deepest)} dollars at its deepest`,
         }),
       ),
@@ -118,7 +129,9 @@ function calibration({ calibration: all }: BacktestResult): Html[] {
     { name: 'Brier', of: ({ brier }) => decimals(brier!, 4) },
   ];
   const marks = rows.map(({ ticks, mean_price, mean_outcome }) => ({
-    ...{ price: mean_price!, outcome: mean_outcome!, weight: ticks },
+    price: mean_price!,
+    outcome: mean_outcome!,
+    weight: ticks,
     title: `price ${decimals(mean_price!, 3)}, yes ${decimals(mean_outcome!, 3)}, ${grouped(ticks)} ticks`,
   }));
   const said =
@@ -148,7 +161,8 @@ function symbols({ symbols: { count, listed } }: BacktestResult): Html[] {
   if (listed.length <= 2 * symbolsShown) return [section('Symbols', [said, table('Symbols', columns, listed)], true)];
   const middle = listed.slice(symbolsShown, -symbolsShown);
   const body = [
-    ...[said, table('The best symbols', columns, listed.slice(0, symbolsShown))],
+    said,
+    table('The best symbols', columns, listed.slice(0, symbolsShown)),
     html`<details><summary>${grouped(middle.length)} in between</summary>${table('Symbols in between', columns, middle)}</details>\n`,
     html`<p class="note">The last of them:</p>\n`,
     table('The last symbols', columns, listed.slice(-symbolsShown)),

@@ -27,7 +27,10 @@ export const curvePlot = ({ label, t, value, yLabel, colour, filled = false }: C
           ? [Plot.areaY(value, { x: (_, i) => new Date(t[i]!), y: (v: number) => v, fill: colour, fillOpacity: 0.25 })]
           : []),
         Plot.lineY(value, {
-          ...{ x: (_: number, i: number) => new Date(t[i]!), y: (v: number) => v, stroke: colour, strokeWidth: 1.75 },
+          x: (_: number, i: number) => new Date(t[i]!),
+          y: (v: number) => v,
+          stroke: colour,
+          strokeWidth: 1.75,
         }),
       ],
     }),
@@ -45,7 +48,10 @@ export interface Calibrated {
 export const calibrationPlot = (label: string, rows: readonly Calibrated[]): Html =>
   new Html(
     svgOf({
-      ...{ width: 360, height: 350, marginLeft: 44, ariaLabel: label },
+      width: 360,
+      height: 350,
+      marginLeft: 44,
+      ariaLabel: label,
       x: { domain: [0, 1], label: 'price', ticks: 5, tickFormat: fraction },
       y: { domain: [0, 1], label: 'share of yes', ticks: 5, tickFormat: fraction },
       r: { range: [0, 14] },
@@ -61,8 +67,13 @@ export const calibrationPlot = (label: string, rows: readonly Calibrated[]): Htm
         ),
         Plot.lineY(rows, { x: 'price', y: 'outcome', stroke: 'var(--accent)', strokeOpacity: 0.5 }),
         Plot.dot(rows, {
-          ...{ x: 'price', y: 'outcome', r: 'weight', title: 'title' },
-          ...{ fill: 'var(--accent)', fillOpacity: 0.55, stroke: 'var(--accent)' },
+          x: 'price',
+          y: 'outcome',
+          r: 'weight',
+          title: 'title',
+          fill: 'var(--accent)',
+          fillOpacity: 0.55,
+          stroke: 'var(--accent)',
         }),
       ],
     }),
@@ -121,7 +132,11 @@ export const heatPlot = (label: string, xLabel: string, yLabel: string, cells: r
       y: { domain: of('y'), label: yLabel, tickSize: 0, padding: 0.04 },
       marks: [
         Plot.cell(cells, {
-          ...{ x: 'x', y: 'y', inset: 1, rx: 3, fill: 'var(--accent)' },
+          x: 'x',
+          y: 'y',
+          inset: 1,
+          rx: 3,
+          fill: 'var(--accent)',
           fillOpacity: { value: (cell: Cell) => 0.06 + 0.42 * (cell.strength ?? 0), scale: null },
           stroke: { value: (cell: Cell) => (cell.isBest ? 'var(--gap)' : 'none'), scale: null },
           strokeWidth: 2.5,

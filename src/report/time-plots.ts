@@ -34,8 +34,13 @@ export const dayBarsPlot = ({ label, yLabel, span, bars, colour = 'var(--accent)
         const inset = Math.min(3, (0.06 * size.width) / ((span.to - span.from) / dayMs));
         const mark = (some: readonly DayBar[], look: Plot.RectYOptions) =>
           Plot.rectY(some, {
-            ...{ x1: ({ day }: DayBar) => at(day), x2: ({ day }: DayBar) => at(day + dayMs), y1: 0, y2: 'value' },
-            ...{ insetLeft: inset, insetRight: inset, ...look },
+            x1: ({ day }: DayBar) => at(day),
+            x2: ({ day }: DayBar) => at(day + dayMs),
+            y1: 0,
+            y2: 'value',
+            insetLeft: inset,
+            insetRight: inset,
+            ...look,
           });
         return {
           x: timeAxis(size, span),
@@ -72,7 +77,10 @@ export const linesPlot = (label: string, yLabel: string, span: Window, lines: re
       options: (size) => ({
         x: timeAxis(size, span),
         y: {
-          ...{ label: yLabel, ticks: 4, nice: true, tickFormat: short },
+          label: yLabel,
+          ticks: 4,
+          nice: true,
+          tickFormat: short,
           ...floor(lines.flatMap(({ points }) => points.map(({ value }) => value))),
         },
         marks: [
@@ -88,7 +96,9 @@ export const linesPlot = (label: string, yLabel: string, span: Window, lines: re
 function marksOf({ points, colour, look }: Line): Plot.Markish[] {
   const place = { x: ({ t }: { t: number }) => at(t), y: 'value' } as const;
   const line = Plot.lineY(points, {
-    ...{ ...place, stroke: colour, strokeWidth: 1.75 },
+    ...place,
+    stroke: colour,
+    strokeWidth: 1.75,
     ...(look === 'dashed' && { strokeDasharray: '5 4' }),
     ...(look === 'steps' && { curve: 'step-after' as const, strokeDasharray: '5 4' }),
   });
@@ -137,12 +147,18 @@ export const coveragePlot = (
           marginLeft: 16 + 7.6 * widest,
           x: timeAxis(size, span),
           y: {
-            ...{ domain: all.map((_, i) => i), label: null, tickSize: 0, type: 'band' as const, padding: 0.14 },
+            domain: all.map((_, i) => i),
+            label: null,
+            tickSize: 0,
+            type: 'band' as const,
+            padding: 0.14,
             tickFormat: (i: number) => names.get(i)!,
           },
           marks: [
             Plot.barX(runs, {
-              ...{ x1: ({ from }: HeatRun) => at(from), x2: ({ to }: HeatRun) => at(to), y: 'row' },
+              x1: ({ from }: HeatRun) => at(from),
+              x2: ({ to }: HeatRun) => at(to),
+              y: 'row',
               fill: { value: ({ level }: HeatRun) => `var(--level-${heatColours[level]})`, scale: null },
             }),
           ],
@@ -173,7 +189,11 @@ export function runsOf(shares: readonly (number | null)[], row: number, span: Wi
 }
 
 const timeAxis = (size: { width: number; height: number }, { from, to }: Window): Plot.ScaleOptions => ({
-  ...{ type: 'utc', domain: [at(from), at(to)], label: null, ticks: ticksOn(size), tickFormat: momentText },
+  type: 'utc',
+  domain: [at(from), at(to)],
+  label: null,
+  ticks: ticksOn(size),
+  tickFormat: momentText,
 });
 
 /** An axis that starts at nothing, and has a length where there is nothing else. */

@@ -72,7 +72,8 @@ function executableIn(reader: Reader, json: unknown): ExecutableAsked {
     version = null,
     strategy = null,
   } = reader.object(json, at, {
-    ...{ required: ['name'], optional: ['version', 'strategy'] },
+    required: ['name'],
+    optional: ['version', 'strategy'],
   });
   const read = strategy === null ? null : readStrategy(strategy, `${at}.strategy`);
   if (read !== null && 'faults' in read) for (const { name, reason } of read.faults) reader.fault(name, reason);
@@ -85,7 +86,8 @@ function executableIn(reader: Reader, json: unknown): ExecutableAsked {
 
 function filterIn(reader: Reader, json: unknown): SymbolFilter {
   const { categories = [], sources = [] } = reader.object(json, 'filter', {
-    ...{ required: [], optional: ['categories', 'sources'] },
+    required: [],
+    optional: ['categories', 'sources'],
   });
   const size = { least: 0, most: askedLimits.names };
   return {

@@ -15,7 +15,10 @@ const minus = (parameter: string) => ({ parameter, times: -1 });
 const over = (measure: MeasureName) => ({ measure, window_ms: is('window_ms') });
 
 const rule = (side: Rule['side'], entry: Condition, exit: Condition | null): Rule => ({
-  ...{ side, entry, exit, size: { contracts: is('contracts') } },
+  side,
+  entry,
+  exit,
+  size: { contracts: is('contracts') },
   // What is sold may be bought again; what is held until its end was bought once.
   entries_max: exit === null ? 1 : null,
 });

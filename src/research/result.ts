@@ -117,8 +117,11 @@ export function gridResult(
     split_at: heldOut.from,
     best: best < 0 ? null : best,
     points: points.map((parameters, i) => ({
-      ...{ parameters, value: values[i]!, trades: first[i]!.trades },
-      ...{ held_out_value: judged[i]!, held_out_trades: second[i]!.trades },
+      parameters,
+      value: values[i]!,
+      trades: first[i]!.trades,
+      held_out_value: judged[i]!,
+      held_out_trades: second[i]!.trades,
     })),
   };
 }
@@ -146,15 +149,24 @@ export function resultOf(framed: Framed, span: Window, done: RunDone): BacktestR
   const { trades, contracts, fees, pnl } = tally;
   const traded = done.symbols.filter((row) => row.trades > 0);
   return {
-    ...{ asked, strategy, strategy_version, ...span, value: of(asked.objective) },
+    asked,
+    strategy,
+    strategy_version,
+    ...span,
+    value: of(asked.objective),
     summary: {
-      ...{
-        symbols: done.symbols.length,
-        traded: traded.length,
-        ticks: done.symbols.reduce((n, row) => n + row.ticks, 0),
-      },
-      ...{ trades, contracts, fees, total_pnl: pnl, avg_pnl: of('avg_pnl'), sharpe: of('sharpe') },
-      ...{ max_drawdown: of('max_drawdown'), win_rate: of('win_rate'), brier: of('brier') },
+      symbols: done.symbols.length,
+      traded: traded.length,
+      ticks: done.symbols.reduce((n, row) => n + row.ticks, 0),
+      trades,
+      contracts,
+      fees,
+      total_pnl: pnl,
+      avg_pnl: of('avg_pnl'),
+      sharpe: of('sharpe'),
+      max_drawdown: of('max_drawdown'),
+      win_rate: of('win_rate'),
+      brier: of('brier'),
     },
     equity: { step_ms: samples.stepMs, t: [...samples.t], value: [...equityOf(tally)] },
     symbols: {
@@ -166,7 +178,9 @@ export function resultOf(framed: Framed, span: Window, done: RunDone): BacktestR
     },
     trades: { count: trades, listed: done.trades },
     calibration: calibrationRows(done),
-    ...{ grid, coverage, archive },
+    grid,
+    coverage,
+    archive,
   };
 }
 
@@ -174,7 +188,11 @@ const calibrationRows = ({ calibration: { ticks, prices, outcomes, brier } }: Ru
   Array.from({ length: deciles }, (_, k) => {
     const mean = (sums: Float64Array): number | null => (ticks[k] === 0 ? null : sums[k]! / ticks[k]!);
     return {
-      ...{ from: k / deciles, to: (k + 1) / deciles, ticks: ticks[k]! },
-      ...{ mean_price: mean(prices), mean_outcome: mean(outcomes), brier: mean(brier) },
+      from: k / deciles,
+      to: (k + 1) / deciles,
+      ticks: ticks[k]!,
+      mean_price: mean(prices),
+      mean_outcome: mean(outcomes),
+      brier: mean(brier),
     };
   });

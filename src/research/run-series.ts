@@ -82,7 +82,9 @@ export const firstTrades = (trades: readonly Trade[]): Trade[] =>
 function rowOf({ symbol, t, settlement }: Series, trades: readonly Trade[], { from, to }: Window): SymbolRow {
   const sum = (of: (trade: Trade) => number): number => trades.reduce((total, trade) => total + of(trade), 0);
   return {
-    ...{ symbol, ticks: countBelow(t, to) - countBelow(t, from), trades: trades.length },
+    symbol,
+    ticks: countBelow(t, to) - countBelow(t, from),
+    trades: trades.length,
     contracts: sum(({ contracts }) => contracts),
     fees: sum(({ entry_fees, exit_fees }) => entry_fees + exit_fees),
     pnl: sum(({ pnl }) => pnl),

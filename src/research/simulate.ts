@@ -132,8 +132,19 @@ function playRule(playing: Playing, start: number, end: number, to: number): Tra
   ): void {
     const [entry_fees, exit_fees] = [contracts * fee, how.exit === 'sold' ? contracts * costs.feeOf(each) : 0];
     trades.push({
-      ...{ symbol, rule: index, side, contracts, decided_at, filled_at, price, paid, got: each, ...how },
-      ...{ entry_fees, exit_fees, pnl: contracts * (each - paid) - entry_fees - exit_fees },
+      symbol,
+      rule: index,
+      side,
+      contracts,
+      decided_at,
+      filled_at,
+      price,
+      paid,
+      got: each,
+      ...how,
+      entry_fees,
+      exit_fees,
+      pnl: contracts * (each - paid) - entry_fees - exit_fees,
     });
   }
 
@@ -175,7 +186,9 @@ function playRule(playing: Playing, start: number, end: number, to: number): Tra
       held,
       { contracts: held.contracts, each: worth(side, price) },
       {
-        ...{ exit: settled ? 'settled' : 'open', exit_decided_at: null, exited_at },
+        exit: settled ? 'settled' : 'open',
+        exit_decided_at: null,
+        exited_at,
       },
     );
   }

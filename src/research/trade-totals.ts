@@ -21,7 +21,13 @@ export interface Tally {
 }
 
 export const emptyTally = (samples: Samples): Tally => ({
-  ...{ trades: 0, wins: 0, contracts: 0, pnl: 0, fees: 0, settled: 0, brier: 0 },
+  trades: 0,
+  wins: 0,
+  contracts: 0,
+  pnl: 0,
+  fees: 0,
+  settled: 0,
+  brier: 0,
   gained: new Float64Array(samples.t.length),
   held: new Float64Array(samples.t.length),
 });

@@ -76,12 +76,15 @@ export function rateHeaders(verdict: Verdict, form: RateHeaderForm, nowMs: numbe
       return { 'ratelimit-policy': `"default";q=${quota};w=${span}`, ratelimit: `"default";r=${remaining};t=${reset}` };
     case 'old':
       return {
-        ...{ 'ratelimit-limit': String(quota), 'ratelimit-remaining': String(remaining) },
-        ...{ 'ratelimit-reset': String(reset), 'ratelimit-policy': `${quota};w=${span}` },
+        'ratelimit-limit': String(quota),
+        'ratelimit-remaining': String(remaining),
+        'ratelimit-reset': String(reset),
+        'ratelimit-policy': `${quota};w=${span}`,
       };
     case 'x':
       return {
-        ...{ 'x-ratelimit-limit': String(quota), 'x-ratelimit-remaining': String(remaining) },
+        'x-ratelimit-limit': String(quota),
+        'x-ratelimit-remaining': String(remaining),
         'x-ratelimit-reset': String(Math.ceil((nowMs + resetMs) / 1000)),
       };
   }

@@ -61,10 +61,26 @@ export interface TickBehavior {
 }
 
 export const plainBehavior: TickBehavior = {
-  ...{ cap: 5_000, capUnit: 'rows', capVariation: 0, capBySymbol: false, capFallsAfter: null, truncate: 'earliest' },
-  ...{ sample: null, liveOnTopMs: null, heeds: 'window', fromInclusive: true, toInclusive: false, carryInShare: 0 },
-  ...{ repeatShare: 0, unusableShare: 0, foreignShare: 0, crowd: null, order: 'ascending', echoWindow: 'asked' },
-  ...{ generatedBehindMs: 0, generatedStepMs: 0 },
+  cap: 5_000,
+  capUnit: 'rows',
+  capVariation: 0,
+  capBySymbol: false,
+  capFallsAfter: null,
+  truncate: 'earliest',
+  sample: null,
+  liveOnTopMs: null,
+  heeds: 'window',
+  fromInclusive: true,
+  toInclusive: false,
+  carryInShare: 0,
+  repeatShare: 0,
+  unusableShare: 0,
+  foreignShare: 0,
+  crowd: null,
+  order: 'ascending',
+  echoWindow: 'asked',
+  generatedBehindMs: 0,
+  generatedStepMs: 0,
 };
 
 interface Row {

@@ -9,9 +9,16 @@ export const backtestUrl = ({ id }: Pick<BacktestRow, 'id'>): string => `${paths
 
 /** One as lists have it. */
 export const listedBacktest = (row: ListedBacktest): Type.Static<typeof Listed> => ({
-  ...{ id: row.id, state: row.state, asked: JSON.parse(row.asked), strategy_version: row.strategy_version },
-  ...{ value: row.value, progress: { batches_done: row.batches_done, batches_total: row.batches_total } },
-  ...{ created_at: row.created_at, started_at: row.started_at, finished_at: row.finished_at, error: row.error },
+  id: row.id,
+  state: row.state,
+  asked: JSON.parse(row.asked),
+  strategy_version: row.strategy_version,
+  value: row.value,
+  progress: { batches_done: row.batches_done, batches_total: row.batches_total },
+  created_at: row.created_at,
+  started_at: row.started_at,
+  finished_at: row.finished_at,
+  error: row.error,
 });
 
 /** One with its result. */

@@ -8,10 +8,17 @@ export const urlOf = ({ id }: Pick<ExportJobRow, 'id'>): string => `${paths.expo
 
 /** A job as clients see it. */
 export const jobOf = (row: ExportJobRow): Type.Static<typeof ExportJob> => ({
-  ...{ id: row.id, state: row.state, dataset: row.dataset, symbols: JSON.parse(row.symbols) as string[] },
-  ...{ from: row.from_ms, to: row.to_ms, format: row.format },
+  id: row.id,
+  state: row.state,
+  dataset: row.dataset,
+  symbols: JSON.parse(row.symbols) as string[],
+  from: row.from_ms,
+  to: row.to_ms,
+  format: row.format,
   progress: { rows_done: row.rows_done, rows_total: row.rows_total },
-  ...{ created_at: row.created_at, finished_at: row.finished_at, expires_at: row.expires_at },
+  created_at: row.created_at,
+  finished_at: row.finished_at,
+  expires_at: row.expires_at,
   file: fileOf(row),
   error: row.error,
 });

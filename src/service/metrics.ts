@@ -33,7 +33,8 @@ export function openMetrics(context: ServiceContext): Metrics {
       reply.raw.once('close', () => {
         const sent = socket.bytesWritten;
         metrics.ended({
-          ...{ route: request.routeOptions.url ?? noRoute, method: request.method },
+          route: request.routeOptions.url ?? noRoute,
+          method: request.method,
           status: reply.raw.writableFinished ? String(reply.raw.statusCode) : 'aborted',
           seconds: (clock.monotonicMs() - startedMs) / 1000,
           bytes: Math.max(0, sent - (counted.get(socket) ?? 0)),

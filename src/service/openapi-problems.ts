@@ -115,7 +115,7 @@ function addTo(operation: Operation, named: readonly number[]): void {
     ...named,
     // A body on a method that takes none may be encoded too, and is refused for that first.
     ...(operation.requestBody === undefined ? [] : [413]),
-    ...[415],
+    415,
     ...(secured ? [401, 403, 429] : []),
     ...(types.length > 1 ? [406] : []),
     // What is given in parts, or only where it changed, is asked for under conditions.

@@ -23,22 +23,34 @@ export class ProblemError extends Error {
 }
 
 const titles: Readonly<Record<number, string>> = {
-  ...{ 400: 'Bad request', 401: 'Credential missing or bad', 403: 'Not allowed', 404: 'Not found' },
-  ...{ 405: 'Method not allowed', 406: 'Not acceptable', 408: 'Request timeout', 409: 'Conflict', 410: 'Gone' },
-  ...{ 412: 'Precondition failed', 413: 'Content too large', 414: 'URI too long', 415: 'Unsupported media type' },
-  ...{
-    416: 'Range not satisfiable',
-    417: 'Expectation failed',
-    422: 'Unprocessable content',
-    429: 'Too many requests',
-  },
-  ...{ 431: 'Request header fields too large', 500: 'Internal error', 501: 'Not implemented' },
-  ...{ 503: 'Service unavailable' },
+  400: 'Bad request',
+  401: 'Credential missing or bad',
+  403: 'Not allowed',
+  404: 'Not found',
+  405: 'Method not allowed',
+  406: 'Not acceptable',
+  408: 'Request timeout',
+  409: 'Conflict',
+  410: 'Gone',
+  412: 'Precondition failed',
+  413: 'Content too large',
+  414: 'URI too long',
+  415: 'Unsupported media type',
+  416: 'Range not satisfiable',
+  417: 'Expectation failed',
+  422: 'Unprocessable content',
+  429: 'Too many requests',
+  431: 'Request header fields too large',
+  500: 'Internal error',
+  501: 'Not implemented',
+  503: 'Service unavailable',
 };
 
 /** The body of an error; without a detail its title says all. */
 export const problemOf = (status: number, detail?: string, errors?: Problem['errors']): Problem => ({
-  ...{ type: 'about:blank', title: titles[status] ?? 'Error', status },
+  type: 'about:blank',
+  title: titles[status] ?? 'Error',
+  status,
   ...(detail === undefined ? {} : { detail }),
   ...(errors === undefined ? {} : { errors: errors.slice(0, problemErrorsMax) }),
 });
@@ -103,7 +115,10 @@ function reasonOf(name: string, keyword: string, params: Record<string, unknown>
 }
 
 const parts: Readonly<Record<string, string>> = {
-  ...{ querystring: 'query', params: 'path', body: 'body', headers: 'set of headers' },
+  querystring: 'query',
+  params: 'path',
+  body: 'body',
+  headers: 'set of headers',
 };
 
 function nameOf(instancePath: string, params: Record<string, unknown>): string {

@@ -44,8 +44,14 @@ export function frameworkLog(log: Log): FastifyBaseLogger {
     };
   const quiet = (): void => {};
   const logger = {
-    ...{ level: 'warn', trace: quiet, debug: quiet, info: quiet, silent: quiet },
-    ...{ warn: told('warn'), error: told('error'), fatal: told('error') },
+    level: 'warn',
+    trace: quiet,
+    debug: quiet,
+    info: quiet,
+    silent: quiet,
+    warn: told('warn'),
+    error: told('error'),
+    fatal: told('error'),
     child: () => logger,
   };
   return logger as unknown as FastifyBaseLogger;

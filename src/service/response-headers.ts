@@ -5,8 +5,15 @@ const noPage = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-a
 
 /** For pages of our own: their scripts, styles, images and requests are this service's. */
 export const pagePolicy = [
-  ...["default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "font-src 'self'"],
-  ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
 ].join('; ');
 
 /** Headers of every answer. @param id a name for the request */

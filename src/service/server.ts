@@ -91,7 +91,10 @@ function createApp(context: ServiceContext, limits: ServiceLimits): App {
     // ajv's optimizer takes a quarter of the start and makes no validator faster.
     ajv: {
       customOptions: {
-        ...{ coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true },
+        coerceTypes: false,
+        removeAdditional: false,
+        allErrors: true,
+        useDefaults: true,
         code: { optimize: false },
       },
     },

@@ -135,7 +135,10 @@ export const settingsSchema = section({
       issuer: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },
       audience: { type: 'string', minLength: 1, maxLength: 1000, default: 'oddslake' },
       secret: nullable({
-        ...{ type: 'string', minLength: 32, maxLength: 4096, secret: true },
+        type: 'string',
+        minLength: 32,
+        maxLength: 4096,
+        secret: true,
         description: 'a text of 32 to 4096 characters',
       }),
       jwks_url: nullable({ type: 'string', minLength: 1, maxLength: 2000 }),

@@ -21,8 +21,12 @@ interface AcceptedRow {
 }
 
 const acceptedOf = (row: AcceptedRow): AcceptedWindow => ({
-  ...{ symbol: row.symbol, from: row.t_from, to: row.t_to, reason: row.reason },
-  ...{ acceptedAt: row.accepted_at, toldAt: row.told_at },
+  symbol: row.symbol,
+  from: row.t_from,
+  to: row.t_to,
+  reason: row.reason,
+  acceptedAt: row.accepted_at,
+  toldAt: row.told_at,
 });
 
 /** The accepted windows of one symbol, or of all, in the order of symbol and time. They never overlap. */

@@ -12,7 +12,9 @@ export function noteBooks(db: Database, observed: readonly ObservedBook[]): void
   for (const { symbol, t, observedAt } of observed) {
     db.run(
       'insert into book_observed values (?, ?, ?) on conflict do update set observed_at = excluded.observed_at',
-      ...[symbol, t, observedAt],
+      symbol,
+      t,
+      observedAt,
     );
   }
 }

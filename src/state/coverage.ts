@@ -180,7 +180,8 @@ export function inferredTails(db: Database, sinceMs: number): Map<string, Covere
 export function segmentsIn(db: Database, { from, to }: Window): Map<string, Covered[]> {
   const rows = db.all<SegmentRow & Record<string, number>>(
     'select * from segments where t_from < ? and t_to > ? order by symbol, t_from, evidence',
-    ...[to, from],
+    to,
+    from,
   );
   return new Map([...Map.groupBy(rows, (row) => row.symbol)].map(([symbol, list]) => [symbol, list.map(coveredOf)]));
 }
@@ -248,7 +249,9 @@ export function addSegments(db: Database, symbol: string, added: readonly Covere
   const near = db
     .all<SegmentRow & Record<string, number>>(
       'select * from segments where symbol = ? and t_to >= ? and t_from <= ?',
-      ...[symbol, from - 2 * apartMs, to],
+      symbol,
+      from - 2 * apartMs,
+      to,
     )
     .map(coveredOf);
   for (const segment of near) dropSegment(db, symbol, segment);
@@ -271,7 +274,12 @@ export function restoreSegments(db: Database, symbol: string, segments: readonly
   for (const s of segments)
     db.run(
       'insert into segments (symbol, t_from, t_to, fetched_at, origin, evidence) values (?, ?, ?, ?, ?, ?)',
-      ...[symbol, s.from, s.to, s.fetchedAt, s.origin, s.evidence],
+      symbol,
+      s.from,
+      s.to,
+      s.fetchedAt,
+      s.origin,
+      s.evidence,
     );
 }
 

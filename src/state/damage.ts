@@ -30,7 +30,10 @@ export function noteDamage(db: Database, found: readonly Damage[], runId: string
       db.run(
         `insert into damage (path, kind, found_at, run_id) values (?, ?, ?, ?)
          on conflict do update set kind = excluded.kind where kind <> excluded.kind`,
-        ...[path, kind, nowMs, runId],
+        path,
+        kind,
+        nowMs,
+        runId,
       );
     }
   });

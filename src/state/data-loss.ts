@@ -23,8 +23,13 @@ interface LostRow {
 }
 
 const lossOf = (row: LostRow): KnownLoss => ({
-  ...{ dataset: row.dataset, symbol: row.symbol, from: row.t_from, to: row.t_to, ticks: row.ticks },
-  ...{ lostAt: row.lost_at, toldAt: row.told_at },
+  dataset: row.dataset,
+  symbol: row.symbol,
+  from: row.t_from,
+  to: row.t_to,
+  ticks: row.ticks,
+  lostAt: row.lost_at,
+  toldAt: row.told_at,
 });
 
 /**
@@ -36,7 +41,12 @@ export function noteLost(db: Database, windows: readonly LostWindow[], lostAtMs:
     db.run(
       `insert into lost values (?, ?, ?, ?, ?, ?, null)
        on conflict do update set t_to = max(t_to, excluded.t_to), ticks = max(ticks, excluded.ticks)`,
-      ...[dataset, symbol, from, to, ticks, lostAtMs],
+      dataset,
+      symbol,
+      from,
+      to,
+      ticks,
+      lostAtMs,
     );
   }
 }
@@ -55,7 +65,8 @@ export const lostWindows = (db: Database, symbol?: string): KnownLoss[] =>
 export function lostTicksIn(db: Database, { from, to }: Window): Map<string, KnownLoss[]> {
   const rows = db.all<LostRow & Record<string, never>>(
     "select * from lost where dataset = 'ticks' and t_from < ? and t_to > ? order by symbol, t_from",
-    ...[to, from],
+    to,
+    from,
   );
   return Map.groupBy(rows.map(lossOf), (loss) => loss.symbol);
 }
@@ -104,7 +115,10 @@ export function noteTold(db: Database, windows: readonly LostWindow[], toldAtMs:
     for (const { dataset, symbol, from } of windows)
       db.run(
         'update lost set told_at = ? where dataset = ? and symbol = ? and t_from = ? and told_at is null',
-        ...[toldAtMs, dataset, symbol, from],
+        toldAtMs,
+        dataset,
+        symbol,
+        from,
       );
   });
 }

@@ -38,7 +38,8 @@ export function noteRowGroups(db: Database, records: Iterable<FileRecord>): void
 export function rowGroupsOf(db: Database, path: string, sha256: string): FileRecord | undefined {
   const row = db.one<{ footer: Uint8Array; groups: string }>(
     'select footer, groups from row_groups where path = ? and sha256 = ?',
-    ...[path, sha256],
+    path,
+    sha256,
   );
   if (row === undefined) return undefined;
   return { path, sha256, footer: row.footer, groups: JSON.parse(row.groups) as RowGroup[] };

@@ -28,9 +28,18 @@ export function observeImported(
            iif(excluded.is_active = 0, coalesce(inactive_since, excluded.inactive_since), null), inactive_since),
          last_active = coalesce(max(last_active, excluded.last_active), last_active, excluded.last_active),
          first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen)`,
-      ...[m.symbol, m.canonicalId, m.source, m.question, m.category],
-      ...[m.isActive === null ? null : Number(m.isActive), m.opensAt, m.closesAt, m.resolvedAt, m.outcome],
-      ...[firstSeen, lastSeen],
+      m.symbol,
+      m.canonicalId,
+      m.source,
+      m.question,
+      m.category,
+      m.isActive === null ? null : Number(m.isActive),
+      m.opensAt,
+      m.closesAt,
+      m.resolvedAt,
+      m.outcome,
+      firstSeen,
+      lastSeen,
     );
   }
 }
@@ -57,7 +66,9 @@ export function appendSetAside({ db }: State, runId: string, items: readonly Set
     db.run(
       `update runs set fetched = fetched + ?1, quarantined = quarantined + ?1, rejected_dropped = rejected_dropped + ?2
        where run_id = ?3`,
-      ...[count, dropped, runId],
+      count,
+      dropped,
+      runId,
     );
   });
 }

@@ -46,7 +46,9 @@ export function lookAtState(folder: string): StateLook | null {
       const schema = Number(getMeta(db, 'schema_version'));
       if (!Number.isInteger(schema)) throw new OddslakeError(exitCodes.damaged, `${path} is no state of an archive.`);
       return {
-        ...{ schema, upstream: getMeta(db, 'upstream') ?? '', generation: Number(getMeta(db, 'generation')) },
+        schema,
+        upstream: getMeta(db, 'upstream') ?? '',
+        generation: Number(getMeta(db, 'generation')),
         manifestSha256: getMeta(db, manifestHashKey) ?? null,
         hasOpenIntent: openIntent(db) !== undefined,
         journaledTicks: journaledTicks(db),

@@ -74,7 +74,10 @@ export function declareIntent(db: Database, builtOn: CommitState, intent: Intent
   const { generation, commitId, manifest, moves } = intent;
   db.run(
     'insert into intents (generation, commit_id, manifest, moves) values (?, ?, ?, ?)',
-    ...[generation, commitId, manifest, JSON.stringify(moves)],
+    generation,
+    commitId,
+    manifest,
+    JSON.stringify(moves),
   );
   setMeta(db, 'generation', String(generation));
   setMeta(db, commitIdKey, commitId ?? '');

@@ -40,19 +40,29 @@ function appendBookRecord({ db, identity }: State, record: BookRecord): void {
   for (const snapshot of record.snapshots) {
     const { t, bids, asks } = snapshot;
     const values = [
-      ...[id, symbol, dayFloor(t), part, t, observedAt, bids.prices.length, levelsOf(snapshot)],
-      ...[joined(bids.prices, asks.prices), joined(bids.quantities, asks.quantities)],
+      id,
+      symbol,
+      dayFloor(t),
+      part,
+      t,
+      observedAt,
+      bids.prices.length,
+      levelsOf(snapshot),
+      joined(bids.prices, asks.prices),
+      joined(bids.quantities, asks.quantities),
     ];
     db.run(
       'insert into journal_books (record_id, symbol, day, part, t, observed_at, bids, n, price, quantity, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-      ...[...values, rowChecksum(header, values)],
+      ...values,
+      rowChecksum(header, values),
     );
   }
   if (record.understood) {
     const values = [id, symbol, observedAt, record.snapshots.length];
     db.run(
       'insert into journal_book_cover (record_id, symbol, at, snapshots, checksum) values (?, ?, ?, ?, ?)',
-      ...[...values, rowChecksum(header, values)],
+      ...values,
+      rowChecksum(header, values),
     );
   }
   const rejected = record.rejected.map((item) => ({ symbol, at: observedAt, ...item }));
@@ -106,7 +116,9 @@ export function readBookBin(db: Database, { day, part }: Bin, end: number): Seen
   const rows = db.iterate<BookRow>(
     `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    ...[day, part, end],
+    day,
+    part,
+    end,
   );
   return [...rows].map((row) => snapshotOf(row, day, part));
 }
@@ -133,7 +145,9 @@ export function latestJournaledBooks({ db, identity }: State, symbol: string): S
       `select ${bookColumns} from journal_books k left join journal j on j.id = k.record_id
        where k.day = ?1 and k.part = ?2 and k.symbol = ?3
          and k.t = (select max(t) from journal_books where day = ?1 and part = ?2 and symbol = ?3)`,
-      ...[day, part, symbol],
+      day,
+      part,
+      symbol,
     );
     if (rows.length > 0) return rows.map((row) => snapshotOf(row, day, part));
     before = day;
@@ -167,7 +181,9 @@ export function readBookAnswers(db: Database, bins: readonly Bin[], end: number)
       db
         .all<{ id: number }>(
           'select record_id as id from journal_books where day = ? and part = ? and record_id <= ?',
-          ...[day, part, end],
+          day,
+          part,
+          end,
         )
         .map(({ id }) => id),
     ),

@@ -16,7 +16,12 @@ import { countRows } from './journal-consume.ts';
 
 /** Tables whose rows a header counts. */
 const counted = [
-  ...['journal_ticks', 'journal_cover', 'journal_withdrawn', 'journal_markets', 'journal_books', 'journal_book_cover'],
+  'journal_ticks',
+  'journal_cover',
+  'journal_withdrawn',
+  'journal_markets',
+  'journal_books',
+  'journal_book_cover',
 ] as const;
 /** Tables whose rows are of one day and part. */
 const binned = ['journal_ticks', 'journal_cover', 'journal_withdrawn', 'journal_books'] as const;

@@ -98,9 +98,14 @@ export function requireIntact(
 ): void {
   if (row.head_run_id === null) throw new JournalDamageError(`a row of ${table} has no record`);
   const header = headerChecksum({
-    ...{ run_id: row.head_run_id, kind: row.head_kind, symbol: row.head_symbol },
-    ...{ asked_from: row.head_from, asked_to: row.head_to, observed_at: row.head_observed_at },
-    ...{ origin: row.head_origin, rank: row.head_rank },
+    run_id: row.head_run_id,
+    kind: row.head_kind,
+    symbol: row.head_symbol,
+    asked_from: row.head_from,
+    asked_to: row.head_to,
+    observed_at: row.head_observed_at,
+    origin: row.head_origin,
+    rank: row.head_rank,
   });
   if (header !== row.head_checksum || rowChecksum(header, values) !== row.checksum)
     throw new JournalDamageError(`a row of ${table} differs from its checksum`);

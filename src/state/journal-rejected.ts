@@ -36,13 +36,16 @@ export function appendRejected(db: Database, { id, runId, header }: RejectedIn, 
     const values = [id, runId, symbol, at, reason, raw] as const;
     db.run(
       'insert into journal_rejected (record_id, run_id, symbol, at, reason, raw, checksum) values (?, ?, ?, ?, ?, ?, ?)',
-      ...[...values, rowChecksum(header, values)],
+      ...values,
+      rowChecksum(header, values),
     );
   }
   if (run !== undefined)
     db.run(
       'update runs set rejected_bytes_left = ?, rejected_dropped = rejected_dropped + ? where run_id = ?',
-      ...[left, dropped, runId],
+      left,
+      dropped,
+      runId,
     );
 }
 

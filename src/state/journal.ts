@@ -67,7 +67,9 @@ export function appendTicks(state: State, records: readonly TickRecord[]): void 
       if (fetched === 0) continue;
       db.run(
         'update runs set fetched = fetched + ?, quarantined = quarantined + ? where run_id = ?',
-        ...[fetched, quarantined, runId],
+        fetched,
+        quarantined,
+        runId,
       );
     }
   });
@@ -95,21 +97,24 @@ function appendTickRecord(db: Database, parts: number, record: TickRecord): void
     const values = [id, symbol, day, part, t.length, bytesOf(t), bytesOf(p)] as const;
     db.run(
       'insert into journal_ticks (record_id, symbol, day, part, n, t, p, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)',
-      ...[...values, rowChecksum(header, values)],
+      ...values,
+      rowChecksum(header, values),
     );
   }
   for (const { from, to, fetchedAt, evidence } of pieces) {
     const values = [id, symbol, dayFloor(from), part, from, to, fetchedAt, origin, evidence] as const;
     db.run(
       'insert into journal_cover (record_id, symbol, day, part, t_from, t_to, fetched_at, origin, evidence, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-      ...[...values, rowChecksum(header, values)],
+      ...values,
+      rowChecksum(header, values),
     );
   }
   for (const { from, to } of gone) {
     const values = [id, symbol, dayFloor(from), part, from, to] as const;
     db.run(
       'insert into journal_withdrawn (record_id, symbol, day, part, t_from, t_to, checksum) values (?, ?, ?, ?, ?, ?, ?)',
-      ...[...values, rowChecksum(header, values)],
+      ...values,
+      rowChecksum(header, values),
     );
   }
   if (record.ticks.t.length + record.covered.length > 0) {
@@ -129,7 +134,16 @@ export function appendHeader(db: Database, row: HeaderRow, rows: number): { id: 
   const { run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank } = row;
   const { id } = db.run(
     'insert into journal (run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank, rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-    ...[run_id, kind, symbol, asked_from, asked_to, observed_at, origin, rank, rows, header],
+    run_id,
+    kind,
+    symbol,
+    asked_from,
+    asked_to,
+    observed_at,
+    origin,
+    rank,
+    rows,
+    header,
   );
   return { id, header };
 }
@@ -143,7 +157,8 @@ export function appendMarkets({ db }: State, record: MarketsRecord, rejected: re
     const values = [id, observedAt, zstdCompressSync(JSON.stringify(record.markets))] as const;
     db.run(
       'insert into journal_markets (record_id, observed_at, payload, checksum) values (?, ?, ?, ?)',
-      ...[...values, rowChecksum(header, values)],
+      ...values,
+      rowChecksum(header, values),
     );
     const items = rejected.map((item) => ({ symbol: null, at: observedAt, ...item }));
     appendRejected(db, { id, runId, header }, items);
@@ -212,7 +227,9 @@ export function readBin(db: Database, { day, part }: Bin, end: number): Chunk[] 
   const rows = db.iterate<TickRow & { symbol: string }>(
     `select k.symbol, ${tickColumns} from journal_ticks k left join journal j on j.id = k.record_id
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    ...[day, part, end],
+    day,
+    part,
+    end,
   );
   const chunks: Chunk[] = [];
   for (const row of rows) chunks.push(chunkOf(row, row.symbol, day, part));
@@ -262,7 +279,9 @@ export function readBinCoverage(
     `select k.record_id, k.symbol, k.t_from, k.t_to, k.fetched_at, k.origin, k.evidence, k.checksum, ${headerColumns}
      from journal_cover k left join journal j on j.id = k.record_id
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    ...[day, part, end],
+    day,
+    part,
+    end,
   );
   const withdrawals = readWithdrawals(db, bin, end);
   const bySymbol = new Map<string, Covered[]>();
@@ -304,7 +323,9 @@ export function readWithdrawals(db: Database, bin: Bin, end: number): Map<string
     `select k.record_id, k.symbol, k.t_from, k.t_to, k.checksum, ${headerColumns}
      from journal_withdrawn k left join journal j on j.id = k.record_id
      where k.day = ? and k.part = ? and k.record_id <= ? order by k.id`,
-    ...[day, part, end],
+    day,
+    part,
+    end,
   );
   const out = new Map<string, Withdrawal[]>();
   for (const row of rows) {

@@ -24,7 +24,13 @@ export function noteListings(db: Database, listings: readonly Listing[], all: Om
        on conflict do update set at = excluded.at, named = excluded.named, total = excluded.total,
          whole = excluded.whole, reason = excluded.reason
        where excluded.whole > listings.whole or (excluded.whole = listings.whole and excluded.at >= listings.at)`,
-      ...[dayFloor(at), view, at, named, total, Number(reason === null), reason],
+      dayFloor(at),
+      view,
+      at,
+      named,
+      total,
+      Number(reason === null),
+      reason,
     );
   }
 }
@@ -40,7 +46,10 @@ export const namedBefore = (db: Database, atMs: number, daysMax: number): number
   db
     .all<{ named: number }>(
       'select named from listings where view = ? and at < ? and (whole = 1 or reason = ?) order by day desc limit ?',
-      ...[allViews, atMs, shortReason, daysMax],
+      allViews,
+      atMs,
+      shortReason,
+      daysMax,
     )
     .map(({ named }) => named);
 

@@ -27,7 +27,14 @@ export function rememberNight(db: Database, night: KnownNight): void {
     db.run(
       `insert or replace into nights (run_id, polled_to, polled_ms, markets, ticks, late, conflicts, listed_at)
        values (?, ?, ?, ?, ?, ?, ?, ?)`,
-      ...[runId, polledTo, polledMs, markets, ticks, late, conflicts, listedAt],
+      runId,
+      polledTo,
+      polledMs,
+      markets,
+      ticks,
+      late,
+      conflicts,
+      listedAt,
     );
     db.run(
       'delete from nights where run_id not in (select run_id from nights order by polled_to desc limit ?)',
@@ -56,7 +63,8 @@ export function polledCounts(db: Database, runId: string, after: string): Polled
   const row = db.one<{ ticks: number | null; late: number | null; conflicts: number | null }>(
     `select sum(accepted + recovered) as ticks, sum(late) as late, sum(conflicts) as conflicts from runs
      where run_id = ?1 or (run_id > ?2 and run_id < ?1 and job in ('nightly', 'ticks'))`,
-    ...[runId, after],
+    runId,
+    after,
   );
   return { ticks: row?.ticks ?? 0, late: row?.late ?? 0, conflicts: row?.conflicts ?? 0 };
 }

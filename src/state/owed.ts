@@ -22,7 +22,12 @@ interface OwedRow {
 }
 
 const owedOf = ({ symbol, t_from, t_to, kind, reason, since }: OwedRow): OwedWindow => ({
-  ...{ symbol, from: t_from, to: t_to, kind, reason, since },
+  symbol,
+  from: t_from,
+  to: t_to,
+  kind,
+  reason,
+  since,
 });
 
 /** The windows that one symbol is owed, in order. What has come to be covered since may be among them. */

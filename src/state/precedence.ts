@@ -64,7 +64,9 @@ const answersIn = (db: Database, symbol: string, { from, to }: Window): Answer[]
   db.all<Answer & Record<string, number>>(
     `select t_from as "from", t_to as "to", fetched_at as fetchedAt from segments
      where symbol = ?1 and t_to > ?2 and t_from < ?3 and origin <> 'import' order by fetched_at desc`,
-    ...[symbol, from, to],
+    symbol,
+    from,
+    to,
   );
 
 /** Notes what a merge found out. Inside the publish's transaction. */
@@ -91,7 +93,11 @@ function stretchesIn(db: Database, symbol: string, day: number): Stretch[] {
 export function packOlderStandings(db: Database): void {
   type Row = { symbol: string; t_from: number; t_to: number; rank: number; observed_at: number };
   const stretchOf = (row: Row): Stretch => ({
-    ...{ symbol: row.symbol, from: row.t_from, to: row.t_to, rank: row.rank, observedAt: row.observed_at },
+    symbol: row.symbol,
+    from: row.t_from,
+    to: row.t_to,
+    rank: row.rank,
+    observedAt: row.observed_at,
   });
   for (const sql of [
     'select * from imported order by symbol, t_from',

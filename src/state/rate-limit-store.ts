@@ -137,15 +137,30 @@ function readPace(sql: Sql): Pace {
   if (row === undefined) return newPace;
   const { count, answers, lowest, learned } = row;
   return {
-    ...{ count, answers, lowest, learned, slotMs: row.slot, leastMs: row.least },
-    ...{ resumeMs: row.resume, lowestAtMs: row.lowest_at, atMs: row.at },
+    count,
+    answers,
+    lowest,
+    learned,
+    slotMs: row.slot,
+    leastMs: row.least,
+    resumeMs: row.resume,
+    lowestAtMs: row.lowest_at,
+    atMs: row.at,
   };
 }
 
 function writePace(sql: Sql, pace: Pace): void {
   const { count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned } = pace;
   sql('insert or replace into pace values (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)').run(
-    ...[count, slotMs, leastMs, answers, resumeMs, lowest, lowestAtMs, atMs, learned],
+    count,
+    slotMs,
+    leastMs,
+    answers,
+    resumeMs,
+    lowest,
+    lowestAtMs,
+    atMs,
+    learned,
   );
 }
 

@@ -40,7 +40,11 @@ export function startRun(
   db.transaction(() => {
     db.run(
       'insert into runs (run_id, job, pid, started_at, rejected_bytes_left) values (?, ?, ?, ?, ?)',
-      ...[runId, job, pid, nowMs, rejectedBytesMax],
+      runId,
+      job,
+      pid,
+      nowMs,
+      rejectedBytesMax,
     );
     takeOverBroken(db, runId);
     db.run(
@@ -84,7 +88,10 @@ export function isOver(db: Database, runId: string): boolean {
 export function addTally(db: Database, runId: string, tally: Tally): void {
   db.run(
     'update runs set accepted = accepted + ?, duplicates = duplicates + ?, conflicts = conflicts + ? where run_id = ?',
-    ...[tally.accepted, tally.duplicates, tally.conflicts, runId],
+    tally.accepted,
+    tally.duplicates,
+    tally.conflicts,
+    runId,
   );
 }
 
@@ -112,7 +119,9 @@ export function addRecovered(db: Database, runId: string, brokenId: string, tall
 export function addPublished(db: Database, runId: string, { added, lost }: { added: number; lost: number }): void {
   db.run(
     'update runs set published_added = published_added + ?, published_lost = published_lost + ? where run_id = ?',
-    ...[added, lost, runId],
+    added,
+    lost,
+    runId,
   );
 }
 
@@ -157,11 +166,14 @@ export function runCounts(db: Database, runId: string, waiting?: Tally): RunCoun
     const more = waiting ?? { accepted: waitingTicks(db, runId), duplicates: 0, conflicts: 0 };
     const count = (name: string): number => row?.[name] ?? 0;
     return {
-      ...{ fetched: count('fetched'), quarantined: count('quarantined'), recovered: count('recovered') },
+      fetched: count('fetched'),
+      quarantined: count('quarantined'),
+      recovered: count('recovered'),
       accepted: count('accepted') + more.accepted,
       duplicates: count('duplicates') + more.duplicates,
       conflicts: count('conflicts') + more.conflicts,
-      ...{ added: count('published_added'), lost: count('published_lost') },
+      added: count('published_added'),
+      lost: count('published_lost'),
     };
   });
 }
@@ -209,7 +221,11 @@ export function lastEnded(db: Database, untilMs: number): EndedRun[] {
       untilMs,
     );
     return rows.map(({ job, started_at: startedAt, exit_code: exitCode, summary }) => ({
-      ...{ job, startedAt, exitCode, summary, succeededAt: succeeded.get(job) ?? null },
+      job,
+      startedAt,
+      exitCode,
+      summary,
+      succeededAt: succeeded.get(job) ?? null,
     }));
   });
 }
@@ -240,7 +256,8 @@ export const latestRuns = (db: Database, countMax: number, untilMs: number): Kno
   db
     .all<KnownRun & Record<string, never>>(
       `select ${knownColumns} from runs where started_at <= ? order by started_at desc, run_id desc limit ?`,
-      ...[untilMs, countMax],
+      untilMs,
+      countMax,
     )
     .reverse();
 
@@ -249,5 +266,6 @@ export const latestEndOf = (db: Database, job: string, untilMs: number): KnownRu
   db.one<KnownRun & Record<string, never>>(
     `select ${knownColumns} from runs where job = ? and finished_at is not null and started_at <= ?
      order by started_at desc, run_id desc limit 1`,
-    ...[job, untilMs],
+    job,
+    untilMs,
   );

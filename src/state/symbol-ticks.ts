@@ -15,7 +15,8 @@ export interface JournaledDay {
 export const journaledDays = (db: Database, symbol: string, end: number): JournaledDay[] =>
   db.all<JournaledDay & Record<string, number>>(
     `select day, max(record_id) as last from journal_ticks where symbol = ? and record_id <= ? group by day order by day`,
-    ...[symbol, end],
+    symbol,
+    end,
   );
 
 /** The journaled ticks of one symbol's day, in the order they were accepted. @throws JournalDamageError */
@@ -24,7 +25,9 @@ export const readSymbolDay = (db: Database, symbol: string, day: number, end: nu
     .all<TickRow & { part: number } & Record<string, never>>(
       `select k.part, ${tickColumns} from journal_ticks k left join journal j on j.id = k.record_id
        where k.symbol = ? and k.day = ? and k.record_id <= ? order by k.id`,
-      ...[symbol, day, end],
+      symbol,
+      day,
+      end,
     )
     .map((row) => chunkOf(row, symbol, day, row.part));
 

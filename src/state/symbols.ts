@@ -141,8 +141,17 @@ export function observeMarkets(db: Database, markets: readonly MarketFacts[], at
            resolution_seen = case when ${reopened} then null when resolution_seen is not null then resolution_seen
              when ${resolved} then null else excluded.resolution_seen end
          where excluded.last_seen >= last_seen or listed = 0`,
-        ...[m.symbol, m.canonicalId, m.source, m.question, m.category, active, m.opensAt, m.closesAt, m.resolvedAt],
-        ...[m.outcome, atMs],
+        m.symbol,
+        m.canonicalId,
+        m.source,
+        m.question,
+        m.category,
+        active,
+        m.opensAt,
+        m.closesAt,
+        m.resolvedAt,
+        m.outcome,
+        atMs,
       );
     }
     if (complete) {
@@ -201,7 +210,10 @@ function noteUnknown(db: Database, symbol: string, suspendAfterDays: number, now
   const days = isFirst ? 1 : row.unknown_days + Number(dayFloor(nowMs) > dayFloor(row.unknown_at!));
   db.run(
     'update symbols set unknown_since = ?, unknown_at = ?, unknown_days = ? where symbol = ?',
-    ...[isFirst ? nowMs : row.unknown_since, nowMs, days, symbol],
+    isFirst ? nowMs : row.unknown_since,
+    nowMs,
+    days,
+    symbol,
   );
   if (days < suspendAfterDays) return false;
   const sql = 'update symbols set suspended_at = ?1, tried_at = ?1 where symbol = ?2 and suspended_at is null';
@@ -229,7 +241,8 @@ export const listedStates = (db: Database, since: number, nowMs: number): Listed
          ${resolved} as resolved, resolution_seen as "resolutionSeen"
        from symbols where listed = 1 and (first_seen > ?1 or inactive_since > ?1 or resolution_seen > ?1
          or (inactive_since is null and closes_at < ?2 and not ${resolved})) order by symbol`,
-      ...[since, nowMs],
+      since,
+      nowMs,
     )
     .map((row) => ({ ...row, resolved: row.resolved !== 0 }));
 
@@ -248,7 +261,11 @@ export function addTickDeltas(db: Database, deltas: readonly TickDelta[], nowMs:
        on conflict do update set ticks = ticks + excluded.ticks,
          first_tick = min(coalesce(first_tick, excluded.first_tick), excluded.first_tick),
          last_tick = max(coalesce(last_tick, excluded.last_tick), excluded.last_tick)`,
-      ...[symbol, added, first, last, nowMs],
+      symbol,
+      added,
+      first,
+      last,
+      nowMs,
     );
   }
 }
@@ -267,7 +284,11 @@ export function setTickCounts(db: Database, counts: readonly TickCount[], nowMs:
     db.run(
       `insert into symbols (symbol, first_seen, last_seen, first_tick, last_tick, ticks) values (?1, ?5, ?5, ?3, ?4, ?2)
        on conflict do update set ticks = excluded.ticks, first_tick = excluded.first_tick, last_tick = excluded.last_tick`,
-      ...[symbol, ticks, firstTick, lastTick, nowMs],
+      symbol,
+      ticks,
+      firstTick,
+      lastTick,
+      nowMs,
     );
   }
 }

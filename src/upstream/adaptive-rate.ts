@@ -91,16 +91,37 @@ export function observe(learned: Learned | null, answer: Answered, configured: n
 
 function unquestioned(configured: number, { letThrough, request, nowMs }: Answered): Learned {
   return {
-    ...{ rate: configured, good: configured, bad: null, sinceMs: nowMs, tryAtMs: nowMs, tryWaitMs: tryWaitMsMin },
-    ...{ first: 0, answers: letThrough(), refused: 0, fromMs: nowMs - 1000, runs: [], after: request, tops: [] },
-    ...{ fall: null, origin: null, noise: null },
+    rate: configured,
+    good: configured,
+    bad: null,
+    sinceMs: nowMs,
+    tryAtMs: nowMs,
+    tryWaitMs: tryWaitMsMin,
+    first: 0,
+    answers: letThrough(),
+    refused: 0,
+    fromMs: nowMs - 1000,
+    runs: [],
+    after: request,
+    tops: [],
+    fall: null,
+    origin: null,
+    noise: null,
   };
 }
 
 /** Another rate, whose answers are counted anew. */
 const changed = (learned: Learned, rate: number, { next, nowMs }: Answered): Learned => ({
   ...learned,
-  ...{ rate, sinceMs: nowMs, first: next, answers: 0, refused: 0, fromMs: nowMs, runs: [], after: next, tops: [] },
+  rate,
+  sinceMs: nowMs,
+  first: next,
+  answers: 0,
+  refused: 0,
+  fromMs: nowMs,
+  runs: [],
+  after: next,
+  tops: [],
 });
 
 function afterRefusal(before: Learned, answer: Answered, configured: number): Learned {
@@ -158,14 +179,22 @@ function lowered(learned: Learned, answer: Answered): Learned {
   if (fall.steps >= steps && share < noiseShareMax) {
     const untilMs = answer.nowMs + noiseMs;
     return {
-      ...{ ...changed(learned, fall.from, answer), good: fall.from, bad: null, fall: null, origin: null },
+      ...changed(learned, fall.from, answer),
+      good: fall.from,
+      bad: null,
+      fall: null,
+      origin: null,
       noise: { share: Math.max(share, noise?.share ?? 0), untilMs },
     };
   }
   const through = letThroughRate(learned, answer);
   const good = Math.max(rateMin, through >= 1 ? Math.floor(through) : through);
   return {
-    ...{ ...changed(learned, good, answer), good, bad: rate, tryAtMs: answer.nowMs + tryMs, tryWaitMs: tryWaitMsMin },
+    ...changed(learned, good, answer),
+    good,
+    bad: rate,
+    tryAtMs: answer.nowMs + tryMs,
+    tryWaitMs: tryWaitMsMin,
     fall: { ...fall, share: worst, steps: fall.steps + 1 },
     origin: { rate: fall.from, untilMs: answer.nowMs + tryWaitMsMax },
   };

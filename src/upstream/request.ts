@@ -85,7 +85,11 @@ async function tryOnce<T>(key: Key, question: Question<T>, attempt: number, turn
     key.tally.bytes += answer.bytesReceived;
     // Before it is decoded: what the decoder refuses is what will be asked for.
     key.onAnswer?.({
-      ...{ asked, askedAt, receivedAt: key.clock.nowMs(), servedAt: servedAt(answer), status: answer.status },
+      asked,
+      askedAt,
+      receivedAt: key.clock.nowMs(),
+      servedAt: servedAt(answer),
+      status: answer.status,
       body: answer.bytes,
     });
     try {

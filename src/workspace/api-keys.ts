@@ -49,7 +49,10 @@ export async function createKey(
     .insertInto('keys')
     .values({
       ...row,
-      ...{ expires_at: expiresAt, revoked_at: null, last_used_at: null, requests_per_minute: requestsPerMinute },
+      expires_at: expiresAt,
+      revoked_at: null,
+      last_used_at: null,
+      requests_per_minute: requestsPerMinute,
     })
     .execute();
   return { id, key: `olk_${id}_${secret}` };
@@ -59,8 +62,13 @@ export async function createKey(
 export async function listKeys(db: WorkspaceDatabase, nowMs: number): Promise<ListedKey[]> {
   const rows = await db.selectFrom('keys').selectAll().orderBy('created_at', 'desc').orderBy('id').execute();
   return rows.map((row) => ({
-    ...{ id: row.id, name: row.name, state: stateOf(row, nowMs), created_at: row.created_at },
-    ...{ expires_at: row.expires_at, revoked_at: row.revoked_at, last_used_at: row.last_used_at },
+    id: row.id,
+    name: row.name,
+    state: stateOf(row, nowMs),
+    created_at: row.created_at,
+    expires_at: row.expires_at,
+    revoked_at: row.revoked_at,
+    last_used_at: row.last_used_at,
     requests_per_minute: row.requests_per_minute,
   }));
 }

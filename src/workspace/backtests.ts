@@ -48,8 +48,16 @@ export interface Backtests extends Pick<JobQueue<BacktestRow>, 'remove'> {
 const diedOf = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, a shorter time or fewer points of a grid.`;
 
 const numbers = [
-  ...['ordinal', 'created_at', 'strategy_version', 'runner', 'attempts', 'started_at', 'finished_at'],
-  ...['batches_done', 'batches_total', 'value'],
+  'ordinal',
+  'created_at',
+  'strategy_version',
+  'runner',
+  'attempts',
+  'started_at',
+  'finished_at',
+  'batches_done',
+  'batches_total',
+  'value',
 ] as readonly (keyof BacktestRow)[];
 
 /** Drivers give 64-bit integers as text where they are careful. */
@@ -68,7 +76,11 @@ const listed = [
 export function backtests(db: WorkspaceDatabase, place: string): Backtests {
   const unbegun = { started_at: null, batches_done: 0, batches_total: null };
   const queue = jobQueue<BacktestRow>(db, {
-    ...{ table: 'backtests', place, whose: ['owner', 'workspace'], unbegun, read },
+    table: 'backtests',
+    place,
+    whose: ['owner', 'workspace'],
+    unbegun,
+    read,
     // No two of one owner have the same ordinal, and those of one user are counted one after another.
     async begin(tx, { owner, workspace }) {
       await takeTurn(tx, { owner, workspace: '' });
@@ -123,6 +135,15 @@ export function backtests(db: WorkspaceDatabase, place: string): Backtests {
 }
 
 const empty = {
-  ...{ ordinal: 0, state: 'waiting' as const, runner: null, attempts: 0, started_at: null, finished_at: null },
-  ...{ batches_done: 0, batches_total: null, error: null, value: null, result: null },
+  ordinal: 0,
+  state: 'waiting' as const,
+  runner: null,
+  attempts: 0,
+  started_at: null,
+  finished_at: null,
+  batches_done: 0,
+  batches_total: null,
+  error: null,
+  value: null,
+  result: null,
 };

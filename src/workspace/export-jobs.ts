@@ -51,8 +51,19 @@ export interface ExportJobs extends Pick<JobQueue<ExportJobRow>, 'remove'> {
 const diedOf = `It was begun ${attemptsMax} times, and each time the service ended before it did. Ask for less: fewer symbols, or a shorter time.`;
 
 const numbers = [
-  ...['ordinal', 'from_ms', 'to_ms', 'created_at', 'finished_at', 'expires_at', 'runner', 'attempts', 'rows_done'],
-  ...['rows_total', 'bytes', 'rows', 'generation'],
+  'ordinal',
+  'from_ms',
+  'to_ms',
+  'created_at',
+  'finished_at',
+  'expires_at',
+  'runner',
+  'attempts',
+  'rows_done',
+  'rows_total',
+  'bytes',
+  'rows',
+  'generation',
 ] as readonly (keyof ExportJobRow)[];
 
 /** Drivers give 64-bit integers as text where they are careful. */
@@ -66,7 +77,11 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
   const rows = () => db.selectFrom('export_jobs').where('place', '=', place);
   const unbegun = { rows_done: 0, rows_total: null };
   const queue = jobQueue<ExportJobRow>(db, {
-    ...{ table: 'export_jobs', place, whose: ['key_id'], unbegun, read },
+    table: 'export_jobs',
+    place,
+    whose: ['key_id'],
+    unbegun,
+    read,
     begin: (tx, { id }) => tx.deleteFrom('export_jobs').where('id', '=', id).execute(),
   });
   const running = () => db.updateTable('export_jobs').where('place', '=', place).where('state', '=', 'running');
@@ -111,7 +126,11 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
     progress: (id, runner, done, total) => queue.change(id, runner, { rows_done: done, rows_total: total }),
     finish: (id, runner, { state, finishedAt, expiresAt, file, error }) =>
       queue.change(id, runner, {
-        ...{ state, runner: null, finished_at: finishedAt, expires_at: expiresAt, error: error ?? null },
+        state,
+        runner: null,
+        finished_at: finishedAt,
+        expires_at: expiresAt,
+        error: error ?? null,
         ...(file === undefined ? {} : { ...file, rows_done: file.rows, rows_total: file.rows }),
       }),
     expire: async (nowMs) =>
@@ -122,7 +141,17 @@ export function exportJobs(db: WorkspaceDatabase, place: string): ExportJobs {
 }
 
 const empty = {
-  ...{ ordinal: 0, state: 'waiting' as const, rows_done: 0 },
-  ...{ finished_at: null, expires_at: null, runner: null, attempts: 0, rows_total: null, bytes: null, sha256: null },
-  ...{ rows: null, generation: null, error: null },
+  ordinal: 0,
+  state: 'waiting' as const,
+  rows_done: 0,
+  finished_at: null,
+  expires_at: null,
+  runner: null,
+  attempts: 0,
+  rows_total: null,
+  bytes: null,
+  sha256: null,
+  rows: null,
+  generation: null,
+  error: null,
 };

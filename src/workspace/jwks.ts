@@ -62,7 +62,8 @@ const unavailable = () => new WorkspaceUnavailable('The key set of user tokens (
 /** Fetches a set within `msMax`; redirects are not followed. */
 export async function fetchKeySet(url: string, msMax = fetchMsMax): Promise<JSONWebKeySet> {
   const answer = await fetch(url, {
-    ...{ redirect: 'error', headers: { accept: 'application/json' } },
+    redirect: 'error',
+    headers: { accept: 'application/json' },
     signal: AbortSignal.timeout(msMax),
   });
   if (!answer.ok) {

@@ -28,8 +28,13 @@ export async function postgresDialect(url: string): Promise<Dialect> {
   }
   const pool = new pg.Pool({
     connectionString: url,
-    ...{ max: connectionsMax, connectionTimeoutMillis: connectMsMax, idleTimeoutMillis: idleMsMax },
-    ...{ query_timeout: queryMsMax, statement_timeout: queryMsMax, application_name: 'oddslake', keepAlive: true },
+    max: connectionsMax,
+    connectionTimeoutMillis: connectMsMax,
+    idleTimeoutMillis: idleMsMax,
+    query_timeout: queryMsMax,
+    statement_timeout: queryMsMax,
+    application_name: 'oddslake',
+    keepAlive: true,
     // The driver gives a bigint as text; none of ours is beyond what a number holds exactly.
     types: {
       getTypeParser: ((oid: number, format?: 'text') =>

@@ -27,9 +27,18 @@ export async function keepBacktest(
     const all = tx.selectFrom('backtests').where('place', '=', place);
     const latest = await countOf(all.select(({ fn }) => fn.max('ordinal').as('n')));
     const row: BacktestRow = {
-      ...{ body_sha256: null, runner: null, attempts: 0, started_at: done.created_at },
-      ...{ batches_done: 0, batches_total: null, error: null },
-      ...{ ...done, idempotency_key: null, place, state: 'done', ordinal: latest + 1 },
+      body_sha256: null,
+      runner: null,
+      attempts: 0,
+      started_at: done.created_at,
+      batches_done: 0,
+      batches_total: null,
+      error: null,
+      ...done,
+      idempotency_key: null,
+      place,
+      state: 'done',
+      ordinal: latest + 1,
     };
     await tx.insertInto('backtests').values(row).execute();
     const old = all

@@ -52,7 +52,10 @@ interface Check {
 export async function openTokens(settings: TokenSettings, clock: Clock, log: Log): Promise<Tokens> {
   const check = await openCheck(settings, clock, log);
   const checked = new LRUCache<string, Checked>({
-    ...{ max: checkedMax, ttl: checkedMs, ttlResolution: 0, perf: { now: () => clock.monotonicMs() } },
+    max: checkedMax,
+    ttl: checkedMs,
+    ttlResolution: 0,
+    perf: { now: () => clock.monotonicMs() },
   });
   return {
     async user(token, nowMs) {
@@ -66,8 +69,12 @@ export async function openTokens(settings: TokenSettings, clock: Clock, log: Log
       try {
         // A function that finds the key and a key are two forms of one parameter.
         ({ payload } = await jwtVerify(token, check.key as JWTVerifyGetKey, {
-          ...{ issuer: settings.issuer, audience: settings.audience, algorithms: [...check.algorithms] },
-          ...{ clockTolerance: leewaySeconds, currentDate: new Date(nowMs), requiredClaims: ['exp', 'sub'] },
+          issuer: settings.issuer,
+          audience: settings.audience,
+          algorithms: [...check.algorithms],
+          clockTolerance: leewaySeconds,
+          currentDate: new Date(nowMs),
+          requiredClaims: ['exp', 'sub'],
         }));
       } catch (error) {
         if (error instanceof WorkspaceUnavailable) throw error;

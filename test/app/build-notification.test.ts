@@ -14,11 +14,20 @@ const base = notStarted(
   Date.UTC(2026, 10, 22, 3, 1),
 );
 const well: Summary = {
-  ...{ ...base, outcome: 'done', exit_code: 0, error: null, run_id: 'r1', generation: 12 },
+  ...base,
+  outcome: 'done',
+  exit_code: 0,
+  error: null,
+  run_id: 'r1',
+  generation: 12,
   ticks: { fetched: 1300, accepted: 1234, duplicates: 66, conflicts: 0, quarantined: 0 },
 };
 const incomplete: Summary = {
-  ...{ ...well, outcome: 'incomplete', exit_code: 4, failures_count: 31, next_action: 'Run it again.' },
+  ...well,
+  outcome: 'incomplete',
+  exit_code: 4,
+  failures_count: 31,
+  next_action: 'Run it again.',
   failures: [{ symbol: 'KXBTC', from: 0, to: 60_000, reason: 'answered 503' }],
 };
 
@@ -58,8 +67,16 @@ test('a long text is cut between characters', () => {
 test('programs get the facts, chat receivers the fields that they read', () => {
   const told = notificationOf(incomplete, place);
   expect(told).toMatchObject({
-    ...{ job: 'nightly', outcome: 'incomplete', exit_code: 4, error: null, next_action: 'Run it again.', run_id: 'r1' },
-    ...{ host: 'box', archive: '/srv/lake', started_at: '2026-11-22T03:00:00Z', finished_at: '2026-11-22T03:01:00Z' },
+    job: 'nightly',
+    outcome: 'incomplete',
+    exit_code: 4,
+    error: null,
+    next_action: 'Run it again.',
+    run_id: 'r1',
+    host: 'box',
+    archive: '/srv/lake',
+    started_at: '2026-11-22T03:00:00Z',
+    finished_at: '2026-11-22T03:01:00Z',
     missing: [{ symbol: 'KXBTC', from: '1970-01-01T00:00:00Z', to: '1970-01-01T00:01:00Z', reason: 'answered 503' }],
     missing_count: 31,
   });

@@ -11,7 +11,8 @@ async function told(nights: Nights, ...reshapes: Record<string, string>[]) {
     nights.box().set({ reshape });
     const { schema_drift, schema_drift_count, warnings, exit_code } = await nights.night(
       firstNight + n * dayMs,
-      ...['orderbooks.all_live=true', 'upstream.retry_attempts_max=2'],
+      'orderbooks.all_live=true',
+      'upstream.retry_attempts_max=2',
     );
     expect(schema_drift_count).toBe(schema_drift.length);
     const drift = schema_drift.map((d) => `${d.resource} ${d.field} ${d.change} ${d.before} → ${d.now}`);

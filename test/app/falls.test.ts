@@ -13,7 +13,9 @@ test('markets that fall sharply are exit 4 with a sentence, all is published, an
     if (n === 4) {
       expect(summary).toMatchObject({ exit_code: 4, outcome: 'incomplete', error: null });
       expect(summary.failures[0]).toEqual({
-        ...{ symbol: null, from: null, to: null },
+        symbol: null,
+        from: null,
+        to: null,
         reason: expect.stringMatching(
           /^markets fell by \d+ %: the lists name \d+, and \d+ in the median of the last 4/,
         ),

@@ -70,7 +70,10 @@ export async function damaged(...set: string[]): Promise<Damaged> {
 
 /** Those symbols alone, and few files. */
 export const only = (symbols: readonly string[]): string[] => [
-  ...[`symbols=${JSON.stringify(symbols)}`, 'source.views=[]', 'source.first_lookback_days=2', 'archive.candles=[]'],
+  `symbols=${JSON.stringify(symbols)}`,
+  'source.views=[]',
+  'source.first_lookback_days=2',
+  'archive.candles=[]',
   'raw.keep_days=0',
 ];
 
@@ -79,7 +82,11 @@ export const repaired = async ({ nights, symbols }: Damaged, nowMs: number, ...s
 
 export const backfilled = async ({ nights, symbols }: Damaged, nowMs: number, ...set: string[]) =>
   backfill.run(await nights.contextAt(nowMs, ...only(symbols), ...set), {
-    ...{ window: { from: midnight(-1), to: midnight(1) }, symbols, force: false, allKnown: false, showPlan: null },
+    window: { from: midnight(-1), to: midnight(1) },
+    symbols,
+    force: false,
+    allKnown: false,
+    showPlan: null,
   });
 
 export const gapsOf = ({ nights, symbols }: Damaged, nowMs: number) =>

@@ -36,17 +36,15 @@ test('files that cover a loss with fewer ticks are told like an answer, and thos
     const rows = [...truth.t.slice(0, count)].map((t, i) => `${symbol},${t},${truth.p[i]}\n`);
     writeFileSync(file, `symbol,t,p\n${rows.join('')}`);
     return importFiles.run(await nights.contextAt(nowMs, ...only(symbols)), {
-      ...{
-        paths: [file],
-        dataset: null,
-        format: null,
-        rows: plainRows,
-        renames: [],
-        rejectedShareMax: 1,
-        showCheck: null,
-        covers: lost,
-        preferred: false,
-      },
+      paths: [file],
+      dataset: null,
+      format: null,
+      rows: plainRows,
+      renames: [],
+      rejectedShareMax: 1,
+      showCheck: null,
+      covers: lost,
+      preferred: false,
     });
   };
   const few = await rowsOf(10, at(1) + hourMs);

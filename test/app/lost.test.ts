@@ -25,14 +25,23 @@ test('what an upstream still has is whole again, to the byte', async () => {
   const { nights, symbols, lost, counts } = lake;
   expect(await gapsOf(lake, at(1))).toEqual(
     [...symbols].sort().map((symbol) => ({
-      ...{ symbol, ...lost, reason: 'lost', since: expect.any(Number), ticks: counts[symbols.indexOf(symbol)] },
+      symbol,
+      ...lost,
+      reason: 'lost',
+      since: expect.any(Number),
+      ticks: counts[symbols.indexOf(symbol)],
     })),
   );
   const requests = nights.box().stats().tickRequests;
   const summary = await repaired(lake, at(1) + hourMs);
   expect(summary).toMatchObject({
-    ...{ job: 'repair', exit_code: 0, failures: [], warnings: [], gaps: 0 },
-    ...{ ticks: { accepted: counts[0] + counts[1] }, symbols: { planned: 2, done: 2 } },
+    job: 'repair',
+    exit_code: 0,
+    failures: [],
+    warnings: [],
+    gaps: 0,
+    ticks: { accepted: counts[0] + counts[1] },
+    symbols: { planned: 2, done: 2 },
   });
   // Two windows: each a page, a request to confirm each of its sides, and now and then one more to check its end or a gap.
   expect(nights.box().stats().tickRequests - requests).toBeLessThanOrEqual(14);
@@ -84,7 +93,10 @@ test('what an upstream has thinned is a failure once, a warning after that, and 
 
   // A backfill asks, and is told the same; it was a failure once.
   expect(await backfilled(lake, at(2))).toMatchObject({
-    ...{ exit_code: 0, symbols: { planned: 2 }, ticks: { accepted: 0 }, warnings: [lostWarning] },
+    exit_code: 0,
+    symbols: { planned: 2 },
+    ticks: { accepted: 0 },
+    warnings: [lostWarning],
   });
   expect(await gapsOf(lake, at(2))).toEqual(gaps);
   nights.box().set(asBefore);

@@ -72,15 +72,19 @@ export const unreadable: readonly Misbehaviour[] = [
       does: `${what}, always`,
       happens: 'Tried again, then the symbol fails; nothing is kept or covered.',
       ticks: reply,
-      ...{ fails: reason, isRetried: true, keeps: nothing, covers: 'nothing' },
+      fails: reason,
+      isRetried: true,
+      keeps: nothing,
+      covers: 'nothing',
     }),
   ),
   {
     does: 'a redirect to another service',
     happens: 'Not followed, the key goes nowhere; the symbol fails at once.',
     ticks: () => headers(302, { location: 'http://127.0.0.1:1/elsewhere?key=1' }, ''),
-    ...{ fails: /answered 302, a redirect to "http:\/\/127.0.0.1:1\/elsewhere", which is not followed/ },
-    ...{ keeps: nothing, covers: 'nothing' },
+    fails: /answered 302, a redirect to "http:\/\/127.0.0.1:1\/elsewhere", which is not followed/,
+    keeps: nothing,
+    covers: 'nothing',
   },
   {
     does: 'an answer for another window than was asked for',
@@ -92,31 +96,40 @@ export const unreadable: readonly Misbehaviour[] = [
       from: honest.from - 1000 * hourMs,
       to: honest.from - 999 * hourMs,
     }),
-    ...{ fails: /does not answer for this window/, isAnswered: true, keeps: nothing, covers: 'nothing' },
+    fails: /does not answer for this window/,
+    isAnswered: true,
+    keeps: nothing,
+    covers: 'nothing',
   },
   {
     does: 'a window is stated that ends before it begins',
     happens: 'Nothing is covered; the symbol fails.',
     ticks: (honest) => ({ ...honest, from: honest.to, to: honest.from }),
-    ...{ fails: /does not answer for this window/, isAnswered: true, covers: 'nothing' },
+    fails: /does not answer for this window/,
+    isAnswered: true,
+    covers: 'nothing',
   },
   {
     does: 'the window is stated in seconds',
     happens: 'The ticks are kept; nothing is covered, the symbol fails.',
     ticks: (honest) => ({ ...honest, from: Math.floor(honest.from / 1000), to: Math.floor(honest.to / 1000) }),
-    ...{ fails: /does not answer for this window/, isAnswered: true, covers: 'nothing' },
+    fails: /does not answer for this window/,
+    isAnswered: true,
+    covers: 'nothing',
   },
   {
     does: 'generated_at stands still two days ago',
     happens: 'The ticks are kept; nothing is covered, with a warning that the service is behind.',
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at - 48 * hourMs }),
-    ...{ covers: 'nothing', warns: /^The service itself is behind/ },
+    covers: 'nothing',
+    warns: /^The service itself is behind/,
   },
   {
     does: 'generated_at stands still five hours ago',
     happens: 'The ticks are kept; covered up to then, with a warning that the service is behind.',
     ticks: (honest) => ({ ...honest, generated_at: honest.generated_at - 5 * hourMs }),
-    ...{ covers: (nightMs) => nightMs - 5 * hourMs, warns: /^The service itself is behind/ },
+    covers: (nightMs) => nightMs - 5 * hourMs,
+    warns: /^The service itself is behind/,
   },
 ];
 
@@ -155,19 +168,21 @@ export const paging: readonly Misbehaviour[] = [
       const ticks = Array.from({ length: capMax }, () => first);
       return { ...honest, ticks, count: capMax, to: first.t };
     },
-    ...{
-      isAlone: true,
-      fails: /more ticks in one millisecond than a page holds|does not answer for this window/,
-      isAnswered: true,
-    },
-    ...{ keeps: 'a part', covers: 'a part' },
+    isAlone: true,
+    fails: /more ticks in one millisecond than a page holds|does not answer for this window/,
+    isAnswered: true,
+    keeps: 'a part',
+    covers: 'a part',
   },
   {
     does: 'a page that states no more than the moment at which it begins',
     happens: 'Given up at once: what is left of the window fails, what was answered is kept.',
     ticks: (honest) => ({ ...honest, ticks: honest.ticks.slice(0, 1), count: 1, to: honest.from }),
-    ...{ isAlone: true, fails: /does not answer for this window/, isAnswered: true },
-    ...{ keeps: nothing, covers: 'nothing' },
+    isAlone: true,
+    fails: /does not answer for this window/,
+    isAnswered: true,
+    keeps: nothing,
+    covers: 'nothing',
   },
   {
     does: 'the same last fifty ticks, whatever window is asked for',
@@ -176,8 +191,11 @@ export const paging: readonly Misbehaviour[] = [
       const ticks = truth(0, Number.POSITIVE_INFINITY).slice(-50);
       return { ...honest, ticks, count: ticks.length };
     },
-    ...{ isAlone: true, fails: /does not heed the window asked for/, isAnswered: true },
-    ...{ keeps: (truth) => truth.slice(-50), covers: 'a part' },
+    isAlone: true,
+    fails: /does not heed the window asked for/,
+    isAnswered: true,
+    keeps: (truth) => truth.slice(-50),
+    covers: 'a part',
   },
   {
     does: 'the last ticks, whatever window is asked for',
@@ -186,7 +204,10 @@ export const paging: readonly Misbehaviour[] = [
       const ticks = truth(0, Number.POSITIVE_INFINITY).slice(-capMax);
       return { ...honest, ticks, count: ticks.length };
     },
-    ...{ isAlone: true, fails: /does not heed the window asked for/, isAnswered: true, covers: 'a part' },
+    isAlone: true,
+    fails: /does not heed the window asked for/,
+    isAnswered: true,
+    covers: 'a part',
   },
   {
     does: 'pages of seven, newest first, without a word that there is more',
@@ -195,7 +216,8 @@ export const paging: readonly Misbehaviour[] = [
       const ticks = truth(asked.from, asked.to).slice(-7).toReversed();
       return { ...honest, ticks, count: ticks.length, to: asked.to };
     },
-    ...{ isAlone: true, isRetried: true },
+    isAlone: true,
+    isRetried: true,
   },
   {
     does: 'pages of twenty of the earliest, unsorted, the window as asked for',
@@ -204,6 +226,8 @@ export const paging: readonly Misbehaviour[] = [
       const ticks = truth(asked.from, asked.to).slice(0, 20);
       return { ...honest, ticks: ticks.toSorted((a, b) => (a.t % 97) - (b.t % 97)), count: ticks.length, to: asked.to };
     },
-    ...{ isAlone: true, keeps: 'a part', isInferred: true },
+    isAlone: true,
+    keeps: 'a part',
+    isInferred: true,
   },
 ];

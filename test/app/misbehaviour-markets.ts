@@ -36,13 +36,11 @@ const without =
 /** Markets that were resolved long ago, so that nobody polls them. */
 const resolved = (count: number): unknown[] =>
   Array.from({ length: count }, (_, i) => ({
-    ...{
-      canonical_id: `old-${i}`,
-      symbol: `OLD-${i}`,
-      is_active: false,
-      resolved_at: Date.UTC(2025, 0, 1),
-      outcome: 1,
-    },
+    canonical_id: `old-${i}`,
+    symbol: `OLD-${i}`,
+    is_active: false,
+    resolved_at: Date.UTC(2025, 0, 1),
+    outcome: 1,
     description: 'x'.repeat(2000),
   }));
 
@@ -56,13 +54,15 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
   {
     does: 'is_active is gone',
     happens: 'Unknown; the symbols are polled.',
-    ...{ markets: each(without('is_active')), isActive: null },
+    markets: each(without('is_active')),
+    isActive: null,
   },
   {
     does: 'is_active is a text',
     happens: 'Unknown, the text is kept in extra; the symbols are polled.',
     markets: each((market) => ({ ...market, is_active: 'true' })),
-    ...{ isActive: null, extra: { is_active: 'true' } },
+    isActive: null,
+    extra: { is_active: 'true' },
   },
   { does: 'category is gone', happens: 'The last one known stays.', markets: each(without('category')) },
   {
@@ -81,23 +81,24 @@ export const marketsMisbehaviours: readonly MarketsMisbehaviour[] = [
     does: 'canonical_id is gone',
     happens: 'All records are set aside; the list counts as none, a failure of the run, and nobody as gone.',
     markets: each(without('canonical_id')),
-    ...{ fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/ },
-    ...{ warns: /^3 market records were set aside: canonical_id is not a string/ },
+    fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/,
+    warns: /^3 market records were set aside: canonical_id is not a string/,
     setAside: ['canonical_id is not a string'],
   },
   {
     does: 'canonical_id is a number',
     happens: 'All records are set aside; the list counts as none, a failure of the run, and nobody as gone.',
     markets: each((market) => ({ ...market, canonical_id: 7 })),
-    ...{ fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/ },
-    ...{ warns: /^3 market records were set aside: canonical_id is not a string/ },
+    fails: /^markets of view matched: 3 of 3 records are unusable \(canonical_id is not a string/,
+    warns: /^3 market records were set aside: canonical_id is not a string/,
     setAside: ['canonical_id is not a string'],
   },
   {
     does: 'records that are null, lists and texts among the others',
     happens: 'Those are set aside, with a warning; the others are kept.',
     markets: (honest) => ({ ...honest, markets: [null, ...honest.markets, [1], 'x'], count: 6, total: 6 }),
-    ...{ warns: /^3 market records were set aside: market is not an object/, setAside: ['market is not an object'] },
+    warns: /^3 market records were set aside: market is not an object/,
+    setAside: ['market is not an object'],
   },
   ...(
     [

@@ -60,7 +60,8 @@ export async function startNights(
     box.set({ nowMs } satisfies RunningOptions);
     const settings = await loadSettings({
       env: { ODDSLAKE_BASE_URL: box.url, ODDSLAKE_API_KEY: 'sandbox-key' },
-      ...{ cwd: tmpdir(), output },
+      cwd: tmpdir(),
+      output,
       set: [
         'source.name=box',
         'upstream.requests_per_second=5000',
@@ -71,8 +72,17 @@ export async function startNights(
       ],
     });
     return {
-      ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-      ...{ strict: false, threads: 1, mayCreate: false, disk: systemDisk, random: () => (++runs % 1e6) / 1e6 },
+      settings,
+      clock,
+      log: silent,
+      signal: new AbortController().signal,
+      version: 'test',
+      waitMs: 0,
+      strict: false,
+      threads: 1,
+      mayCreate: false,
+      disk: systemDisk,
+      random: () => (++runs % 1e6) / 1e6,
       startDisplay: (label, total, unit) =>
         startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
     };

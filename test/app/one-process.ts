@@ -34,15 +34,29 @@ export async function contextOf(
   const clock: Clock = { ...systemClock, nowMs };
   const settings = await loadSettings({
     env: { ODDSLAKE_BASE_URL: url, ODDSLAKE_API_KEY: 'sandbox-key' },
-    ...{ cwd: tmpdir(), output },
+    cwd: tmpdir(),
+    output,
     set: [
-      ...['source.name=box', 'upstream.requests_per_second=5000', 'upstream.retry_delay_seconds_min=0.001'],
-      ...['upstream.retry_delay_seconds_max=0.01', 'report.nightly=false', ...set],
+      'source.name=box',
+      'upstream.requests_per_second=5000',
+      'upstream.retry_delay_seconds_min=0.001',
+      'upstream.retry_delay_seconds_max=0.01',
+      'report.nightly=false',
+      ...set,
     ],
   });
   return {
-    ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-    ...{ strict: false, threads: 1, mayCreate: false, disk: systemDisk, random: () => (++runs % 1e6) / 1e6 },
+    settings,
+    clock,
+    log: silent,
+    signal: new AbortController().signal,
+    version: 'test',
+    waitMs: 0,
+    strict: false,
+    threads: 1,
+    mayCreate: false,
+    disk: systemDisk,
+    random: () => (++runs % 1e6) / 1e6,
     startDisplay: (label, total, unit) =>
       startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
   };

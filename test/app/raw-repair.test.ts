@@ -20,7 +20,11 @@ test('answers that were kept bring back what an upstream has thinned since, to t
   const summary = await repairedKeeping(lake);
   const ticks = lake.counts[0] + lake.counts[1];
   expect(summary).toMatchObject({
-    ...{ exit_code: 0, failures: [], warnings: [], requests: 0, gaps: 0 },
+    exit_code: 0,
+    failures: [],
+    warnings: [],
+    requests: 0,
+    gaps: 0,
     restored: { raw: { windows: 2, ticks }, asked: { windows: 0, ticks: 0 } },
   });
   const { fetched, accepted, duplicates, conflicts, quarantined } = summary.ticks;
@@ -69,7 +73,8 @@ test('what neither has stays lost, and is told once', async () => {
   lake.nights.box().set(thinned);
   for (const path of rawFiles(lake.nights.output)) rmSync(path);
   expect(await repairedKeeping(lake)).toMatchObject({
-    ...{ exit_code: 4, failures_count: 2 },
+    exit_code: 4,
+    failures_count: 2,
     restored: { raw: { windows: 0, ticks: 0 }, asked: { windows: 0, ticks: 0 } },
   });
   expect(await repaired(lake, at(1) + 2 * hourMs, keeping)).toMatchObject({ exit_code: 0, failures: [] });

@@ -10,12 +10,25 @@ const at = (text: string): number => Date.parse(`2026-11-${text}:00Z`);
 const rhythm = parseCron('0 3 * * *');
 
 const ended = (started_at: number, exit_code = 0): LastRun => ({
-  ...{ job: 'nightly', run_id: 'r', outcome: 'done', exit_code, started_at, finished_at: started_at + 1000 },
-  ...{ requests: 0, retries: 0, throttled_ms: 0, recovered: 0, gaps: 0, generation: 1, watermark: null },
+  job: 'nightly',
+  run_id: 'r',
+  outcome: 'done',
+  exit_code,
+  started_at,
+  finished_at: started_at + 1000,
+  requests: 0,
+  retries: 0,
+  throttled_ms: 0,
+  recovered: 0,
+  gaps: 0,
+  generation: 1,
+  watermark: null,
   ticks: { accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
   published: { files: 0, rows: 0, bytes: 0 },
-  ...{ warnings_count: 0, failures_count: 0, schema_drift_count: 0 },
+  warnings_count: 0,
+  failures_count: 0,
+  schema_drift_count: 0,
 });
 const known = (run: LastRun): KnownRun[] => [{ run, succeededAt: run.finished_at }];
 const board = (begun: number) => openBoard([{ name: 'nightly', rhythm }], 6 * hour, begun);

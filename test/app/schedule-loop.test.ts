@@ -16,7 +16,9 @@ function kept(crons: Record<string, string>, takesMs: number) {
   const say = (facts: object, message: string) => void lines.push({ ...facts, message });
   const jobs = Object.entries(crons).map(
     ([name, cron]): ScheduledJob => ({
-      ...{ name, rhythm: parseCron(cron), lastStart: null },
+      name,
+      rhythm: parseCron(cron),
+      lastStart: null,
       async run() {
         events.push(`${name} starts ${new Date(clock.nowMs()).toISOString().slice(11, 16)}`);
         await clock.sleep(takesMs, stop.signal).catch(() => {});

@@ -134,8 +134,13 @@ export async function startScripted(nowMs: number, symbols: readonly string[]): 
   const server = createServer(answer);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const service: ScriptedService = {
-    ...{ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, nowMs, symbols, unlisted: [] },
-    ...{ script: {}, requests: [], sendsDate: true },
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    nowMs,
+    symbols,
+    unlisted: [],
+    script: {},
+    requests: [],
+    sendsDate: true,
     truth: (symbol, from, to) => honestTicks(symbol, from, Math.min(to, service.nowMs)),
     stop() {
       server.closeAllConnections();

@@ -13,17 +13,38 @@ import {
 
 const summaryOf = (facts: Partial<RunFacts> = {}): Summary =>
   summarize({
-    ...{ version: '0', job: 'nightly', run_id: 'run', started_at: Date.UTC(2026, 10, 22, 3), finished_at: 2 },
-    ...{ requests: 0, retries: 0, throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0 },
+    version: '0',
+    job: 'nightly',
+    run_id: 'run',
+    started_at: Date.UTC(2026, 10, 22, 3),
+    finished_at: 2,
+    requests: 0,
+    retries: 0,
+    throttled_ms: 0,
+    pages: 0,
+    recovered: 0,
+    generation: 1,
+    watermark: null,
+    gaps: 0,
     ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
     symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
     books: noBooks,
-    ...{ warnings: [], failures: [], files: [], strict: false, reached: true, thrown: undefined },
+    warnings: [],
+    failures: [],
+    files: [],
+    strict: false,
+    reached: true,
+    thrown: undefined,
     ...facts,
   });
 
 const facts: NextFacts = {
-  ...{ thrown: undefined, failures: [], fell: false, longOverdue: [], flags: ' --output lake', words: null },
+  thrown: undefined,
+  failures: [],
+  fell: false,
+  longOverdue: [],
+  flags: ' --output lake',
+  words: null,
   quarantine: 'lake/.oddslake/quarantine/generation-000001.ndjson.gz',
 };
 
@@ -31,7 +52,8 @@ const after = (thrown: unknown, rest: Partial<RunFacts> = {}): string | null =>
   nextAction(summaryOf({ thrown, ...rest }), { ...facts, thrown });
 
 const at = (symbol: string | null, reason: string): FailureLine => ({
-  ...{ symbol, reason },
+  symbol,
+  reason,
   from: symbol === null ? null : Date.UTC(2026, 10, 21),
   to: symbol === null ? null : Date.UTC(2026, 10, 21, 1),
 });
@@ -105,7 +127,8 @@ test('what is worth a look: many conflicts, then what was set aside, then what i
       nights: 7,
       ticks: { new: { count: 1, median: 1 }, late: { count: 0, median: 0 }, conflicts: { count: conflicts, median } },
       markets: { new: none, gone: none, resolved: none, overdue: none },
-      ...{ covered: { symbols: 1, gap_minutes: 0 }, too_late: none },
+      covered: { symbols: 1, gap_minutes: 0 },
+      too_late: none,
     },
   });
   const aside = { ticks: { fetched: 3, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 3 } };

@@ -6,12 +6,28 @@ import type { PublishedFile } from '../../src/archive/manifest.ts';
 import { DamageError, exitCodes, OddslakeError, UpstreamError, UsageError } from '../../src/core/errors.ts';
 
 const facts = (rest: Partial<RunFacts> = {}): RunFacts => ({
-  ...{ version: '0', job: 'nightly', run_id: 'run', started_at: 1, finished_at: 2, requests: 0, retries: 0 },
-  ...{ throttled_ms: 0, pages: 0, recovered: 0, generation: 1, watermark: null, gaps: 0, warnings: [], failures: [] },
+  version: '0',
+  job: 'nightly',
+  run_id: 'run',
+  started_at: 1,
+  finished_at: 2,
+  requests: 0,
+  retries: 0,
+  throttled_ms: 0,
+  pages: 0,
+  recovered: 0,
+  generation: 1,
+  watermark: null,
+  gaps: 0,
+  warnings: [],
+  failures: [],
   ticks: { fetched: 0, accepted: 0, duplicates: 0, conflicts: 0, quarantined: 0 },
   symbols: { planned: 0, done: 0, failed: 0, suspended: 0 },
   books: noBooks,
-  ...{ files: [], strict: false, reached: true, thrown: undefined },
+  files: [],
+  strict: false,
+  reached: true,
+  thrown: undefined,
   ...rest,
 });
 const damaged = { path: 'ticks/a', kind: 'missing', foundAt: 0, runId: 'run' } as const;
@@ -59,12 +75,20 @@ describe('the exit code of a run', () => {
 test('a summary cuts its lists at 20 and says how long they were', () => {
   const many = Array.from({ length: 31 }, (_, i) => `2026-01-${String(i + 1).padStart(2, '0')}`);
   const file = (date: string): PublishedFile => ({
-    ...{ path: `ticks/date=${date}/part-00.parquet`, date, rows: 2, bytes: 10, sha256: '', t_min: 1, t_max: 2 },
-    ...{ symbols: 1, generation: 1 },
+    path: `ticks/date=${date}/part-00.parquet`,
+    date,
+    rows: 2,
+    bytes: 10,
+    sha256: '',
+    t_min: 1,
+    t_max: 2,
+    symbols: 1,
+    generation: 1,
   });
   const summary = summarize(
     facts({
-      ...{ warnings: many, failures: many.map((reason) => ({ ...failure, reason })) },
+      warnings: many,
+      failures: many.map((reason) => ({ ...failure, reason })),
       files: [...many.map(file), ...many.map(file), { ...file('x'), date: null }],
     }),
   );
@@ -72,7 +96,13 @@ test('a summary cuts its lists at 20 and says how long they were', () => {
   expect(summary.failures).toHaveLength(20);
   expect(summary).toMatchObject({ warnings_count: 31, failures_count: 31 });
   expect(summary.published).toEqual({
-    ...{ files: 63, rows: 126, bytes: 630, dates: many.slice(0, 20), dates_count: 31, added: 0, lost: 0 },
+    files: 63,
+    rows: 126,
+    bytes: 630,
+    dates: many.slice(0, 20),
+    dates_count: 31,
+    added: 0,
+    lost: 0,
   });
 });
 

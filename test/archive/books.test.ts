@@ -42,7 +42,12 @@ const bookAnswer = (
   snapshots: BookRecord['snapshots'],
   rest: Partial<BookRecord> = {},
 ): BookRecord => ({
-  ...{ runId: 'run', symbol, observedAt: now, snapshots, rejected: [], understood: true },
+  runId: 'run',
+  symbol,
+  observedAt: now,
+  snapshots,
+  rejected: [],
+  understood: true,
   ...rest,
 });
 
@@ -301,7 +306,8 @@ describe('publishing order books', () => {
 
 test('a part of books is read back as it was written, over many batches and row groups', () => {
   const snapshots: SeenSnapshot[] = Array.from({ length: 7_000 }, (_, i) => ({
-    ...{ symbol: `S${i % 7}`, observedAt: now },
+    symbol: `S${i % 7}`,
+    observedAt: now,
     ...snapshot(
       day0 + i,
       i % 11 === 0 ? [] : Array.from({ length: 15 }, (_, k) => [k / 20, 1 + ((i + k) % 9)] as const),

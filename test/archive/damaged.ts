@@ -73,7 +73,9 @@ export async function filledArchive(): Promise<string> {
 
 export const repairNow = (archive: Archive, rest: Partial<RepairOptions> = {}): Promise<Repaired> =>
   repair(archive, {
-    ...{ clock: clockAt(now + 5), waitMs: 0, ...judged },
+    clock: clockAt(now + 5),
+    waitMs: 0,
+    ...judged,
     ...rest,
   });
 

@@ -11,8 +11,11 @@ const symbol = fc.constantFrom(...symbols);
 
 test('conflicts are sorted by symbol, time, moment and price, with one row a key, the last told', () => {
   const conflict = fc.record({
-    ...{ symbol, t: fc.nat(2), kept: fc.double({ noNaN: true }) },
-    ...{ dropped: fc.constantFrom(0.1, 0.2), seenAt: fc.nat(1) },
+    symbol,
+    t: fc.nat(2),
+    kept: fc.double({ noNaN: true }),
+    dropped: fc.constantFrom(0.1, 0.2),
+    seenAt: fc.nat(1),
   });
   fc.assert(
     fc.property(fc.array(conflict, { maxLength: 30 }), (conflicts) => {
@@ -35,7 +38,10 @@ test('conflicts are sorted by symbol, time, moment and price, with one row a key
 
 test('rows of markets are sorted by market, symbol and first sight, with their fields in the order of the columns', () => {
   const row = (rest: Partial<MarketRow>): MarketRow => ({
-    ...{ ...market('A'), firstSeen: 0, lastSeen: 9, ...rest },
+    ...market('A'),
+    firstSeen: 0,
+    lastSeen: 9,
+    ...rest,
   });
   const rows = ['A', 'B'].flatMap((canonicalId) =>
     symbols.flatMap((symbol) => [3, 5].map((firstSeen) => row({ canonicalId, symbol, firstSeen }))),
@@ -49,13 +55,35 @@ test('rows of markets are sorted by market, symbol and first sight, with their f
     }),
   );
   const full = {
-    ...{ canonicalId: 'id', symbol: 'S', source: 'venue', views: ['all'], category: 'rain', confidence: 0.5 },
-    ...{ isActive: false, question: 'Rain?', closesAt: 1, resolvedAt: 2, outcome: 1, firstSeen: 3, lastSeen: 4 },
+    canonicalId: 'id',
+    symbol: 'S',
+    source: 'venue',
+    views: ['all'],
+    category: 'rain',
+    confidence: 0.5,
+    isActive: false,
+    question: 'Rain?',
+    closesAt: 1,
+    resolvedAt: 2,
+    outcome: 1,
+    firstSeen: 3,
+    lastSeen: 4,
   };
   const [values] = marketRows([row({ ...full, opensAt: 77, extra: '{}' })]);
   expect(Object.fromEntries(datasets.markets.map(({ name }, i) => [name, values![i]]))).toEqual({
-    ...{ canonical_id: 'id', symbol: 'S', source: 'venue', views: ['all'], category: 'rain', confidence: 0.5 },
-    ...{ is_active: false, question: 'Rain?', closes_at: 1, resolved_at: 2, outcome: 1, first_seen: 3, last_seen: 4 },
+    canonical_id: 'id',
+    symbol: 'S',
+    source: 'venue',
+    views: ['all'],
+    category: 'rain',
+    confidence: 0.5,
+    is_active: false,
+    question: 'Rain?',
+    closes_at: 1,
+    resolved_at: 2,
+    outcome: 1,
+    first_seen: 3,
+    last_seen: 4,
     extra: '{}',
   });
 });

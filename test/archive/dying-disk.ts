@@ -21,8 +21,13 @@ export function dyingDisk(changes: number): Disk & { readonly made: () => number
   const { makeFolder, makeScratch, rename, link, syncFolder, remove } = systemDisk;
   return {
     ...systemDisk,
-    ...{ write, makeFolder: dying(makeFolder), makeScratch: dying(makeScratch) },
-    ...{ rename: dying(rename), link: dying(link), syncFolder: dying(syncFolder), remove: dying(remove) },
+    write,
+    makeFolder: dying(makeFolder),
+    makeScratch: dying(makeScratch),
+    rename: dying(rename),
+    link: dying(link),
+    syncFolder: dying(syncFolder),
+    remove: dying(remove),
     made: () => made,
   };
 }

@@ -42,7 +42,9 @@ async function filled(archive: Archive): Promise<void> {
 
 /** The columns of a dataset's first and last moment, where it is not `t` alone. */
 const spans: Partial<Record<DatasetName, readonly [from: string, to: string]>> = {
-  ...{ coverage: ['t_from', 't_to'], markets: ['first_seen', 'last_seen'], symbols: ['first_seen', 'last_seen'] },
+  coverage: ['t_from', 't_to'],
+  markets: ['first_seen', 'last_seen'],
+  symbols: ['first_seen', 'last_seen'],
 };
 
 test('the manifest tells of each file its day, rows, bytes, span and symbols, as the file has them', async () => {
@@ -60,8 +62,12 @@ test('the manifest tells of each file its day, rows, bytes, span and symbols, as
     const column = (name: string): unknown[] => rows.map((row) => row[columns.findIndex((c) => c.name === name)]);
     const [from, to] = spans[dataset] ?? ['t', 't'];
     expect(file).toEqual({
-      ...{ path: file.path, date: /date=([^/]+)/.exec(file.path)?.[1] ?? null, rows: rows.length, generation: 1 },
-      ...{ bytes: bytes.length, sha256: hashes(root, file.path)[file.path] },
+      path: file.path,
+      date: /date=([^/]+)/.exec(file.path)?.[1] ?? null,
+      rows: rows.length,
+      generation: 1,
+      bytes: bytes.length,
+      sha256: hashes(root, file.path)[file.path],
       t_min: Math.min(...(column(from) as number[])),
       // A window's end is the first moment that it does not hold.
       t_max: Math.max(...(column(to) as number[])) - (dataset === 'coverage' ? 1 : 0),
@@ -225,11 +231,19 @@ test('the ticks that are held of lost windows are counted part by part, in the o
   const archive = opened({ parts: 4 });
   await filled(archive);
   const window = (symbol: string, from: number, to: number) => ({
-    ...{ dataset: 'ticks' as const, symbol, from: day0 + from, to: day0 + to, ticks: 9 },
+    dataset: 'ticks' as const,
+    symbol,
+    from: day0 + from,
+    to: day0 + to,
+    ticks: 9,
   });
   const lost = [
-    ...[window('BBB', dayMs, 2 * dayMs), window('AAA', 0, 1), window('AAA', 1, hourMs)],
-    ...[window('DDD', 0, 2 * hourMs), window('DDD', 0, 2 * hourMs + 1), window('AAA', 9 * dayMs, 9 * dayMs + 1)],
+    window('BBB', dayMs, 2 * dayMs),
+    window('AAA', 0, 1),
+    window('AAA', 1, hourMs),
+    window('DDD', 0, 2 * hourMs),
+    window('DDD', 0, 2 * hourMs + 1),
+    window('AAA', 9 * dayMs, 9 * dayMs + 1),
   ];
   expect(heldTicks(archive, lost)).toEqual([1, 1, 0, 0, 1, 0]);
   expect(heldTicks(archive, [])).toEqual([]);

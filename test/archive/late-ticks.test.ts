@@ -2,8 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { countLate, noLate } from '../../src/archive/publish/late-ticks.ts';
 
 const part = (times: readonly number[]) => ({
-  ...{ symbols: ['A'], offsets: Float64Array.of(0, times.length) },
-  ...{ t: Float64Array.from(times), p: new Float64Array(times.length) },
+  symbols: ['A'],
+  offsets: Float64Array.of(0, times.length),
+  t: Float64Array.from(times),
+  p: new Float64Array(times.length),
 });
 const claimed = new Map([
   [

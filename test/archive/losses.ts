@@ -28,7 +28,10 @@ export const pairsIn = ({ from, to }: Window, keep: (t: number) => boolean = () 
 
 export const hours = (from: number, to: number): Window => ({ from: day0 + from * hourMs, to: day0 + to * hourMs });
 export const lost = (symbol: string, window: Window): LostWindow => ({
-  ...{ dataset: 'ticks', symbol, ...window, ticks: pairsIn(window).length },
+  dataset: 'ticks',
+  symbol,
+  ...window,
+  ticks: pairsIn(window).length,
 });
 
 export const fetched = (symbol: string, window: Window, keep?: (t: number) => boolean) =>
@@ -105,7 +108,10 @@ export async function loseTicks(archive: Archive, gone: readonly (Window & { sym
     encodeDay(archive, stage, 'coverage', day, coverageRows(coverage));
   }
   const manifest = {
-    ...{ ...base, generation: stage.generation, datasets: nextFiles(stage), ...lostInManifest(windows) },
+    ...base,
+    generation: stage.generation,
+    datasets: nextFiles(stage),
+    ...lostInManifest(windows),
     previous_sha256: createHash('sha256').update(archive.manifestText()).digest('hex'),
   };
   commit(archive, stage, manifest, stage.moves, () => {

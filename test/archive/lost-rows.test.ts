@@ -10,14 +10,21 @@ import { day0, dayMs } from './scratch.ts';
 const range = (first: Key, last: Key, rows: number): LostRange => ({ keys: { first, last }, rows });
 const unknown = (rows: number): LostRange => ({ keys: null, rows });
 const stretch = (from: number, to: number, ticks: number): PublishedCoverage => ({
-  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: day0 + dayMs, origin: 'poll', evidence: 'confirmed' },
+  from: day0 + from,
+  to: day0 + to,
+  ticks,
+  fetchedAt: day0 + dayMs,
+  origin: 'poll',
+  evidence: 'confirmed',
 });
 const span = (from: number, to: number) => ({ from: day0 + from, to: day0 + to });
 const times = (...offsets: number[]): Float64Array => Float64Array.from(offsets, (ms) => day0 + ms);
 /** Columns of one symbol that has ticks at these moments of the day. */
 const only = (symbol: string, ...offsets: number[]) => ({
-  ...{ symbols: [symbol], offsets: Float64Array.of(0, offsets.length) },
-  ...{ t: times(...offsets), p: new Float64Array(offsets.length) },
+  symbols: [symbol],
+  offsets: Float64Array.of(0, offsets.length),
+  t: times(...offsets),
+  p: new Float64Array(offsets.length),
 });
 
 describe('a lost range of rows', () => {

@@ -18,8 +18,16 @@ import { hasDailyCandles, viewsText } from '../../src/archive/texts/views-file.t
 import type { DayState } from '../../src/core/verdict.ts';
 
 const file = (path: string, rest: Partial<PublishedFile> = {}): PublishedFile => ({
-  ...{ path, date: '2026-06-01', rows: 2, bytes: 300, sha256: `hash of ${path}` },
-  ...{ t_min: 0, t_max: 1, symbols: 1, generation: 1, ...rest },
+  path,
+  date: '2026-06-01',
+  rows: 2,
+  bytes: 300,
+  sha256: `hash of ${path}`,
+  t_min: 0,
+  t_max: 1,
+  symbols: 1,
+  generation: 1,
+  ...rest,
 });
 
 /** A manifest of these files. */
@@ -100,7 +108,11 @@ describe('manifest.json', () => {
 
 describe('the texts beside it', () => {
   const day = (covered: number, state: DayState['state'] = covered === 3 ? 'complete' : 'incomplete'): DayState => ({
-    ...{ state, expected: 3, covered, missing: [], exceptions: 0 },
+    state,
+    expected: 3,
+    covered,
+    missing: [],
+    exceptions: 0,
   });
 
   test('say of an archive without days that there is none', () => {

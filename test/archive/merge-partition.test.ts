@@ -60,12 +60,21 @@ const lost = fc
   .array(fc.tuple(symbol, window, fc.nat(3)), { maxLength: 3 })
   .map((list) => bySymbol(list.map(([name, w, ticks]) => [name, lossOf(name, w, ticks)] as const)));
 const lossOf = (name: string, w: { from: number; to: number }, ticks: number): LostWindow => ({
-  ...{ dataset: 'ticks', symbol: name, ...w, ticks },
+  dataset: 'ticks',
+  symbol: name,
+  ...w,
+  ticks,
 });
 
 const nothing = knownStandings({ stretches: new Map(), answers: new Map() });
 const taskOf = (rest: Pick<PartTask, 'old' | 'chunks' | 'coverage' | 'answers' | 'withdrawn' | 'lost'>): PartTask => ({
-  ...{ day, part: 0, intervals: ['1h', '1d'], groupRows: 16, claimed: new Map(), latenessMsMax: 0, ...rest },
+  day,
+  part: 0,
+  intervals: ['1h', '1d'],
+  groupRows: 16,
+  claimed: new Map(),
+  latenessMsMax: 0,
+  ...rest,
 });
 
 const inputs = fc.record({
@@ -127,8 +136,10 @@ test.each([
   ['out of order', [day + 1, day]],
 ])('a tick %s in what is published already is written to no part', (_, times) => {
   const old = encodeTicks({
-    ...{ symbols: ['A'], offsets: Float64Array.of(0, times.length) },
-    ...{ t: Float64Array.from(times), p: Float64Array.from(times, () => 0.5) },
+    symbols: ['A'],
+    offsets: Float64Array.of(0, times.length),
+    t: Float64Array.from(times),
+    p: Float64Array.from(times, () => 0.5),
   });
   const fresh: Chunk = {
     symbol: 'B',

@@ -214,7 +214,8 @@ describe('indexes', () => {
 
   test('of one value take no bits', () => {
     expect(visited(indexPage(0, [{ index: 0, count: 7 }, { indexes: Array(8).fill(0) }]), 15)).toEqual([
-      ...[[0, 7], ...Array(8).fill([0, 1])],
+      [0, 7],
+      ...Array(8).fill([0, 1]),
     ]);
   });
 

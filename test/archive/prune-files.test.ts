@@ -6,7 +6,15 @@ import { partOf } from '../../src/core/partition.ts';
 import { day0, dayMs } from './scratch.ts';
 
 const file = (path: string, t_min: number | null, t_max: number | null): PublishedFile => ({
-  ...{ path, date: '2026-06-01', rows: 1, bytes: 1, sha256: '', t_min, t_max, symbols: 1, generation: 1 },
+  path,
+  date: '2026-06-01',
+  rows: 1,
+  bytes: 1,
+  sha256: '',
+  t_min,
+  t_max,
+  symbols: 1,
+  generation: 1,
 });
 
 const open = { from: null, to: null };

@@ -19,7 +19,8 @@ function held(): { workers: PartWorkers; begun: Promise<void>; letGo(): Promise<
     },
   };
   return {
-    ...{ workers, begun: begun.promise },
+    workers,
+    begun: begun.promise,
     async letGo() {
       free.resolve();
       expect(works.length).toBeGreaterThan(0);

@@ -106,8 +106,15 @@ test('what is no file is moved, each to a place of its own, and both folders are
 });
 
 const published = (text: string): PublishedFile => ({
-  ...{ path, date: null, rows: 1, bytes: text.length, sha256: sha256(Buffer.from(text)) },
-  ...{ t_min: null, t_max: null, symbols: 0, generation: 1 },
+  path,
+  date: null,
+  rows: 1,
+  bytes: text.length,
+  sha256: sha256(Buffer.from(text)),
+  t_min: null,
+  t_max: null,
+  symbols: 0,
+  generation: 1,
 });
 
 test('bytes that are missing are found in the places that are named and among what was set aside', () => {

@@ -9,7 +9,12 @@ import { needsCommands } from '../harness/needs.ts';
 import { share } from '../harness/share.ts';
 
 const page = (n: number, rest: Partial<RawPage> = {}): RawPage => ({
-  ...{ run: 'run', askedAt: 1000 + n, receivedAt: 2000 + n, servedAt: null, status: 200, redacted: false },
+  run: 'run',
+  askedAt: 1000 + n,
+  receivedAt: 2000 + n,
+  servedAt: null,
+  status: 200,
+  redacted: false,
   asked: { route: 'orderbook', symbol: `S "${n}"\n😀` },
   body: Buffer.from(`{"n":${n}}\n\n`),
   ...rest,

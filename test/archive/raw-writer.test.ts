@@ -20,7 +20,11 @@ const keeperIn = (root: string, disk: Disk = systemDisk, runId = 'run') =>
   openRawKeeper({ disk, layout: layoutOf(root) }, { runId, secret, ...limits });
 
 const answer = (n: number, body: string | Uint8Array, receivedAt = day0 + n) => ({
-  ...{ asked: { route: 'orderbook', symbol: `S${n}` } as const, askedAt: n, receivedAt, servedAt: null, status: 200 },
+  asked: { route: 'orderbook', symbol: `S${n}` } as const,
+  askedAt: n,
+  receivedAt,
+  servedAt: null,
+  status: 200,
   body: Buffer.from(body),
 });
 

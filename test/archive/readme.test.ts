@@ -93,7 +93,12 @@ describe("the archive's README", () => {
     const { root, text, manifest } = await published();
     const code = blocks(text, 'python');
     expect(code.map((block) => /^(?:import|from) (\w+)/.exec(block)![1])).toEqual([
-      ...['duckdb', 'pandas', 'polars', 'pyarrow', 'pyspark', 'pandas'],
+      'duckdb',
+      'pandas',
+      'polars',
+      'pyarrow',
+      'pyspark',
+      'pandas',
     ]);
     const quoted = (pattern: RegExp): string[] =>
       code.flatMap((block) => [...block.matchAll(pattern)].map((m) => m[1]!));

@@ -19,14 +19,23 @@ const i64 = (delta: number, value: number | undefined): number[] => {
   return value === undefined ? [] : [(delta << 4) | 6, ...varint(2 * value)];
 };
 const list = (delta: number, structs: readonly number[][]): number[] => [
-  ...[(delta << 4) | 9, (structs.length << 4) | 12, ...structs.flat()],
+  (delta << 4) | 9,
+  (structs.length << 4) | 12,
+  ...structs.flat(),
 ];
 /** Fields 7, 9 and 11 of a column's metadata, which is field 3 of its chunk. */
 const chunkOf = ({ size, data, dictionary }: Chunk): number[] => [
-  ...[0x3c, ...i64(7, size), ...i64(size === undefined ? 9 : 2, data), ...i64(2, dictionary), 0, 0],
+  0x3c,
+  ...i64(7, size),
+  ...i64(size === undefined ? 9 : 2, data),
+  ...i64(2, dictionary),
+  0,
+  0,
 ];
 const groupOf = (rows: number | undefined, chunks: readonly Chunk[]): number[] => [
-  ...[...list(1, chunks.map(chunkOf)), ...i64(2, rows), 0],
+  ...list(1, chunks.map(chunkOf)),
+  ...i64(2, rows),
+  0,
 ];
 
 function fileOf(bodyBytes: number, footer: readonly number[]): Uint8Array {

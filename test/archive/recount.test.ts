@@ -6,7 +6,10 @@ import { partOf } from '../../src/core/partition.ts';
 const parts = 4;
 const names = ['AAA', 'BBB', 'CCC', 'DDD', 'EEE', 'FFF'];
 const known = (symbol: string, ticks: number, firstTick: number | null, lastTick: number | null): SymbolFacts => ({
-  ...{ ...unknownSymbol(symbol, 1), ticks, firstTick, lastTick },
+  ...unknownSymbol(symbol, 1),
+  ticks,
+  firstTick,
+  lastTick,
 });
 const every = new Set([0, 1, 2, 3]);
 const now = 99;

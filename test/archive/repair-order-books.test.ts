@@ -43,7 +43,12 @@ async function published(at: readonly number[] = moments, groupRows = 2): Promis
 }
 
 const covered = (from: number, to: number, ticks: number): BookCoverage => ({
-  ...{ from: day0 + from, to: day0 + to, ticks, fetchedAt: now, origin: 'poll', evidence: 'confirmed' },
+  from: day0 + from,
+  to: day0 + to,
+  ticks,
+  fetchedAt: now,
+  origin: 'poll',
+  evidence: 'confirmed',
 });
 
 /** Mends the part after some of its row groups were damaged; `salvaged` where nothing is known of it. */

@@ -42,8 +42,11 @@ test('a part that is gone costs its own symbols that day, and no other part or d
   const after = hashes(archive.layout.root, everyFile);
   const changed = Object.keys(before).filter((path) => after[path] !== before[path]);
   expect(changed).toEqual([
-    ...[dayPath('candles_1d', day0, 0), dayPath('candles_1h', day0, 0), dayPath('coverage', day0, 0)],
-    ...['symbols/part-00.parquet', ticks0],
+    dayPath('candles_1d', day0, 0),
+    dayPath('candles_1h', day0, 0),
+    dayPath('coverage', day0, 0),
+    'symbols/part-00.parquet',
+    ticks0,
   ]);
   const written = [dayPath('coverage', day0, 0), 'symbols/part-00.parquet'];
   expect(repaired.written.map(({ path }) => path).sort()).toEqual(written);
@@ -73,7 +76,11 @@ test('coverage alone that is damaged is made of what the state knows, to the byt
   expect([gone, lost]).toEqual([[], []]);
   expect(mended).toEqual([
     {
-      ...{ path: dayPath('coverage', day0, 0), what: 'differs', outcome: 'made anew', rows: 6, rowsLost: 0 },
+      path: dayPath('coverage', day0, 0),
+      what: 'differs',
+      outcome: 'made anew',
+      rows: 6,
+      rowsLost: 0,
       setAside: `.oddslake/damaged/1/${dayPath('coverage', day0, 0)}`,
     },
   ]);

@@ -148,7 +148,10 @@ describe('what is salvaged of a damaged file', () => {
   test('without a record of it is nothing: what cannot be proven is not kept', () => {
     const [, bytes] = files[0]!;
     expect(salvage(bytes, undefined, 200)).toEqual({
-      ...{ whole: null, kept: [], readable: null, lost: [{ keys: null, rows: 200 }] },
+      whole: null,
+      kept: [],
+      readable: null,
+      lost: [{ keys: null, rows: 200 }],
     });
   });
 });

@@ -107,8 +107,15 @@ describe('what is not stored so goes the plain way', () => {
 
 test('a day of coverage needs no plain way', () => {
   const rows: Value[][] = Array.from({ length: 3000 }, (_, i) => [
-    ...['ticks', `S${String(i).padStart(5, '0')}`, day0, day0 + 86_400_000, i % 2000, day0 + 90_000_000 + i, 'poll'],
-    ...[i % 2 === 0 ? 'confirmed' : 'inferred', null],
+    'ticks',
+    `S${String(i).padStart(5, '0')}`,
+    day0,
+    day0 + 86_400_000,
+    i % 2000,
+    day0 + 90_000_000 + i,
+    'poll',
+    i % 2 === 0 ? 'confirmed' : 'inferred',
+    null,
   ]);
   const read = rows.map((row) => row.slice(0, -1));
   expect(decodeFlatRows(coverageColumns, encodeRows(datasets.coverage, rows))).toEqual(read);

@@ -127,9 +127,14 @@ test('candles come back as they went in, whatever row groups cut them', () => {
   const length = 150;
   const doubles = (of: number): Float64Array => Float64Array.from({ length }, () => draw.below(of) / of);
   const candles = {
-    ...{ symbols: ['A', 'é', '🚀'], offsets: Float64Array.of(0, 1, 60, length) },
+    symbols: ['A', 'é', '🚀'],
+    offsets: Float64Array.of(0, 1, 60, length),
     t: Float64Array.from({ length }, (_, i) => day0 + i * 3_600_000),
-    ...{ open: doubles(3), high: doubles(1000), low: doubles(1e6), close: doubles(1), covered: doubles(2) },
+    open: doubles(3),
+    high: doubles(1000),
+    low: doubles(1e6),
+    close: doubles(1),
+    covered: doubles(2),
     ticks: Int32Array.from({ length }, () => draw.below(2 ** 31)),
   };
   const { symbols, offsets, t, open, high, low, close, ticks, covered } = candles;

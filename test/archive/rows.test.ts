@@ -55,8 +55,13 @@ describe('every dataset', () => {
     '%s has its columns in the types that the contract names, as DuckDB sees them',
     async (name) => {
       const types = {
-        ...{ string: 'VARCHAR', timestamp: 'TIMESTAMP WITH TIME ZONE', double: 'DOUBLE', int32: 'INTEGER' },
-        ...{ int64: 'BIGINT', boolean: 'BOOLEAN', strings: 'VARCHAR[]' },
+        string: 'VARCHAR',
+        timestamp: 'TIMESTAMP WITH TIME ZONE',
+        double: 'DOUBLE',
+        int32: 'INTEGER',
+        int64: 'BIGINT',
+        boolean: 'BOOLEAN',
+        strings: 'VARCHAR[]',
       };
       const columns: readonly Column[] = datasets[name];
       const [row] = fc.sample(rowOf(columns), { numRuns: 1, seed });

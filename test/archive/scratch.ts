@@ -72,7 +72,13 @@ export function answer(symbol: string, pairs: Pairs, rest: Partial<TickRecord> &
   };
   const observedAt = given.observedAt ?? now;
   const record: TickRecord = {
-    ...{ runId: 'run', symbol, asked: span, observedAt, origin: 'poll', rank: ranks.poll, rejected: [] },
+    runId: 'run',
+    symbol,
+    asked: span,
+    observedAt,
+    origin: 'poll',
+    rank: ranks.poll,
+    rejected: [],
     ticks: { t: Float64Array.from(times), p: Float64Array.from(pairs, ([, p]) => p) },
     covered: (windows ?? (pairs.length === 0 ? [] : [span])).map((w) => ({
       ...w,
@@ -98,7 +104,8 @@ export function append(archive: Archive, ...records: TickRecord[]): void {
 
 /** By what these archives are judged: no list decides. */
 export const judged = {
-  ...{ named: null, views: [] },
+  named: null,
+  views: [],
   rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
 };
 
@@ -109,8 +116,12 @@ export const publishNow = (
   rest: Partial<PublishOptions> = {},
 ): Promise<Published> =>
   publish(archive, {
-    ...{ runId, clock: clockAt(nowMs), waitMs: 0, ...judged },
-    ...{ candles: ['1h', '1d'], ...rest },
+    runId,
+    clock: clockAt(nowMs),
+    waitMs: 0,
+    ...judged,
+    candles: ['1h', '1d'],
+    ...rest,
   });
 
 /** What of a manifest is another at every commit: its random ID, and by it the hash of the manifest before. */
@@ -151,7 +162,18 @@ export const publishedRows = (root: string, dataset: Exclude<keyof typeof datase
     .flatMap((path) => decodeRows(datasets[dataset], readFileSync(join(root, path))));
 
 export const market = (symbol: string, rest: Partial<MarketFacts> = {}): MarketFacts => ({
-  ...{ canonicalId: `id ${symbol}`, symbol, source: 'venue', views: ['matched'], category: null, confidence: null },
-  ...{ isActive: true, question: null, opensAt: null, closesAt: null, resolvedAt: null, outcome: null, extra: null },
+  canonicalId: `id ${symbol}`,
+  symbol,
+  source: 'venue',
+  views: ['matched'],
+  category: null,
+  confidence: null,
+  isActive: true,
+  question: null,
+  opensAt: null,
+  closesAt: null,
+  resolvedAt: null,
+  outcome: null,
+  extra: null,
   ...rest,
 });

@@ -46,8 +46,13 @@ describe('verify', () => {
   });
 
   test.each([
-    ...['ticks/notes.txt', 'ticks/.x', `${folder}/x`, 'symbols/date=2026-06-01/part-00.parquet'],
-    ...[`${folder}/deep/er/x`, 'ticks/deep/er/x', 'ticks/x.parquet/x'],
+    'ticks/notes.txt',
+    'ticks/.x',
+    `${folder}/x`,
+    'symbols/date=2026-06-01/part-00.parquet',
+    `${folder}/deep/er/x`,
+    'ticks/deep/er/x',
+    'ticks/x.parquet/x',
   ])('finds %s', async (path) => {
     const { archive, at } = await published();
     mkdirSync(join(at(path), '..'), { recursive: true });

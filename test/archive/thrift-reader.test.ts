@@ -19,18 +19,27 @@ const zigzag = (value: number): number[] => varint(value < 0 ? -2 * value - 1 : 
 /** Structs in structs, the innermost with a field `depth` structs down. */
 const nested = (depth: number): number[] => [
   ...Array<number>(depth).fill(head(1, types.struct)),
-  ...[head(1, types.yes), stop],
+  head(1, types.yes),
+  stop,
   ...Array<number>(depth).fill(stop),
 ];
 
 describe('a struct', () => {
   test('has its fields by their numbers, counted on from the one before or told in full', () => {
     const { value, end } = read(
-      ...[head(2, types.yes), head(1, types.no), head(15, types.byte), 200],
-      ...[head(0, types.byte), ...zigzag(5), 7, head(1, types.byte), 8],
-      ...[stop, 99],
+      head(2, types.yes),
+      head(1, types.no),
+      head(15, types.byte),
+      200,
+      head(0, types.byte),
+      ...zigzag(5),
+      7,
+      head(1, types.byte),
+      8,
+      stop,
+      99,
     );
-    expect(value).toEqual([...[undefined, undefined, true, false, undefined, 7, 8], ...Array(11), 200]);
+    expect(value).toEqual([undefined, undefined, true, false, undefined, 7, 8, ...Array(11), 200]);
     expect(end).toBe(10);
   });
 
@@ -40,15 +49,22 @@ describe('a struct', () => {
   });
 
   test('is read from where it begins, over doubles, which are of no use here', () => {
-    const bytes = Uint8Array.of(
-      ...[255, 255, head(1, types.double), 1, 2, 3, 4, 5, 6, 7, 8, head(1, types.byte), 9, stop],
-    );
+    const bytes = Uint8Array.of(255, 255, head(1, types.double), 1, 2, 3, 4, 5, 6, 7, 8, head(1, types.byte), 9, stop);
     expect(readStruct(bytes, 2)).toEqual({ value: [undefined, 0, 9], end: bytes.length });
   });
 
   test('has texts as their bytes, and structs in it', () => {
     const { value } = read(
-      ...[head(1, types.binary), 3, 65, 66, 67, head(1, types.struct), head(1, types.binary), 0, stop, stop],
+      head(1, types.binary),
+      3,
+      65,
+      66,
+      67,
+      head(1, types.struct),
+      head(1, types.binary),
+      0,
+      stop,
+      stop,
     );
     expect(value).toEqual([undefined, Uint8Array.of(65, 66, 67), [undefined, new Uint8Array()]]);
   });
@@ -57,7 +73,8 @@ describe('a struct', () => {
     const bytes = (n: number) => Array.from({ length: n }, (_, i) => i);
     expect(read(head(1, type), head(14, types.byte), ...bytes(14), stop).value).toEqual([undefined, bytes(14)]);
     expect(read(head(1, type), head(15, types.byte), ...varint(300), ...bytes(300), stop).value).toEqual([
-      ...[undefined, bytes(300).map((n) => n % 256)],
+      undefined,
+      bytes(300).map((n) => n % 256),
     ]);
     expect(read(head(1, type), head(0, types.i32), stop).value).toEqual([undefined, []]);
   });
@@ -75,8 +92,19 @@ describe('what is no struct of ours', () => {
 
   test('is refused where it ends too early, wherever that is', () => {
     const whole = Uint8Array.of(
-      ...[head(1, types.binary), 3, 65, 66, 67, head(1, types.list), head(2, types.i64), ...zigzag(1e6), ...zigzag(-1)],
-      ...[head(1, types.struct), head(1, types.yes), stop, stop],
+      head(1, types.binary),
+      3,
+      65,
+      66,
+      67,
+      head(1, types.list),
+      head(2, types.i64),
+      ...zigzag(1e6),
+      ...zigzag(-1),
+      head(1, types.struct),
+      head(1, types.yes),
+      stop,
+      stop,
     );
     expect(readStruct(whole, 0).end).toBe(whole.length);
     for (let length = 0; length < whole.length; length++)
@@ -94,8 +122,11 @@ describe('what is no struct of ours', () => {
     expect(JSON.stringify(read(...nested(16)).value)).toBe(`${'[null,'.repeat(17)}true${']'.repeat(17)}`);
     expect(() => read(...nested(17))).toThrow('nests too deep');
     const lists = (depth: number) => [
-      ...[head(1, types.list), ...Array<number>(depth - 1).fill(head(1, types.list))],
-      ...[head(1, types.byte), 5, stop],
+      head(1, types.list),
+      ...Array<number>(depth - 1).fill(head(1, types.list)),
+      head(1, types.byte),
+      5,
+      stop,
     ];
     expect(read(...lists(16)).value.flat(20)).toEqual([5]);
     expect(() => read(...lists(17))).toThrow('nests too deep');
@@ -129,8 +160,18 @@ describe('what is written', () => {
     });
     expect(readStruct(Uint8Array.from([9, ...written.bytes]), 1)).toEqual({
       value: [
-        ...[undefined, -3, undefined, 2 ** 31 - 1, true, false, -(2 ** 51), Uint8Array.from(Buffer.from('🚀')), many],
-        ...[[[undefined, undefined, new Uint8Array(200).fill(7)], []], ...Array(14), []],
+        undefined,
+        -3,
+        undefined,
+        2 ** 31 - 1,
+        true,
+        false,
+        -(2 ** 51),
+        Uint8Array.from(Buffer.from('🚀')),
+        many,
+        [[undefined, undefined, new Uint8Array(200).fill(7)], []],
+        ...Array(14),
+        [],
       ],
       end: written.bytes.length + 1,
     });

@@ -67,7 +67,8 @@ function expectSame(part: PartColumns): void {
 test('the pages of a symbol give what decoding the whole part gives', () => {
   const drawn = fc.record({
     sizes: fc.array(fc.oneof(fc.integer({ min: 1, max: 40 }), fc.integer({ min: 1, max: 3000 })), {
-      ...{ minLength: 1, maxLength: 30 },
+      minLength: 1,
+      maxLength: 30,
     }),
     step: fc.constantFrom(1, 2, 60_000, 3_000_000_000),
     prices: fc.constantFrom(0, 1, 2, 100, 1001),

@@ -92,11 +92,13 @@ const groupRows = fc.constantFrom(7, 8, 9, 50, 257, 1000);
 const drawn = fc.record({
   sizes: groupRows.chain((rows) =>
     fc.array(fc.constantFrom(1, 2, 7, 8, 9, 31, 32, 33, 127, 128, 129, rows, rows + 1, Math.max(1, rows - 1)), {
-      ...{ minLength: 1, maxLength: 8 },
+      minLength: 1,
+      maxLength: 8,
     }),
   ),
   names: fc.array(fc.oneof(fc.string({ unit: 'grapheme' }), fc.constantFrom('', '🚀', 'é', '￿', '\u0000x', 'A.B C?')), {
-    ...{ minLength: 1, maxLength: 5 },
+    minLength: 1,
+    maxLength: 5,
   }),
   times: fc.constantFrom<Drawn['times'][]>('equal steps', 'shared', 'random', 'whole range'),
   distinct: fc.constantFrom(0, 1, 2, 100, 256, 257, 1001),

@@ -45,7 +45,12 @@ async function older(): Promise<{ archive: Archive; text: string }> {
 
 const upgrade = (archive: Archive) =>
   publish(archive, {
-    ...{ runId: 'upgrade', clock: clockAt(now), waitMs: 10_000, named: null, views: [], upgrades: true },
+    runId: 'upgrade',
+    clock: clockAt(now),
+    waitMs: 10_000,
+    named: null,
+    views: [],
+    upgrades: true,
     candles: ['1h', '1d'],
     rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs },
   });
@@ -138,7 +143,11 @@ test('what was complete is provisional after an upgrade, as nothing tells why it
   expect(states()).toEqual(['provisional', 'provisional']);
   expect(manifest).toMatchObject({ watermark: day0, reached: day0 + 2 * dayMs });
   expect(inferredCost(archive.state.db, 1000)).toEqual({
-    ...{ windows: 1, symbols: 1, from: day0, to: day0 + 2 * dayMs, expected_requests: 3 },
+    windows: 1,
+    symbols: 1,
+    from: day0,
+    to: day0 + 2 * dayMs,
+    expected_requests: 3,
   });
   // An archive that began with this format has nothing to be wary of.
   expect(getMeta(opened().state.db, evidenceSinceKey)).toBeUndefined();

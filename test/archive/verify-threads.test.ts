@@ -107,7 +107,8 @@ describe('hashing in threads', () => {
     };
     const ahead = await hashAhead([first, second, third], place);
     expect([await ahead.isNextIntact(), await ahead.isNextIntact(), await ahead.isNextIntact()]).toEqual([
-      ...[false, false],
+      false,
+      false,
       true,
     ]);
     await ahead.close();

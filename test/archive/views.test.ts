@@ -262,7 +262,9 @@ describe('what is known of time', () => {
     append(archive, answer('LATER', [[day0 + 2 * dayMs, 0.5]]));
     await publishNow(archive);
     const hours = (symbol: string, from: number, to: number) => ({
-      ...{ symbol, from: day0 + from * hourMs, to: day0 + to * hourMs },
+      symbol,
+      from: day0 + from * hourMs,
+      to: day0 + to * hourMs,
     });
     await loseTicks(archive, [hours(symbols[0]!, 3, 5), hours(symbols[0]!, 23, 24), hours('FIRST', 0, 2)]);
     await publishNow(archive);
@@ -313,7 +315,14 @@ describe('what is known of time', () => {
        FROM coverage AS c WHERE NOT is_covered(c.symbol, c.t_to)`,
     ]);
     expect(answers.map(([row]) => row!.it)).toEqual([
-      ...[true, false, true, false, true, false, 0, 0],
+      true,
+      false,
+      true,
+      false,
+      true,
+      false,
+      0,
+      0,
       'AAA 40.0, BBB 10.0, BBB 61.5, SOLO 55.0',
     ]);
   });

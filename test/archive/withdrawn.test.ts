@@ -109,7 +109,10 @@ interface Step {
 }
 const anyStep: fc.Arbitrary<Step> = fc.record({
   kind: fc.constantFrom('cover', 'cover', 'cover', 'withdraw', 'withdraw', 'publish'),
-  ...{ window: anyWindow, symbol: fc.nat(1), evidence: fc.constantFrom(...evidences), turns: fc.nat(12) },
+  window: anyWindow,
+  symbol: fc.nat(1),
+  evidence: fc.constantFrom(...evidences),
+  turns: fc.nat(12),
 });
 
 test('gives the same coverage however appends, withdrawals and publishes come between each other', async () => {

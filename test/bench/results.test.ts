@@ -6,7 +6,9 @@ const circumstances = {
   machine: '2 × a processor',
   versions: ['oddslake 0.1.0', 'duckdb 2.0.0'],
   accounting: 'GNU time',
-  ...{ seed: 1, runs: 5, short: [] },
+  seed: 1,
+  runs: 5,
+  short: [],
 };
 const comparison: Comparison = {
   what: 'import, speed',
@@ -14,7 +16,9 @@ const comparison: Comparison = {
   ours: '9.00 M ticks/s',
   peer: { name: 'duckdb', figure: '3.00 M ticks/s' },
   ratio: { median: 3, min: 2.5, max: 3.25 },
-  ...{ goal: atLeast(3), value: 3, missing: null },
+  goal: atLeast(3),
+  value: 3,
+  missing: null,
 };
 /** The text of one benchmark alone. */
 const textOf = (reports: readonly Report[], of: Parameters<typeof resultsText>[3] = circumstances, before = '') =>

@@ -87,11 +87,18 @@ test('a curve in one line goes from its least to its greatest, and ends where it
 
 test('numbers are told with as many digits as they need', () => {
   expect([dollars(1234.5), dollars(-0.031_25), dollars(0), dollars(null), dollars(-1e-9)]).toEqual([
-    ...['+1,234.50', '-0.0313', '0.00', '–', '0.0000'],
+    '+1,234.50',
+    '-0.0313',
+    '0.00',
+    '–',
+    '0.0000',
   ]);
   expect([amount(-12), amount(0.5), share(0.125), share(null)]).toEqual(['12.00', '0.5000', '12.5 %', '–']);
   expect([decimals(-0.001, 2), decimals(-1234.567, 2), decimals(5, 0), decimals(1e16, 2)]).toEqual([
-    ...['0.00', '-1,234.57', '5', '1.000e+16'],
+    '0.00',
+    '-1,234.57',
+    '5',
+    '1.000e+16',
   ]);
   expect([plain(0.1 + 0.2), plain(3)]).toEqual(['0.3', '3']);
   expect(parametersText({ window_ms: 5_400_000, other_ms: 1500, x: 0.25 })).toBe(

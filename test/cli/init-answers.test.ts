@@ -60,8 +60,11 @@ describe('a person at a terminal', () => {
       'your answer: upstream.requests_per_second is 0: expected a number from 0.001 to 100000',
     ]);
     expect(Object.fromEntries(chosen)).toEqual({
-      ...{ 'upstream.base_url': 'https://example.org', 'upstream.api_key_file': 'key' },
-      ...{ 'upstream.requests_per_second': 2.5, 'archive.output': 'lake', 'source.name': 'box' },
+      'upstream.base_url': 'https://example.org',
+      'upstream.api_key_file': 'key',
+      'upstream.requests_per_second': 2.5,
+      'archive.output': 'lake',
+      'source.name': 'box',
     });
     expect(settings.upstream.apiKey).toBe('secret-1234');
   });
@@ -80,7 +83,8 @@ describe('without a terminal', () => {
     const rate = layerFromText('upstream.requests_per_second', '20', '--rate');
     const { chosen } = await gather('/base', [url, rate], null);
     expect(Object.fromEntries(chosen)).toEqual({
-      ...{ 'upstream.base_url': 'https://example.org', 'upstream.requests_per_second': 20 },
+      'upstream.base_url': 'https://example.org',
+      'upstream.requests_per_second': 20,
       'archive.output': 'output/archive',
     });
   });

@@ -18,9 +18,21 @@ test('a config of init holds what was chosen, says what it is, and points to eve
   const [, pointer] = text.split('\n');
   expect(existsSync(pointer!.slice(pointer!.indexOf('/')))).toBe(true);
   expect(text.split('\n').slice(2)).toEqual([
-    ...['', '# The market data service.', 'upstream:', '  # Where it is.', '  base_url: https://example.org:8443/api'],
-    ...['  # File that holds the market data key.', '  api_key_file: "../key file"', '', 'poll:'],
-    ...['  page_limit: 1000', '', 'archive:', "  # The archive's root.", '  output: lake', ''],
+    '',
+    '# The market data service.',
+    'upstream:',
+    '  # Where it is.',
+    '  base_url: https://example.org:8443/api',
+    '  # File that holds the market data key.',
+    '  api_key_file: "../key file"',
+    '',
+    'poll:',
+    '  page_limit: 1000',
+    '',
+    'archive:',
+    "  # The archive's root.",
+    '  output: lake',
+    '',
   ]);
 });
 

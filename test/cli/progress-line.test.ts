@@ -2,7 +2,12 @@ import { expect, test } from 'vitest';
 import { type ProgressFacts, progressLine, timeText } from '../../src/cli/progress-line.ts';
 
 const ticks: ProgressFacts = {
-  ...{ label: 'ticks', done: 5000, total: 20_000, unit: 'symbols', ticks: 1_234_567, ticksPerSecond: 3120 },
+  label: 'ticks',
+  done: 5000,
+  total: 20_000,
+  unit: 'symbols',
+  ticks: 1_234_567,
+  ticksPerSecond: 3120,
   asking: { perSecond: 4.83, allowed: 5, heldBackMs: 0 },
   leftMs: 200_000,
 };
@@ -56,6 +61,13 @@ test('work without ticks and requests says nothing of them, and bytes are told a
 
 test('the time left is told the coarser the longer it is', () => {
   expect([900, 59_000, 60_001, 200_000, 599_000, 600_000, 3_599_000, 7_500_000].map(timeText)).toEqual([
-    ...['1s', '59s', '1m10s', '3m20s', '10m00s', '10m', '1h00m', '2h05m'],
+    '1s',
+    '59s',
+    '1m10s',
+    '3m20s',
+    '10m00s',
+    '10m',
+    '1h00m',
+    '2h05m',
   ]);
 });

@@ -14,9 +14,19 @@ const owned = at(
 export const backtestCommands = { 'backtest run': byHand, 'backtest list': kept, 'backtest show': kept } as const;
 
 export const backtestFlags = {
-  ...{ 'backtest run --objective': byHand, 'backtest run --symbol': narrowed, 'backtest run --symbols-file': narrowed },
-  ...{ 'backtest run --category': narrowed, 'backtest run --source': narrowed, 'backtest run --from': narrowed },
-  ...{ 'backtest run --to': grid, 'backtest run --param': narrowed, 'backtest run --grid': grid },
-  ...{ 'backtest run --held-out': grid, 'backtest run --out': page, 'backtest run --save': kept },
-  ...{ 'backtest run --user': owned, 'backtest run --workspace': owned, 'backtest show --out': kept },
+  'backtest run --objective': byHand,
+  'backtest run --symbol': narrowed,
+  'backtest run --symbols-file': narrowed,
+  'backtest run --category': narrowed,
+  'backtest run --source': narrowed,
+  'backtest run --from': narrowed,
+  'backtest run --to': grid,
+  'backtest run --param': narrowed,
+  'backtest run --grid': grid,
+  'backtest run --held-out': grid,
+  'backtest run --out': page,
+  'backtest run --save': kept,
+  'backtest run --user': owned,
+  'backtest run --workspace': owned,
+  'backtest show --out': kept,
 } as const;

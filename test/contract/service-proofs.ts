@@ -40,13 +40,20 @@ const fileServed = files('is served byte for byte, with what a client needs to k
 
 export const serviceCommands = {
   serve: served,
-  ...{ 'keys create': keyMade, 'keys list': keyMade, 'keys revoke': keyMade, 'tokens issue': tokenIssued },
+  'keys create': keyMade,
+  'keys list': keyMade,
+  'keys revoke': keyMade,
+  'tokens issue': tokenIssued,
 } as const;
 
 export const serviceFlags = {
-  ...{ 'keys create --name': keyMade, 'keys create --expires': keyMade, 'keys create --requests-per-minute': keyMade },
-  ...{ 'tokens issue --user': tokenIssued, 'tokens issue --workspace': tokenIssued },
-  ...{ 'tokens issue --scope': tokenIssued, 'tokens issue --expires': tokenIssued },
+  'keys create --name': keyMade,
+  'keys create --expires': keyMade,
+  'keys create --requests-per-minute': keyMade,
+  'tokens issue --user': tokenIssued,
+  'tokens issue --workspace': tokenIssued,
+  'tokens issue --scope': tokenIssued,
+  'tokens issue --expires': tokenIssued,
 } as const;
 
 export const serviceVariables = { ODDSLAKE_DATABASE_URL: database, ODDSLAKE_TOKEN_SECRET: tokenIssued } as const;
@@ -142,10 +149,14 @@ export const serviceRoutes = {
   ),
   'GET /api/v1/backtest/{id}': backtestLife,
   'DELETE /api/v1/backtest/{id}': backtests('is removed while it waits or runs, and then not run any more'),
-  ...{ 'GET /api/v1/bots': botList, 'POST /api/v1/bots': botLife, 'GET /api/v1/bots/{id}': botLife },
-  ...{ 'PATCH /api/v1/bots/{id}': botLife, 'DELETE /api/v1/bots/{id}': botLife },
+  'GET /api/v1/bots': botList,
+  'POST /api/v1/bots': botLife,
+  'GET /api/v1/bots/{id}': botLife,
+  'PATCH /api/v1/bots/{id}': botLife,
+  'DELETE /api/v1/bots/{id}': botLife,
   'GET /api/v1/strategies': strategies('comes in pages that lose and repeat nothing while strategies come in and go'),
-  ...{ 'POST /api/v1/strategies': strategyLife, 'GET /api/v1/strategies/{id}': strategyLife },
+  'POST /api/v1/strategies': strategyLife,
+  'GET /api/v1/strategies/{id}': strategyLife,
   'DELETE /api/v1/strategies/{id}': bots('stays bound to its version, which is not removed before it'),
   'GET /api/v1/me': at('service/keys.test.ts')(
     'a key says what it is, and a missing or bad one is a problem with a challenge',

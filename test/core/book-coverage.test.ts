@@ -2,7 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { type BookCoverage, coverMoments } from '../../src/core/book-coverage.ts';
 
 const row = (from: number, to: number, ticks: number, rest: Partial<BookCoverage> = {}): BookCoverage => ({
-  ...{ from, to, ticks, fetchedAt: from, origin: 'poll', evidence: 'inferred' },
+  from,
+  to,
+  ticks,
+  fetchedAt: from,
+  origin: 'poll',
+  evidence: 'inferred',
   ...rest,
 });
 

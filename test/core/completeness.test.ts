@@ -256,7 +256,11 @@ describe('completeness', () => {
     const excepted = completeness({ ...question, lost: [loss] });
     expect(excepted).toMatchObject({ watermark: 2.5 * dayMs, reached: 2.5 * dayMs });
     expect(excepted.days.get(0)).toEqual({
-      ...{ state: 'complete_with_exceptions', expected: 2, covered: 1, missing: ['A'], exceptions: 1 },
+      state: 'complete_with_exceptions',
+      expected: 2,
+      covered: 1,
+      missing: ['A'],
+      exceptions: 1,
     });
     const { ticks: _, dataset: __, ...accepted } = loss;
     expect(completeness({ ...question, excepted: new Map([[accepted.symbol, [accepted]]]) })).toEqual(excepted);
@@ -267,7 +271,8 @@ describe('completeness', () => {
     const atFirst = { ...loss, from: 0, to: dayMs / 2 };
     const rest = new Map([...coverage, ['A', [answered(dayMs / 2, 3 * dayMs)]] as const]);
     expect(completeness({ ...question, coverage: rest, lost: [atFirst], nowMs: 2 * dayMs })).toMatchObject({
-      ...{ watermark: 2 * dayMs, reached: 2 * dayMs },
+      watermark: 2 * dayMs,
+      reached: 2 * dayMs,
     });
   });
 
@@ -277,7 +282,11 @@ describe('completeness', () => {
     const coverage = new Map([['S', [{ ...all, fetchedAt: 9 * dayMs }]]]);
     const question = { symbols, named: null, days: [0, dayMs], nowMs: 9 * dayMs, rules };
     expect(completeness({ ...question, coverage }).days.get(0)).toEqual({
-      ...{ state: 'incomplete', expected: 2, covered: 1, missing: ['FILE'], exceptions: 0 },
+      state: 'incomplete',
+      expected: 2,
+      covered: 1,
+      missing: ['FILE'],
+      exceptions: 0,
     });
     const { days: states, watermark } = completeness({ ...question, symbols: [factsOf(told)], coverage: new Map() });
     expect(states.get(0)).toEqual({ state: 'incomplete', expected: 1, covered: 0, missing: ['FILE'], exceptions: 0 });
@@ -292,7 +301,11 @@ describe('completeness', () => {
       completeness({
         symbols: [factsOf({ opensAt: dayMs, polledFrom: dayMs }), factsOf({ symbol: 'T', opensAt: dayMs })],
         coverage: new Map([['S', coverage]]),
-        ...{ named: null, lost: windows, days: [0, dayMs], nowMs: 9 * dayMs, rules },
+        named: null,
+        lost: windows,
+        days: [0, dayMs],
+        nowMs: 9 * dayMs,
+        rules,
       }).days.get(day)!;
     const answer = (from: number, to: number): Covered => ({
       from,
@@ -352,14 +365,12 @@ describe('the lists of a day', () => {
     { from: 0, to, fetchedAt: to + step, origin: 'poll', evidence: 'confirmed' },
   ];
   const question = (rest: Partial<Question> = {}): Question => ({
-    ...{
-      symbols: [facts],
-      coverage: new Map([['A', answered(3 * dayMs)]]),
-      named: null,
-      days,
-      nowMs: 4 * dayMs,
-      rules,
-    },
+    symbols: [facts],
+    coverage: new Map([['A', answered(3 * dayMs)]]),
+    named: null,
+    days,
+    nowMs: 4 * dayMs,
+    rules,
     ...rest,
   });
   const complete = (asked: Question) => [...completeness(asked).days.values()].map((day) => day.state === 'complete');

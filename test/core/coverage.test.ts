@@ -66,7 +66,11 @@ const isDisjoint = (answers: readonly Covered[]): boolean =>
   answers.every((a, i) => !isEmpty(a) && (i === 0 || answers[i - 1]!.to <= a.from));
 
 const at = (from: number, to: number, rest: Partial<Covered> = {}): Covered => ({
-  ...{ from, to, fetchedAt: 50, origin: 'poll', evidence: 'confirmed' },
+  from,
+  to,
+  fetchedAt: 50,
+  origin: 'poll',
+  evidence: 'confirmed',
   ...rest,
 });
 

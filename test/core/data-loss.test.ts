@@ -5,7 +5,11 @@ import { compareLost, cutAtLost, judgeAnswers, type LostWindow } from '../../src
 import { covers, intersect, isEmpty, subtract, union, type Window } from '../../src/core/window.ts';
 
 const lostAt = (from: number, to: number, ticks: number): LostWindow => ({
-  ...{ dataset: 'ticks', symbol: 'S', from, to, ticks },
+  dataset: 'ticks',
+  symbol: 'S',
+  from,
+  to,
+  ticks,
 });
 const answer = (from: number, to: number, fetchedAt = 1000): Covered => ({
   from,
@@ -57,8 +61,12 @@ test('a lost window that no answer touches is nobody’s concern', () => {
 test('lost windows are listed by dataset, then symbol, then time', () => {
   const window = (dataset: string, symbol: string, from: number) => ({ ...lostAt(from, from + 1, 1), dataset, symbol });
   const inOrder = [
-    ...[window('markets', 'Z', 9), window('ticks', 'A', 8), window('ticks', 'A', 9), window('ticks', 'B', 1)],
-    ...[window('ticks', '\u{e000}', 5), window('ticks', '😀', 1)],
+    window('markets', 'Z', 9),
+    window('ticks', 'A', 8),
+    window('ticks', 'A', 9),
+    window('ticks', 'B', 1),
+    window('ticks', '\u{e000}', 5),
+    window('ticks', '😀', 1),
   ];
   expect(inOrder.toReversed().sort(compareLost)).toEqual(inOrder);
   expect(inOrder.toSorted(compareLost)).toEqual(inOrder);

@@ -11,8 +11,16 @@ import {
 describe('errors', () => {
   test('end a command with the code that is promised', () => {
     expect(exitCodes).toEqual({
-      ...{ done: 0, unexpected: 1, usage: 2, credential: 3, incomplete: 4, busy: 5, damaged: 6, unreachable: 7 },
-      ...{ interrupted: 130, terminated: 143 },
+      done: 0,
+      unexpected: 1,
+      usage: 2,
+      credential: 3,
+      incomplete: 4,
+      busy: 5,
+      damaged: 6,
+      unreachable: 7,
+      interrupted: 130,
+      terminated: 143,
     });
     const codes = [new OddslakeError(exitCodes.busy, 'm'), new UsageError('m'), new DamageError('m')];
     expect(codes.map(({ name, message, exitCode }) => [name, message, exitCode])).toEqual([
@@ -32,13 +40,18 @@ describe('errors', () => {
 
   test('of the upstream say what was asked for and why there is no answer', () => {
     const facts: UpstreamErrorFacts = {
-      ...{ failure: 'transient' as const, reason: 'answered 503 five times', status: 503, symbol: 'S' },
+      failure: 'transient' as const,
+      reason: 'answered 503 five times',
+      status: 503,
+      symbol: 'S',
       window: { from: 1, to: 2 },
     };
     const error = new UpstreamError('tick page', facts);
     expect(error).toMatchObject({ ...facts, name: 'UpstreamError', message: 'tick page: answered 503 five times' });
     expect(new UpstreamError('tick page', { failure: 'refused', reason: 'r' })).toMatchObject({
-      ...{ status: undefined, symbol: undefined, window: undefined },
+      status: undefined,
+      symbol: undefined,
+      window: undefined,
     });
   });
 });

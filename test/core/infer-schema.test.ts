@@ -57,7 +57,12 @@ const wide = (count: number, value: (i: number) => unknown = () => 1, from = 0):
 
 test('fields are looked for five steps below the record, and what lies deeper is not', () => {
   expect(pathsOf({ a: { a: { a: { a: { a: { a: 1 } } } } } })).toEqual([
-    ...['', 'a', 'a/a', 'a/a/a', 'a/a/a/a', 'a/a/a/a/a'],
+    '',
+    'a',
+    'a/a',
+    'a/a/a',
+    'a/a/a/a',
+    'a/a/a/a/a',
   ]);
   expect(pathsOf([[[[[[1]]]]]])).toEqual(['', '*', '*/*', '*/*/*', '*/*/*/*', '*/*/*/*/*']);
 });

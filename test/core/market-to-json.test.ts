@@ -21,8 +21,12 @@ const { question, source, opens_at, closes_at, resolved_at, outcome } = field_pa
 const paths: RecordPaths = {
   symbolPaths: symbol_paths.default,
   fieldPaths: {
-    ...{ question: question.default, source: source.default, opensAt: opens_at.default },
-    ...{ closesAt: closes_at.default, resolvedAt: resolved_at.default, outcome: outcome.default },
+    question: question.default,
+    source: source.default,
+    opensAt: opens_at.default,
+    closesAt: closes_at.default,
+    resolvedAt: resolved_at.default,
+    outcome: outcome.default,
   },
 };
 
@@ -40,19 +44,20 @@ const given = (rows: readonly MarketFacts[]) => giveRecords(rows, paths).map(({ 
 
 test('a record comes back as it came, its symbols together', () => {
   const received = {
-    ...{ canonical_id: 'M', confidence: 0.9, category: 'crypto', is_active: true },
+    canonical_id: 'M',
+    confidence: 0.9,
+    category: 'crypto',
+    is_active: true,
     venues: [
       { source: 'kalshi', ticker: 'A', url: 'https://example.org/a' },
       { source: 'poly', ticker: 'B' },
     ],
-    ...{
-      question: 'Will it?',
-      opens_at: noon,
-      closes_at: noon + 1,
-      resolved_at: noon + 2,
-      outcome: 1,
-      volume: [1, { b: null }],
-    },
+    question: 'Will it?',
+    opens_at: noon,
+    closes_at: noon + 1,
+    resolved_at: noon + 2,
+    outcome: 1,
+    volume: [1, { b: null }],
   };
   const [only, ...others] = giveRecords(read(received), paths);
   expect(others).toEqual([]);

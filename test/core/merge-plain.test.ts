@@ -117,7 +117,10 @@ describe('a merge in whole runs', () => {
       .map(({ starts, length, sorted, how, correction }) =>
         (sorted ? starts.toSorted((a, b) => a - b) : starts).map(
           (start, i): Chunk => ({
-            ...{ symbol: 'A', runId: 'run', rank: how.rank, observedAt: how.observedAt + i },
+            symbol: 'A',
+            runId: 'run',
+            rank: how.rank,
+            observedAt: how.observedAt + i,
             t: Float64Array.from({ length }, (_, k) => start + k),
             p: Float64Array.from({ length }, (_, k) => ((start + k) % correction === 0 ? i : 0.5)),
           }),
@@ -150,7 +153,10 @@ describe('a merge in whole runs', () => {
 
   test('looks at no symbol that nothing came for', () => {
     const of = (symbol: string): Chunk => ({
-      ...{ symbol, rank: ranks.poll, observedAt: 0, runId: 'run' },
+      symbol,
+      rank: ranks.poll,
+      observedAt: 0,
+      runId: 'run',
       t: Float64Array.from({ length: 100 }, (_, i) => i),
       p: new Float64Array(100),
     });

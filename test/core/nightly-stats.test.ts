@@ -36,7 +36,12 @@ describe('the median', () => {
 
 describe('what changed among the markets', () => {
   const state = (symbol: string, rest: Partial<ListedState> = {}): ListedState => ({
-    ...{ symbol, firstSeen: 10, inactiveSince: null, closesAt: null, resolved: false, resolutionSeen: null },
+    symbol,
+    firstSeen: 10,
+    inactiveSince: null,
+    closesAt: null,
+    resolved: false,
+    resolutionSeen: null,
     ...rest,
   });
 

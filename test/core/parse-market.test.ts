@@ -27,14 +27,32 @@ const symbols = (fields: object) => read(fields).map((facts) => facts.symbol);
 
 test('reads a record with everything', () => {
   const record = {
-    ...{ symbol: 'S', source: 'kalshi', category: 'crypto', confidence: 0.97, is_active: true, question: 'Will it?' },
-    ...{ opens_at: noon, closes_at: noon + 1, resolved_at: noon + 2, outcome: 1 },
+    symbol: 'S',
+    source: 'kalshi',
+    category: 'crypto',
+    confidence: 0.97,
+    is_active: true,
+    question: 'Will it?',
+    opens_at: noon,
+    closes_at: noon + 1,
+    resolved_at: noon + 2,
+    outcome: 1,
   };
   expect(read(record, ['matched', 'resolving'])).toEqual([
     {
-      ...{ canonicalId: 'M', symbol: 'S', source: 'kalshi', views: ['matched', 'resolving'], category: 'crypto' },
-      ...{ confidence: 0.97, isActive: true, question: 'Will it?', opensAt: noon, closesAt: noon + 1 },
-      ...{ resolvedAt: noon + 2, outcome: 1, extra: JSON.stringify({ opens_at: noon }) },
+      canonicalId: 'M',
+      symbol: 'S',
+      source: 'kalshi',
+      views: ['matched', 'resolving'],
+      category: 'crypto',
+      confidence: 0.97,
+      isActive: true,
+      question: 'Will it?',
+      opensAt: noon,
+      closesAt: noon + 1,
+      resolvedAt: noon + 2,
+      outcome: 1,
+      extra: JSON.stringify({ opens_at: noon }),
     },
   ]);
 });

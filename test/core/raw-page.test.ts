@@ -2,8 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { decodeRawPages, encodeRawPages, type RawPage } from '../../src/core/raw-page.ts';
 
 const page = (asked: unknown, rest: Partial<RawPage> = {}): RawPage => ({
-  ...{ run: 'run', askedAt: 1000, receivedAt: 2000, servedAt: null, status: 200, redacted: false },
-  ...{ asked: asked as RawPage['asked'], body: Buffer.from('{}\n\n') },
+  run: 'run',
+  askedAt: 1000,
+  receivedAt: 2000,
+  servedAt: null,
+  status: 200,
+  redacted: false,
+  asked: asked as RawPage['asked'],
+  body: Buffer.from('{}\n\n'),
   ...rest,
 });
 
@@ -14,7 +20,10 @@ const parent = { count: 7, first: 1, last: 2, observedAt: 3 };
 const meaning = { origin: 'poll', asked: { from: 0.5, to: 9 }, kind: 'whole' };
 
 const told = [
-  ...[book, ticks, lists, { ...lists, view: null, source: null, limit: null }],
+  book,
+  ticks,
+  lists,
+  { ...lists, view: null, source: null, limit: null },
   ...['poll', 'backfill', 'import'].map((origin) => ({ ...ticks, meaning: { ...meaning, origin } })),
   ...['whole', 'low', 'high', 'earlier', 'probe'].map((kind) => ({ ...ticks, meaning: { ...meaning, kind, parent } })),
 ];
@@ -51,18 +60,31 @@ describe('raw pages', () => {
 });
 
 const badMeanings: readonly unknown[] = [
-  ...[[], 5, { ...meaning, origin: 'me' }, { ...meaning, kind: 'odd' }, { ...meaning, asked: null }],
+  [],
+  5,
+  { ...meaning, origin: 'me' },
+  { ...meaning, kind: 'odd' },
+  { ...meaning, asked: null },
   ...[{ from: '1', to: 2 }, { from: 1 }].map((window) => ({ ...meaning, asked: window })),
   ...['count', 'first', 'last', 'observedAt'].map((name) => ({ ...meaning, parent: { ...parent, [name]: '1' } })),
   ...[5, null, []].map((wrong) => ({ ...meaning, parent: wrong })),
 ];
 const badFields: readonly object[] = [
-  ...[{ run: 5 }, { run: undefined }, { redacted: 0 }, { redacted: null }],
+  { run: 5 },
+  { run: undefined },
+  { redacted: 0 },
+  { redacted: null },
   ...['askedAt', 'receivedAt', 'status', 'bytes'].flatMap((name) => [-1, 1.5, '1', null].map((n) => ({ [name]: n }))),
-  ...[{ servedAt: 1.5 }, { servedAt: '5' }, { servedAt: undefined }],
+  { servedAt: 1.5 },
+  { servedAt: '5' },
+  { servedAt: undefined },
 ];
 const badQuestions: readonly unknown[] = [
-  ...[null, [], 'ticks', ...[book, lists, ticks].map((asked) => ({ ...asked, route: 'odd' })), { ...book, symbol: 5 }],
+  null,
+  [],
+  'ticks',
+  ...[book, lists, ticks].map((asked) => ({ ...asked, route: 'odd' })),
+  { ...book, symbol: 5 },
   ...[{ view: 5 }, { source: 5 }, { view: undefined }, { limit: 1.5 }, { limit: '5' }].map((w) => ({ ...lists, ...w })),
   ...[{ symbol: 5 }, { from: null }, { from: '1' }, { to: null }, { to: '1' }].map((w) => ({ ...ticks, ...w })),
   ...[{ limit: 1.5 }, { limit: null }, ...badMeanings.map((wrong) => ({ meaning: wrong }))].map((w) => ({
@@ -71,9 +93,15 @@ const badQuestions: readonly unknown[] = [
   })),
 ];
 const badHeads: readonly unknown[] = [
-  ...[null, 5, 'text', [], [page(book)]],
+  null,
+  5,
+  'text',
+  [],
+  [page(book)],
   ...[...badFields, ...badQuestions.map((asked) => ({ asked }))].map((wrong) => ({
-    ...{ ...page(book), body: undefined, bytes: 4 },
+    ...page(book),
+    body: undefined,
+    bytes: 4,
     ...wrong,
   })),
 ];

@@ -16,11 +16,24 @@ import { dayMs } from '../../src/core/window.ts';
 const hourMs = 3_600_000;
 const day = Date.UTC(2026, 6, 1);
 const night = (rest = {}) => ({
-  ...{ at: day, windows: 4, contradicted: 0, leftOut: 0, seen: 100, found: 0, latenessMs: 0 },
-  ...{ isProven: false, isPagingContradicted: false, ...rest },
+  at: day,
+  windows: 4,
+  contradicted: 0,
+  leftOut: 0,
+  seen: 100,
+  found: 0,
+  latenessMs: 0,
+  isProven: false,
+  isPagingContradicted: false,
+  ...rest,
 });
 const covered = (from: number, to: number, fetchedAt: number, rest: Partial<Covered> = {}): Covered => ({
-  ...{ from: day + from, to: day + to, fetchedAt: day + fetchedAt, origin: 'poll', evidence: 'confirmed', ...rest },
+  from: day + from,
+  to: day + to,
+  fetchedAt: day + fetchedAt,
+  origin: 'poll',
+  evidence: 'confirmed',
+  ...rest,
 });
 
 describe('the overlap in use', () => {

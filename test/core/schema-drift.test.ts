@@ -23,7 +23,10 @@ function told(...nights: readonly (readonly unknown[])[]): string[][] {
 }
 
 const market = (i: number) => ({
-  ...{ canonical_id: `m${i}`, confidence: i % 3 === 0 ? 1 : 0.5, question: 'q', closes_at: 1 + i },
+  canonical_id: `m${i}`,
+  confidence: i % 3 === 0 ? 1 : 0.5,
+  question: 'q',
+  closes_at: 1 + i,
   venues: [{ source: 'a', ticker: `t${i}` }],
 });
 const markets = times(40, market);
@@ -175,13 +178,17 @@ describe('the bounds of what is told', () => {
   test('what is known afterwards: the latest counts, types that were had, and none that were too rare to tell of', () => {
     const known = (before: Shape, now: Shape) => compareShapes(before, now).known.get('a');
     expect(known(field(20, { number: 20 }), field(30, { number: 29, string: 1 }))).toEqual({
-      ...{ of: 30, types: { number: 29 }, isMap: false },
+      of: 30,
+      types: { number: 29 },
+      isMap: false,
     });
     expect(known(field(20, { number: 20 }), field(30, { number: 20, string: 10 }))!.types).toEqual({
-      ...{ number: 20, string: 10 },
+      number: 20,
+      string: 10,
     });
     expect(known(field(20, { number: 15, string: 5 }), field(20, { number: 20 }))!.types).toEqual({
-      ...{ number: 20, string: 0 },
+      number: 20,
+      string: 0,
     });
     expect(known(field(20, { number: 20 }), field(20, { string: 20 }))!.types).toEqual({ string: 20 });
     expect(known(field(20, { number: 20, null: 3 }), field(20, { number: 20 }))!.types).toEqual({ number: 20 });
@@ -190,7 +197,9 @@ describe('the bounds of what is told', () => {
       null: 2,
     });
     expect(known(field(20, { number: 20, boolean: 5 }), field(30, { number: 20, string: 10 }))!.types).toEqual({
-      ...{ number: 20, string: 10, boolean: 0 },
+      number: 20,
+      string: 10,
+      boolean: 0,
     });
     // Where hardly anything was known all of it is learned, and what was is kept.
     expect(known(field(20, { number: 4 }), field(20, { string: 20 }))!.types).toEqual({ number: 0, string: 20 });

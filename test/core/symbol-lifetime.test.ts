@@ -146,7 +146,9 @@ describe('a suspended symbol', () => {
 
   test('is asked for once a UTC day, whatever the hour', () => {
     expect([due(100 * day, 100 * day), due(100 * day, 101 * day - 1), due(101 * day - 1, 101 * day)]).toEqual([
-      ...[false, false, true],
+      false,
+      false,
+      true,
     ]);
     expect(isDue(factsOf({ triedAt: 100 * day }), 100 * day)).toBe(true);
   });

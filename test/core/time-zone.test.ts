@@ -7,8 +7,16 @@ const seed = Number(process.env.SEED ?? Math.floor(Math.random() * 1e6));
 console.log(`zone: SEED=${seed}`);
 
 const names = [
-  ...['America/New_York', 'Europe/London', 'America/St_Johns', 'Australia/Lord_Howe', 'Asia/Kathmandu'],
-  ...['Pacific/Apia', 'Africa/Casablanca', 'Pacific/Kiritimati', 'Asia/Pyongyang', '+05:30'],
+  'America/New_York',
+  'Europe/London',
+  'America/St_Johns',
+  'Australia/Lord_Howe',
+  'Asia/Kathmandu',
+  'Pacific/Apia',
+  'Africa/Casablanca',
+  'Pacific/Kiritimati',
+  'Asia/Pyongyang',
+  '+05:30',
 ];
 const zones = new Map<string, Zone>();
 const zoneOf = (name: string): Zone => {

@@ -21,7 +21,11 @@ function counted(
   return countVerdict({
     days: new Map(states.map((state, i) => [i * dayMs, { state }])),
     gaps: gaps.map((reason) => ({ reason })),
-    ...{ provisional: { windows: provisional }, live: ['S'], suspended, listed: true, nowMs },
+    provisional: { windows: provisional },
+    live: ['S'],
+    suspended,
+    listed: true,
+    nowMs,
     damage: damaged === 0 ? null : { files: damaged, days: new Set([dayMs]) },
   });
 }

@@ -8,7 +8,10 @@ const rules = { marketsShareMax: 0.5, ticksShareMax: 0.8 };
 
 /** The last of `n` nights, each a day long. */
 const night = (n: number, markets: number | null, ticks: number, polledMs = day): Night => ({
-  ...{ polledTo: n * day, polledMs, markets, ticks },
+  polledTo: n * day,
+  polledMs,
+  markets,
+  ticks,
 });
 const usual = [5, 4, 3, 2, 1].map((n) => night(n, 100, 2400));
 

@@ -34,7 +34,8 @@ test('such a check finds what is not there', () => {
   const wrong = ['notify.webhock_url', 'ODDSLAKE_WEBHOK', 'oddslake_job_last_run_end_seconds'];
   expect(unknownNames(text, metrics)).toEqual(wrong);
   expect(wrongIn(['nightly', '--dat', '2026-01-01', '--set', 'poll.page=1', 'x'])).toEqual([
-    ...['nightly has no --dat', expect.stringContaining('unknown setting poll.page')],
+    'nightly has no --dat',
+    expect.stringContaining('unknown setting poll.page'),
     'nightly takes no 2026-01-01 x',
   ]);
 });

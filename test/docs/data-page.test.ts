@@ -6,12 +6,34 @@ import { textOf } from './blocks.ts';
 // docs/for-data-scientists.md beyond its blocks, which test/readers runs.
 
 const facts: MarketFacts = {
-  ...{ canonicalId: 'a', symbol: 's', source: 'one', views: ['live'], category: 'one', confidence: 0.1 },
-  ...{ isActive: true, question: 'one', opensAt: 1, closesAt: 1, resolvedAt: 1, outcome: 0, extra: 'one' },
+  canonicalId: 'a',
+  symbol: 's',
+  source: 'one',
+  views: ['live'],
+  category: 'one',
+  confidence: 0.1,
+  isActive: true,
+  question: 'one',
+  opensAt: 1,
+  closesAt: 1,
+  resolvedAt: 1,
+  outcome: 0,
+  extra: 'one',
 };
 const others: MarketFacts = {
-  ...{ canonicalId: 'b', symbol: 't', source: 'two', views: ['all'], category: 'two', confidence: 0.2 },
-  ...{ isActive: false, question: 'two', opensAt: 2, closesAt: 2, resolvedAt: 2, outcome: 1, extra: 'two' },
+  canonicalId: 'b',
+  symbol: 't',
+  source: 'two',
+  views: ['all'],
+  category: 'two',
+  confidence: 0.2,
+  isActive: false,
+  question: 'two',
+  opensAt: 2,
+  closesAt: 2,
+  resolvedAt: 2,
+  outcome: 1,
+  extra: 'two',
 };
 
 test('the page names every column of markets that a later poll of the day may have changed', () => {

@@ -35,14 +35,17 @@ export function typist(
   const memory = mkdtempSync(join(tmpdir(), 'oddslake-typist-'));
   let place = cwd;
   return {
-    ...{ cwd, env },
+    cwd,
+    env,
     async type(code) {
       const typed = replace.reduce((text, [was, is]) => text.replaceAll(was, is), code);
       mkdirSync(memory, { recursive: true });
       const isStaying = stays.test(typed);
       const after = isStaying ? '' : `\nenv -0 > ${memory}/env; pwd > ${memory}/cwd\n`;
       const child = spawn('bash', ['-euo', 'pipefail', '-c', isStaying ? `exec ${typed.trim()}` : typed + after], {
-        ...{ cwd: place, env, stdio: ['ignore', 'pipe', 'pipe'] },
+        cwd: place,
+        env,
+        stdio: ['ignore', 'pipe', 'pipe'],
       });
       if (isStaying) return await firstWords(child, typed);
       const told = await ended(child, typed);

@@ -41,7 +41,8 @@ export async function world(): Promise<World> {
     if (code !== 0) throw new Error(stderr);
   }
   return {
-    ...{ box, lake },
+    box,
+    lake,
     async end() {
       await box.stop();
       rmSync(root, { recursive: true, force: true });

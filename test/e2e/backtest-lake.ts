@@ -26,7 +26,11 @@ export async function backtestLake(beside = folder()): Promise<string> {
   const covered = [{ from: day0, to: day0 + 4 * hourMs }];
   const markets = Object.entries(told).map(([symbol, { outcome, category, source }]) =>
     market(symbol, {
-      ...{ category, source, opensAt: day0, outcome, isActive: outcome === null },
+      category,
+      source,
+      opensAt: day0,
+      outcome,
+      isActive: outcome === null,
       resolvedAt: outcome === null ? null : settledAt,
     }),
   );

@@ -24,13 +24,28 @@ test('buy and hold gives what was computed by hand, on the terminal and as the w
   const lake = await backtestLake();
   const result = await resultOf(lake, 'buy_and_hold');
   expect(Object.keys(result)).toEqual([
-    ...['asked', 'strategy', 'strategy_version', 'from', 'to', 'value', 'summary', 'equity', 'symbols', 'trades'],
-    ...['calibration', 'grid', 'coverage', 'archive'],
+    'asked',
+    'strategy',
+    'strategy_version',
+    'from',
+    'to',
+    'value',
+    'summary',
+    'equity',
+    'symbols',
+    'trades',
+    'calibration',
+    'grid',
+    'coverage',
+    'archive',
   ]);
   // Bought an hour after the first tick at 0.4, 0.2 and 0.5; settled at 1 and 0, and still held at 0.75.
   expect(result.value).toBeCloseTo(0.6 - 0.2 + 0.25, 12);
   expect(result).toMatchObject({
-    ...{ from: day0, to: settledAt + 1, grid: null, strategy_version: null },
+    from: day0,
+    to: settledAt + 1,
+    grid: null,
+    strategy_version: null,
     summary: { symbols: 3, traded: 3, ticks: 9, trades: 3, contracts: 3, fees: 0, win_rate: 2 / 3 },
     coverage: { lacking_ms: 0, lacking_share: 0 },
     archive: { generation: 1, manifest_sha256: sha256(readFileSync(join(lake, 'manifest.json'))) },
@@ -175,7 +190,10 @@ test('a strategy from a file is run, and what is wrong with one is named by file
     parameters: { below: 0.45 },
     rules: [
       {
-        ...{ side: 'yes', size: { contracts: 2 }, exit: null, entries_max: 1 },
+        side: 'yes',
+        size: { contracts: 2 },
+        exit: null,
+        entries_max: 1,
         entry: { measure: 'price', below: { parameter: 'below' } },
       },
     ],
@@ -202,7 +220,11 @@ test('a strategy that a user keeps is run by its name for that user, before one 
     await strategies(db).add(
       { owner: 'alice', workspace: 'desk' },
       {
-        ...{ id: `of${name.replaceAll('_', '')}`, idempotency_key: null, body_sha256: '', created_at: day0, name },
+        id: `of${name.replaceAll('_', '')}`,
+        idempotency_key: null,
+        body_sha256: '',
+        created_at: day0,
+        name,
         definition: JSON.stringify(readOrThrow({ rules: [rule] })),
       },
       10,

@@ -32,7 +32,8 @@ async function large() {
 
 const post = (service: ServeProcess, body: unknown): Promise<Response> =>
   service.ask(path, {
-    ...{ method: 'POST', body: JSON.stringify(body) },
+    method: 'POST',
+    body: JSON.stringify(body),
     headers: { 'content-type': 'application/json' },
   });
 

@@ -77,7 +77,9 @@ describe('nightly', () => {
     const box = await sandbox({ ...input, markets: 4, booksForbidden: true });
     const ended = await job('nightly', box.url, output, ...allLive);
     expect(ended.summary).toMatchObject({
-      ...{ exit_code: 4, error: null, failures_count: 1 },
+      exit_code: 4,
+      error: null,
+      failures_count: 1,
       failures: [{ symbol: null, reason: expect.stringMatching(/^order books: answered 403/) }],
     });
     expect(totalTicks(output)).toBe(ended.summary.ticks.accepted);

@@ -19,8 +19,10 @@ async function said(args: readonly string[], env: Variables, onTerminal: boolean
   const quoted = words.map((word) => `'${word}'`).join(' ');
   const [command, ...rest] = onTerminal ? ['script', '-qec', `stty cols 80; ${quoted}`, '/dev/null'] : words;
   const child = spawn(command!, rest, {
-    ...{ env: { ...processEnv, TERM: 'xterm-256color', ...env }, stdio: ['ignore', 'pipe', 'pipe'] },
-    ...{ timeout: limitMs / 2, killSignal: 'SIGKILL' },
+    env: { ...processEnv, TERM: 'xterm-256color', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: limitMs / 2,
+    killSignal: 'SIGKILL',
   });
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
   if (child.signalCode !== null) throw new MachineTooSlow(`the end of ${args.join(' ')}`, limitMs / 2);

@@ -310,7 +310,10 @@ function asNobody(args: readonly string[], output: string): string | null {
     chmodSync(path, statSync(path).isDirectory() ? 0o555 : 0o444);
   const main = new URL('../../bin/main.ts', import.meta.url).pathname;
   const { stdout } = spawnSync(process.execPath, [main, ...args], {
-    ...{ uid: 65534, gid: 65534, encoding: 'utf8', cwd: '/' },
+    uid: 65534,
+    gid: 65534,
+    encoding: 'utf8',
+    cwd: '/',
     env: { PATH: process.env.PATH, ...access('http://x.invalid') },
   });
   return stdout === null || stdout === '' ? null : stdout;

@@ -55,7 +55,9 @@ describe.each([
     expect([kept.status, await bodyOf(kept)]).toEqual([206, versions.get(tagOf(kept))!.subarray(100, 200)]);
     const anew = await service.ask(url, { headers: { ...range, 'if-range': `"${old}"` } });
     expect([anew.status, anew.headers.get('etag'), sha256(await bodyOf(anew))]).toEqual([
-      ...[200, fresh, fresh.replaceAll('"', '')],
+      200,
+      fresh,
+      fresh.replaceAll('"', ''),
     ]);
   });
 

@@ -66,7 +66,8 @@ describe('after an import', () => {
     const imported = await run([...args, '--covers', '2025-06-13..2025-06-14']);
     expect(imported.code, imported.stderr).toBe(0);
     expect(manifestOf(output)).toMatchObject({
-      ...{ watermark: null, upstream: 'box' },
+      watermark: null,
+      upstream: 'box',
       days: { '2025-06-13': { state: 'complete', expected: 1, covered: 1, missing: [], exceptions: 0 } },
     });
 

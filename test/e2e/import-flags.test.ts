@@ -243,6 +243,6 @@ describe('the quarantine', () => {
       globSync('.oddslake/quarantine/*', { cwd: output })
         .sort()
         .map((path) => path.slice(-16)),
-    ).toEqual([...['000003.ndjson.gz', '000004.ndjson.gz']]);
+    ).toEqual(['000003.ndjson.gz', '000004.ndjson.gz']);
   });
 });

@@ -38,8 +38,15 @@ export const sample: readonly Tick[] = ['alpha', 'b,"eta"', 'γ 😀'].flatMap((
 
 /** Takes files whatever the share of their rows that is rejected. */
 export const flagsOf = (paths: readonly string[], rest: Partial<ImportFlags> = {}): ImportFlags => ({
-  ...{ paths, dataset: null, format: null, covers: null, preferred: false },
-  ...{ rows: plainRows, renames: [], rejectedShareMax: 1, showCheck: null },
+  paths,
+  dataset: null,
+  format: null,
+  covers: null,
+  preferred: false,
+  rows: plainRows,
+  renames: [],
+  rejectedShareMax: 1,
+  showCheck: null,
   ...rest,
 });
 
@@ -53,16 +60,14 @@ export async function importInto(
 ): Promise<Summary> {
   const settings = await loadSettings({ env: {}, cwd: output, set: [...set], output });
   const context: Context = {
-    ...{
-      settings,
-      clock: systemClock,
-      random: systemRandom,
-      version: '0',
-      waitMs: 0,
-      strict: false,
-      threads,
-      mayCreate: false,
-    },
+    settings,
+    clock: systemClock,
+    random: systemRandom,
+    version: '0',
+    waitMs: 0,
+    strict: false,
+    threads,
+    mayCreate: false,
     disk: systemDisk,
     log: await createLog({ level: 'silent', stream: process.stderr }),
     signal: new AbortController().signal,

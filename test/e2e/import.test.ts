@@ -48,7 +48,10 @@ describe('an import', () => {
         const output = folder();
         const summary = await importInto(output, list);
         expect(summary, `${format}${packing}`).toMatchObject({
-          ...{ exit_code: 0, warnings: [], failures: [], pages: format === 'pages' ? 3 : 0 },
+          exit_code: 0,
+          warnings: [],
+          failures: [],
+          pages: format === 'pages' ? 3 : 0,
           ticks: { fetched: 900, accepted: 900, duplicates: 0, conflicts: 0, quarantined: 0 },
           symbols: { planned: 3, done: 3, failed: 0 },
         });
@@ -123,7 +126,12 @@ describe('an import', () => {
     expect(addsUp(summary)).toBe(true);
     const told = summary.failures.map(({ reason }) => reason.replace(`${files}/`, ''));
     expect(told.map((reason) => reason.split(':')[0])).toEqual([
-      ...['b.csv.gz', 'c.ndjson.zst', 'd.json', 'e.csv', 'f.parquet', 'g.json'],
+      'b.csv.gz',
+      'c.ndjson.zst',
+      'd.json',
+      'e.csv',
+      'f.parquet',
+      'g.json',
     ]);
     expect(told[0]).toMatch(/cannot be read: unexpected end/);
     expect(told[3]).toMatch(/lacks the columns t, p \(it has symbol, time, price\)/);
@@ -265,17 +273,18 @@ describe('an import', () => {
   test('sets aside every row that is none, as it was received', async () => {
     const files = folder();
     const bad = [
-      ...[
-        '',
-        'A,x,0.5',
-        'A,1752192000.5,0.5',
-        `A,${day0},`,
-        `A,${day0},nan`,
-        `,${day0},0.5`,
-        `A,${day0}`,
-        `A,${day0},0.5,7`,
-      ],
-      ...['A,1752192000,0.5', 'A,2026-02-30T00:00:00Z,0.5', 'A,2026-07-11T00:00:00.1234Z,0.5', 'A,99999999999999,0.5'],
+      '',
+      'A,x,0.5',
+      'A,1752192000.5,0.5',
+      `A,${day0},`,
+      `A,${day0},nan`,
+      `,${day0},0.5`,
+      `A,${day0}`,
+      `A,${day0},0.5,7`,
+      'A,1752192000,0.5',
+      'A,2026-02-30T00:00:00Z,0.5',
+      'A,2026-07-11T00:00:00.1234Z,0.5',
+      'A,99999999999999,0.5',
     ];
     const csv = put(files, 'a.csv', `symbol,t,p\n${bad.join('\n')}\nA,2026-07-11T02:00:00+02:00,1e-3\n`);
     const output = folder();

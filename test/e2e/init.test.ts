@@ -32,7 +32,10 @@ describe('init', () => {
     const again = await init(cwd, ['other.yaml', '--json', '--output', 'lake', '--name', 'box'], access(box.url));
     expect(again.code, again.stderr).toBe(0);
     expect(JSON.parse(again.stdout)).toEqual({
-      ...{ config: join(cwd, 'other.yaml'), archive: join(cwd, 'lake'), archive_created: false, upstream: 'box' },
+      config: join(cwd, 'other.yaml'),
+      archive: join(cwd, 'lake'),
+      archive_created: false,
+      upstream: 'box',
     });
     const stranger = await init(cwd, ['third.yaml', '--output', 'lake', '--name', 'stranger'], access(box.url));
     expect(stranger.code).toBe(2);

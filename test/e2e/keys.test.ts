@@ -63,7 +63,14 @@ test('a key is printed alone, once; the list has it without its secret; revoked,
   const inJson = jsonOf<{ keys: Record<string, unknown>[]; count: number }>(await keys('list', '--json'));
   expect(inJson.count).toBe(2);
   expect(Object.keys(inJson.keys[0]!)).toEqual([
-    ...['id', 'name', 'state', 'created_at', 'expires_at', 'revoked_at', 'last_used_at', 'requests_per_minute'],
+    'id',
+    'name',
+    'state',
+    'created_at',
+    'expires_at',
+    'revoked_at',
+    'last_used_at',
+    'requests_per_minute',
   ]);
   for (const text of [listed.stdout, JSON.stringify(inJson)]) expect(text).not.toContain(key.slice(-43));
 

@@ -157,8 +157,15 @@ export async function sandboxProcess(flags: readonly string[], msMax?: number) {
 
 /** Flags that make a job fast where only the logic matters. */
 export const quick = [
-  ...['--set', 'upstream.requests_per_second=2000', '--set', 'upstream.retry_delay_seconds_min=0.01'],
-  ...['--set', 'upstream.retry_delay_seconds_max=0.05', '--set', 'report.nightly=false', '--json'],
+  '--set',
+  'upstream.requests_per_second=2000',
+  '--set',
+  'upstream.retry_delay_seconds_min=0.01',
+  '--set',
+  'upstream.retry_delay_seconds_max=0.05',
+  '--set',
+  'report.nightly=false',
+  '--json',
 ];
 
 /** Flags of a job that asks for nothing else before it has an answer, however long that takes. */
@@ -170,7 +177,12 @@ export function job(name: string, url: string, output: string, ...flags: string[
 }
 
 export const jobArgs = (name: string, output: string, ...flags: string[]): string[] => [
-  ...[name, '--output', output, '--set', 'source.name=box', ...quick],
+  name,
+  '--output',
+  output,
+  '--set',
+  'source.name=box',
+  ...quick,
   ...flags,
 ];
 
@@ -225,8 +237,13 @@ export const coverageOf = (output: string): CoverageRow[] =>
     .flatMap((path) => decodeRows(datasets.coverage, readFileSync(join(output, path))))
     .filter(([dataset]) => dataset === 'ticks')
     .map((row) => ({
-      ...{ symbol: row[1] as string, from: row[2] as number, to: row[3] as number, ticks: row[4] as number },
-      ...{ fetchedAt: row[5] as number, origin: row[6] as string, evidence: row[7] as string },
+      symbol: row[1] as string,
+      from: row[2] as number,
+      to: row[3] as number,
+      ticks: row[4] as number,
+      fetchedAt: row[5] as number,
+      origin: row[6] as string,
+      evidence: row[7] as string,
     }));
 
 export const rowsOf = ({ t, p }: TickColumns): { t: number; p: number }[] =>

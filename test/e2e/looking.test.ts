@@ -23,7 +23,11 @@ test('status tells how far the archive is, in text and JSON, and exits with 4 wh
   const { code, said } = await json<Record<string, unknown>>('status', '--output', output);
   expect(code).toBe(0);
   expect(said).toMatchObject({
-    ...{ upstream: 'box', generation: 1, reached: nowMs, journaled_ticks: 0, gaps: { windows: 0, symbols: 0 } },
+    upstream: 'box',
+    generation: 1,
+    reached: nowMs,
+    journaled_ticks: 0,
+    gaps: { windows: 0, symbols: 0 },
     published: { ticks: totalTicks(output), days: Object.keys(manifestOf(output).days).length },
     last_run: { job: 'nightly', exit_code: 0, run_id: nightly.summary.run_id },
   });

@@ -102,7 +102,9 @@ test('sums over runs are what is in the archive: killed, resumed, stopped, publi
   for (const { run_id, ticks, recovered } of told) {
     const row = db.prepare('select * from runs where run_id = ?').get(run_id!) as Record<string, number>;
     expect({ fetched: row.fetched, accepted: row.accepted, recovered: row.recovered }).toEqual({
-      ...{ fetched: ticks.fetched, accepted: ticks.accepted, recovered },
+      fetched: ticks.fetched,
+      accepted: ticks.accepted,
+      recovered,
     });
   }
   db.close();

@@ -25,7 +25,10 @@ export const truth = (markets: number): Promise<Sandbox> => sandbox({ nowMs: now
 
 /** Flags of a job that is configured with this rate. */
 export const at = (rate: number): string[] => [
-  ...['--set', `upstream.requests_per_second=${rate}`, '--set', `poll.page_limit=${cap}`],
+  '--set',
+  `upstream.requests_per_second=${rate}`,
+  '--set',
+  `poll.page_limit=${cap}`,
 ];
 
 export const answers = (stats: SandboxStats, status: number): number =>

@@ -7,8 +7,16 @@ import { access, dayMs, fixedDay, fixedNow, folder, hashes, jobArgs, manifestOf,
 import { keyOf, serve } from './served-archive.ts';
 
 const few = [
-  ...['--set', 'source.first_lookback_days=2', '--set', 'archive.candles=[]', '--set', 'archive.parts=1'],
-  ...['--set', 'upstream.retry_attempts_max=2', '--set', 'raw.keep_days=0'],
+  '--set',
+  'source.first_lookback_days=2',
+  '--set',
+  'archive.candles=[]',
+  '--set',
+  'archive.parts=1',
+  '--set',
+  'upstream.retry_attempts_max=2',
+  '--set',
+  'raw.keep_days=0',
 ];
 const lostPath = `ticks/date=${fixedDay}/part-00.parquet`;
 

@@ -27,7 +27,14 @@ function spoil(output: string, dataset: string): string {
 }
 
 const repairArgs = (output: string, ...flags: string[]): string[] => [
-  ...['verify', '--repair', '--output', output, '--set', 'source.name=box', ...quick, ...flags],
+  'verify',
+  '--repair',
+  '--output',
+  output,
+  '--set',
+  'source.name=box',
+  ...quick,
+  ...flags,
 ];
 
 /** What `--json` says before the summary. */

@@ -117,7 +117,9 @@ test('report tells of an archive that is empty, whose state was lost, or that ha
   expect(readFileSync(join(output, 'report.html'), 'utf8')).toContain('Nothing was run yet.');
   const empty = opened();
   expect((await report(empty.layout.root)).told).toMatchObject({
-    ...{ state: 'empty', generation: 0, next_action: 'Start collecting: oddslake nightly' },
+    state: 'empty',
+    generation: 0,
+    next_action: 'Start collecting: oddslake nightly',
   });
   const one = opened();
   append(one, answer('A', [[day0 + hourMs, 0.5]], { windows: [{ from: day0, to: day0 + 2 * hourMs }] }));

@@ -36,7 +36,9 @@ async function scheduled(url: string, output: string, ...flags: string[]) {
   });
   const base = await until(() => /"url":"([^"]+)","msg":"health and metrics/.exec(logged)?.[1], 'the port');
   return {
-    ...{ running, base, logged: () => logged },
+    running,
+    base,
+    logged: () => logged,
     ready: async () => {
       const answer = await fetch(`${base}/readyz`);
       const body = (await answer.json()) as { status: string; errors?: { name: string; reason: string }[] };

@@ -93,7 +93,8 @@ export async function seenLake(options: Partial<SandboxOptions>, set: readonly s
   }
 
   return {
-    ...{ box, output },
+    box,
+    output,
     async backfill({ window = past, recheckInferred = false, force = false } = {}) {
       const how = { symbols: [], force, recheckInferred, allKnown: false, showPlan: null };
       return look(await backfill.run(await contextOf(output, box.url, nowMs, always), { window, ...how }), window);

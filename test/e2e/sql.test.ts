@@ -17,7 +17,9 @@ test('sql has views and macros over the datasets, beside what the commands say',
   const tables = ['candles_1d', 'candles_1h', 'conflicts', 'coverage', 'gaps', 'lives', 'markets', 'orderbooks'];
   expect((await ask('SHOW TABLES')).map(({ name }) => name)).toEqual([
     ...tables,
-    ...['symbols', 'ticks', 'ticks_with_markets'],
+    'symbols',
+    'ticks',
+    'ticks_with_markets',
   ]);
   // Each opens what its statement names and no more.
   expect(await ask("SELECT sum(ticks)::INTEGER AS ticks FROM Candles('15m')")).toEqual([{ ticks: totalTicks(output) }]);

@@ -21,8 +21,23 @@ test('symbols finds by every word, wherever it stands and in whatever case, and 
   expect(all.count).toBe(all.known);
   expect(all.symbols).toHaveLength(all.known);
   expect(Object.keys(all.symbols[0]!)).toEqual([
-    ...['symbol', 'canonical_id', 'source', 'question', 'category', 'state', 'is_active', 'opens_at', 'closes_at'],
-    ...['resolved_at', 'outcome', 'first_seen', 'last_seen', 'first_tick', 'last_tick', 'ticks', 'suspended_at'],
+    'symbol',
+    'canonical_id',
+    'source',
+    'question',
+    'category',
+    'state',
+    'is_active',
+    'opens_at',
+    'closes_at',
+    'resolved_at',
+    'outcome',
+    'first_seen',
+    'last_seen',
+    'first_tick',
+    'last_tick',
+    'ticks',
+    'suspended_at',
   ]);
   const { symbol, category } = all.symbols[0]!;
   const [head, tail] = [symbol.slice(0, 4).toUpperCase(), symbol.slice(-3).toLowerCase()];

@@ -34,7 +34,10 @@ test('an older archive is read by every command, collected into only after oddsl
   const upgraded = await runHere(['upgrade', '--output', output, '--json']);
   expect(upgraded.code, upgraded.stderr).toBe(0);
   expect(JSON.parse(upgraded.stdout)).toMatchObject({
-    ...{ archive: output, from_format: 1, to_format: formatVersion, generation: 2 },
+    archive: output,
+    from_format: 1,
+    to_format: formatVersion,
+    generation: 2,
     inferred: { windows: expect.any(Number), symbols: expect.any(Number), expected_requests: expect.any(Number) },
   });
   expect(hashes(output, 'ticks', 'symbols', 'markets')).toEqual(before);

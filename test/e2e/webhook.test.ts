@@ -46,7 +46,11 @@ describe('a webhook is told of a run that ended', () => {
     expect(told).toHaveLength(2);
     expect(told[1]!.path).toBe(secretPath);
     expect(told[1]!.body).toMatchObject({
-      ...{ job: 'backfill', outcome: 'incomplete', exit_code: 4, run_id: incomplete.summary.run_id, archive: output },
+      job: 'backfill',
+      outcome: 'incomplete',
+      exit_code: 4,
+      run_id: incomplete.summary.run_id,
+      archive: output,
       missing: [{ symbol: box.symbols()[0], reason: expect.stringContaining('404') }],
       text: expect.stringMatching(/^oddslake backfill on .*: done, but incomplete \(exit 4\)\. Missing: /),
     });

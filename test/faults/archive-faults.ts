@@ -12,8 +12,19 @@ import { hashes, manifestOf, ticksOf, totalTicks, untruths } from '../e2e/lake.t
 // What can be wrong with an archive, found without the program's own `verify` where that is possible. None: nothing is.
 
 const rootNames = new Set([
-  ...['README.md', 'manifest.json', 'SHA256SUMS', 'views.sql', '.oddslake'],
-  ...['ticks', 'symbols', 'markets', 'orderbooks', 'coverage', 'conflicts', 'candles_1h', 'candles_1d'],
+  'README.md',
+  'manifest.json',
+  'SHA256SUMS',
+  'views.sql',
+  '.oddslake',
+  'ticks',
+  'symbols',
+  'markets',
+  'orderbooks',
+  'coverage',
+  'conflicts',
+  'candles_1h',
+  'candles_1d',
 ]);
 
 export const sha256Of = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');

@@ -37,19 +37,35 @@ type Plan = Omit<FilePlan, 'columns'> & { columns: Columns };
 const goodPlan = (): Plan => ({
   columns: [
     {
-      ...{ name: 'symbol', type: physical.bytes, repetition: required, converted: 0, codec: codecs.none, told: {} },
+      name: 'symbol',
+      type: physical.bytes,
+      repetition: required,
+      converted: 0,
+      codec: codecs.none,
+      told: {},
       pages: [dictionary(texts(['AAA', 'BBB'])), page(indexes(0, 1, 0, 1), encodings.rleDictionary)],
     },
     {
-      ...{ name: 't', type: physical.int64, repetition: required, codec: codecs.none, told: {} },
+      name: 't',
+      type: physical.int64,
+      repetition: required,
+      codec: codecs.none,
+      told: {},
       pages: [page(longs([0, 1, 2, 3].map((i) => time + i)))],
     },
     {
-      ...{ name: 'p', type: physical.double, repetition: required, codec: codecs.none, told: {} },
+      name: 'p',
+      type: physical.double,
+      repetition: required,
+      codec: codecs.none,
+      told: {},
       pages: [page(doubles([0, 0.25, 0.5, 0.75]))],
     },
   ],
-  ...{ rows: 4, groupRows: 4, head: 'PAR1', tail: 'PAR1' },
+  rows: 4,
+  groupRows: 4,
+  head: 'PAR1',
+  tail: 'PAR1',
 });
 
 export const goodFile = (): Buffer => madeParquet(goodPlan());
@@ -188,9 +204,13 @@ const ofBytes: Readonly<Record<string, (good: Buffer) => Buffer>> = {
  */
 export const readable: ReadonlyMap<string, readonly string[]> = new Map([
   ...[
-    ...['a page of fewer values than none', 'a page of too many values', 'fewer rows than its group'],
-    ...['a chunk of negative size', 'a chunk larger than its file'],
-    ...['a chunk of fewer values than none', 'a chunk of too many values'],
+    'a page of fewer values than none',
+    'a page of too many values',
+    'fewer rows than its group',
+    'a chunk of negative size',
+    'a chunk larger than its file',
+    'a chunk of fewer values than none',
+    'a chunk of too many values',
   ].map((name): [string, readonly string[]] => [name, goodTicks]),
   ['indexes of no bits, though there is a choice', goodTicks.map((tick) => tick.replace('BBB', 'AAA'))],
 ]);

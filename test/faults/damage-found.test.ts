@@ -155,8 +155,16 @@ describe('verify', { timeout: searchMsMax }, () => {
     const text = bytesOf(archive, 'manifest.json').toString();
     for (const changed of [
       ...[0, 1, 3, 99].map((generation) => text.replace(/"generation": 2,/, `"generation": ${generation},`)),
-      ...[text.trimEnd(), `${text} `, text.replace(' ', ''), text.replace(/"ticks": \{\s*"files": \[/, '$& ')],
-      ...['', '{}', 'null', '[]', '1', JSON.stringify(JSON.parse(text))],
+      text.trimEnd(),
+      `${text} `,
+      text.replace(' ', ''),
+      text.replace(/"ticks": \{\s*"files": \[/, '$& '),
+      '',
+      '{}',
+      'null',
+      '[]',
+      '1',
+      JSON.stringify(JSON.parse(text)),
     ]) {
       expect(changed).not.toBe(text);
       writeFileSync(join(root, 'manifest.json'), changed);

@@ -88,7 +88,9 @@ export function journalDay(archive: Archive, day: number, round: number): void {
 /** The published files and the texts at the root that verify holds to the last publish. */
 export const guarded = (manifest: Manifest): string[] => [
   ...allFiles(manifest).map(({ path }) => path),
-  ...['manifest.json', 'SHA256SUMS', 'views.sql'],
+  'manifest.json',
+  'SHA256SUMS',
+  'views.sql',
 ];
 
 export const bytesOf = (archive: Archive, path: string): Buffer => readFileSync(join(archive.layout.root, path));

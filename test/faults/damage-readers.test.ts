@@ -25,8 +25,17 @@ async function publishOf(archive: Archive) {
   const settings = await loadSettings({ env: {}, cwd: '/', output: archive.layout.root, set: [] });
   const clock = clockAt(now + 10);
   const context: Context = {
-    ...{ settings, clock, log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-    ...{ strict: false, threads: 1, mayCreate: false, disk: systemDisk, random: Math.random },
+    settings,
+    clock,
+    log: silent,
+    signal: new AbortController().signal,
+    version: 'test',
+    waitMs: 0,
+    strict: false,
+    threads: 1,
+    mayCreate: false,
+    disk: systemDisk,
+    random: Math.random,
     startDisplay: (label, total, unit) =>
       startProgress({ label, total, unit, clock, log: silent, stream: process.stderr, shown: false }),
   };
@@ -101,11 +110,19 @@ describe('a publish that needs a damaged file', { timeout: searchMsMax }, () => 
 const span = `from=${day0}&to=${day0 + 2 * dayMs}&limit=1000`;
 /** What reads published files for an answer, beside the files themselves. */
 const routes = [
-  ...['ticks?symbol=AAA&limit=10000', `ticks?symbol=BBB&${span}`, 'markets', 'orderbook?symbol=AAA'],
-  ...[`historical/ticks?${span}`, `historical/ticks?symbol=CCC&format=csv`, `historical/orderbooks?${span}`],
-  ...[`historical/candles?interval=1h&${span}`, `historical/candles?interval=1d&symbol=AAA&${span}`],
-  ...[`historical/candles?interval=15m&symbol=DDD&${span}`, `historical/markets?limit=1000`],
-  ...[`historical/coverage?dataset=ticks&${span}`, 'historical/ticks?format=parquet&symbol=DDD'],
+  'ticks?symbol=AAA&limit=10000',
+  `ticks?symbol=BBB&${span}`,
+  'markets',
+  'orderbook?symbol=AAA',
+  `historical/ticks?${span}`,
+  `historical/ticks?symbol=CCC&format=csv`,
+  `historical/orderbooks?${span}`,
+  `historical/candles?interval=1h&${span}`,
+  `historical/candles?interval=1d&symbol=AAA&${span}`,
+  `historical/candles?interval=15m&symbol=DDD&${span}`,
+  `historical/markets?limit=1000`,
+  `historical/coverage?dataset=ticks&${span}`,
+  'historical/ticks?format=parquet&symbol=DDD',
 ].map((path) => `/api/v1/${path}`);
 
 async function answers(service: Serving, paths: readonly string[]): Promise<Map<string, [number, string]>> {

@@ -221,7 +221,9 @@ function expectTicks(root: string, archive: Archive, { lost, gone }: Repaired, c
     expect(union([...covered, ...mine])).toEqual(truth.covered.get(symbol));
     expect(union(segmentsOf(archive.state.db, symbol))).toEqual(union(covered));
     expect(oneSymbol(archive.state.db, symbol)).toMatchObject({
-      ...{ ticks: after.length, firstTick: after[0] ?? null, lastTick: after.at(-1) ?? null },
+      ticks: after.length,
+      firstTick: after[0] ?? null,
+      lastTick: after.at(-1) ?? null,
     });
   }
 }

@@ -99,9 +99,20 @@ export const overwritten = (root: string, path: string, by: string): Damage =>
 
 /** Names that a file too many may have, in or below the folder of a dataset. */
 const strangers = [
-  ...['part-07.parquet', 'x', '.hidden', 'notes.txt', 'part-00.parquet.tmp', 'part-00.parquet~', 'README'],
-  ...['deep/er/part-00.parquet', 'date=2026-06-01/part-07.parquet', 'date=2026-06-01/x.txt', 'date=2026-06-01/.x'],
-  ...['date=2026-06-01/deep/part-00.parquet', 'date=1999-01-01/part-00.parquet', 'date=1999-01-01/x'],
+  'part-07.parquet',
+  'x',
+  '.hidden',
+  'notes.txt',
+  'part-00.parquet.tmp',
+  'part-00.parquet~',
+  'README',
+  'deep/er/part-00.parquet',
+  'date=2026-06-01/part-07.parquet',
+  'date=2026-06-01/x.txt',
+  'date=2026-06-01/.x',
+  'date=2026-06-01/deep/part-00.parquet',
+  'date=1999-01-01/part-00.parquet',
+  'date=1999-01-01/x',
 ];
 
 /** Something in a dataset's folder that no publish has put there. */

@@ -37,7 +37,8 @@ const jobOf = async (service: ServeProcess, id: string): Promise<Job> =>
 
 async function asked(service: ServeProcess): Promise<Job> {
   const answered = await service.ask('/api/v1/export', {
-    ...{ method: 'POST', body: JSON.stringify({ dataset: 'ticks', format: 'csv' }) },
+    method: 'POST',
+    body: JSON.stringify({ dataset: 'ticks', format: 'csv' }),
     headers: { 'content-type': 'application/json' },
   });
   expect(answered.status).toBe(202);

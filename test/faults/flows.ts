@@ -134,7 +134,9 @@ const repairing = (parts: Parts): Promise<Ended> =>
     parts,
     (archive, context) =>
       repair(archive, {
-        ...{ clock: context.clock, waitMs: 0, signal: context.signal },
+        clock: context.clock,
+        waitMs: 0,
+        signal: context.signal,
         ...judgedBy(context.settings),
       }),
     true,
@@ -283,8 +285,12 @@ export const flows: readonly Flow[] = [
     run: (parts) =>
       over(parts, (archive, context) =>
         publish(archive, {
-          ...{ runId: 'upgrade', clock: context.clock, waitMs: 0, upgrades: true },
-          ...{ ...judgedBy(context.settings), candles: context.settings.archive.candles },
+          runId: 'upgrade',
+          clock: context.clock,
+          waitMs: 0,
+          upgrades: true,
+          ...judgedBy(context.settings),
+          candles: context.settings.archive.candles,
         }),
       ),
   },

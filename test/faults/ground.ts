@@ -63,7 +63,9 @@ export function faultsOf({ box, bases }: Pick<Ground, 'box' | 'bases'>, { archiv
 }
 
 export const placeIn = (folder: string, input: string): Place => ({
-  ...{ archive: join(folder, 'archive'), out: join(folder, 'out'), input },
+  archive: join(folder, 'archive'),
+  out: join(folder, 'out'),
+  input,
 });
 
 /** Begins a place with an archive of this base. */
@@ -94,7 +96,9 @@ export async function ground(): Promise<Ground> {
     return { outcome: outcomeOf(place), counts };
   }
   return {
-    ...{ ...made, input, folder },
+    ...made,
+    input,
+    folder,
     calm(of) {
       const name = of.map((flow) => flow.name).join(', ');
       const calm = known.get(name) ?? runCalm(of, name);

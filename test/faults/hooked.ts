@@ -62,7 +62,9 @@ export async function runHooked(
 
 /** The environment of a process that is halted there. */
 export const haltAt = ({ of, at, how }: Halt): Record<string, string> => ({
-  ...{ HALT_OF: of, HALT_AT: String(at), HALT_HOW: how },
+  HALT_OF: of,
+  HALT_AT: String(at),
+  HALT_HOW: how,
 });
 
 const reportIn = (path: string): HaltReport => JSON.parse(readFileSync(path, 'utf8')) as HaltReport;

@@ -128,7 +128,11 @@ function makeBase(root: string): void {
   appendBooks(
     archive.state,
     symbols.map((symbol, s) => ({
-      ...{ runId: 'run', symbol, observedAt: day0 + s, rejected: [], understood: true },
+      runId: 'run',
+      symbol,
+      observedAt: day0 + s,
+      rejected: [],
+      understood: true,
       snapshots: [{ t: day0 + s, ...sides }],
     })),
   );

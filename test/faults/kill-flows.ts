@@ -27,7 +27,8 @@ export interface Flow {
 }
 
 const flow = (name: string, base: Base, ...args: [string, ...string[]]): Flow => ({
-  ...{ name, base },
+  name,
+  base,
   args: ({ archive }) => hookedJob(args[0], archive, ...args.slice(1)),
 });
 
@@ -44,24 +45,29 @@ export const flows: readonly Flow[] = [
   flow('publish', 'journaled', 'publish'),
   flow('candles', 'without candles', 'publish'),
   {
-    ...{ name: 'import', base: 'a day' },
+    name: 'import',
+    base: 'a day',
     args: ({ archive, input }) => hookedJob('import', archive, input),
   },
   {
-    ...{ name: 'export', base: 'a day' },
+    name: 'export',
+    base: 'a day',
     args: ({ archive, out }) => ['export', '--output', archive, '--out', join(out, 'ticks.parquet')],
   },
   {
-    ...{ name: 'snapshot', base: 'a day' },
+    name: 'snapshot',
+    base: 'a day',
     args: ({ archive, out }) => ['snapshot', join(out, 'snapshot'), '--output', archive],
     // It is there already, whole.
     codes: [2],
   },
   {
-    ...{ name: 'repair', base: 'damaged', damaged: true },
+    name: 'repair',
+    base: 'damaged',
+    damaged: true,
     args: ({ archive }) => hookedJob('verify', archive, '--repair'),
   },
-  { ...{ name: 'upgrade', base: 'older' }, args: ({ archive }) => ['upgrade', '--output', archive] },
+  { name: 'upgrade', base: 'older', args: ({ archive }) => ['upgrade', '--output', archive] },
 ];
 
 /** Flows that can follow one another on the archive of one day, in any order. */

@@ -93,7 +93,10 @@ async function trial(seed: number): Promise<void> {
   const mend = async () => repair.run(await nights.contextAt(nowMs, ...set), { fromUrl: null });
   const fetchPast = async () =>
     backfill.run(await nights.contextAt(nowMs, ...set), {
-      ...{ window: { from: firstNight - 2 * dayMs, to: nowMs }, symbols: [], force: draw.chance(0.3), allKnown: false },
+      window: { from: firstNight - 2 * dayMs, to: nowMs },
+      symbols: [],
+      force: draw.chance(0.3),
+      allKnown: false,
       showPlan: null,
     });
   await after(night);

@@ -125,9 +125,14 @@ export function madeParquet(plan: FilePlan): Buffer {
     }
     const { told } = column;
     const meta = struct({
-      ...{ 1: i32(column.type), 2: list(5, [i32(0), i32(3), i32(8)]), 3: list(8, [text(column.name)]) },
-      ...{ 4: i32(column.codec), 5: i64(told.values ?? plan.groupRows) },
-      ...{ 6: i64(told.size ?? at - start), 7: i64(told.size ?? at - start), 9: i64(told.at ?? dataAt ?? start) },
+      1: i32(column.type),
+      2: list(5, [i32(0), i32(3), i32(8)]),
+      3: list(8, [text(column.name)]),
+      4: i32(column.codec),
+      5: i64(told.values ?? plan.groupRows),
+      6: i64(told.size ?? at - start),
+      7: i64(told.size ?? at - start),
+      9: i64(told.at ?? dataAt ?? start),
       11: (told.dictionaryAt ?? dictionaryAt) === undefined ? undefined : i64(told.dictionaryAt ?? dictionaryAt!),
     });
     return struct({ 1: told.file === undefined ? undefined : text(told.file), 2: i64(start), 3: meta });

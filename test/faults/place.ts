@@ -141,8 +141,18 @@ export async function contextIn({
       archive: { ...settings.archive, output: archiveOf(place) },
       raw: { ...settings.raw, keepDays },
     },
-    ...{ clock: standingClock(nowMs), log: silent, signal: new AbortController().signal, version: 'test', waitMs: 0 },
-    ...{ strict: false, threads: 1, mayCreate: true, disk, openDatabase, openWire, random: () => (turn % 1000) / 1000 },
+    clock: standingClock(nowMs),
+    log: silent,
+    signal: new AbortController().signal,
+    version: 'test',
+    waitMs: 0,
+    strict: false,
+    threads: 1,
+    mayCreate: true,
+    disk,
+    openDatabase,
+    openWire,
+    random: () => (turn % 1000) / 1000,
     startDisplay: async () => ({ update: () => {}, stop: () => {} }),
   };
 }
@@ -153,7 +163,8 @@ function settingsWith(candles: string): Promise<Settings> {
   const pace = ['upstream.requests_per_second=1000', 'upstream.concurrency=1', 'report.nightly=false'];
   const settings = loadSettings({
     env: { ODDSLAKE_BASE_URL: 'https://box.test', ODDSLAKE_API_KEY: 'sandbox-key' },
-    ...{ cwd: tmpdir(), output: join(tmpdir(), 'unused') },
+    cwd: tmpdir(),
+    output: join(tmpdir(), 'unused'),
     set: [...pace, 'source.first_lookback_days=1', 'archive.parts=2', `archive.candles=${candles}`],
   });
   loaded.set(candles, settings);

@@ -11,7 +11,8 @@ import type { Draw } from './seeds.ts';
 
 export const flowOf = (name: string): Flow => flows.find((flow) => flow.name === name)!;
 export const flow = (base: Base, ...args: [string, ...string[]]): Flow => ({
-  ...{ name: `${args[0]}, ${base}`, base },
+  name: `${args[0]}, ${base}`,
+  base,
   args: ({ archive }) => hookedJob(args[0], archive, ...args.slice(1)),
 });
 

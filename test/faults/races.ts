@@ -29,7 +29,8 @@ const publish = flow('a day', 'publish');
 
 /** Four writers, of whom one may be killed, and a reader as soon as one of them publishes. */
 const writers: Race = {
-  ...{ name: 'writers', weight: 6 },
+  name: 'writers',
+  weight: 6,
   async run(ground, place, draw) {
     begin(ground, place, 'a day');
     const of = some(draw, [nightly, backfill, importing, draw.one([publish, nightly, backfill, importing])], 4);
@@ -66,7 +67,8 @@ const firsts = [
 
 /** The first starts of an archive. */
 const first: Race = {
-  ...{ name: 'first starts', weight: 3 },
+  name: 'first starts',
+  weight: 3,
   async run(ground, place, draw) {
     begin(ground, place, 'new');
     const running = startAll(ground, place, some(draw, [...firsts, firsts[0]], 4), [], draw);
@@ -79,7 +81,8 @@ const first: Race = {
 
 /** `init` of one archive, by two configs of their own and two of one name: that one is written by one of them. */
 const inits: Race = {
-  ...{ name: 'inits', weight: 1 },
+  name: 'inits',
+  weight: 1,
   async run(ground, place) {
     begin(ground, place, 'new');
     const names = ['a.yaml', 'b.yaml', 'c.yaml', 'c.yaml'];
@@ -100,7 +103,8 @@ const exporting = flowOf('export');
 
 /** A publish that is stopped at one of its calls, and those who come then. */
 const stopped: Race = {
-  ...{ name: 'stopped publish', weight: 8 },
+  name: 'stopped publish',
+  weight: 8,
   async run(ground, place, draw) {
     begin(ground, place, publishing.base);
     const calm = await ground.calm([publishing]);
@@ -152,7 +156,8 @@ async function generations(ground: Ground): Promise<Generation[]> {
 
 /** Writers that may not wait for long, while somebody has the lock. */
 const impatient: Race = {
-  ...{ name: 'short waits', weight: 2 },
+  name: 'short waits',
+  weight: 2,
   async run(ground, place, draw) {
     begin(ground, place, 'a day');
     const lock = await takeWriteLock(join(place.archive, '.oddslake', 'lock.sqlite'), 0, systemClock);
@@ -178,7 +183,8 @@ const upgrade = flowOf('upgrade');
 
 /** An older archive is brought up once, whoever asks. */
 const upgrades: Race = {
-  ...{ name: 'upgrades', weight: 2 },
+  name: 'upgrades',
+  weight: 2,
   async run(ground, place, draw) {
     begin(ground, place, 'older');
     const asked = { args: (of: Place) => [...upgrade.args(of), '--json'], name: '', base: upgrade.base };
@@ -198,7 +204,8 @@ const rebuilt = flowOf('nightly on a lost state');
 
 /** The first runs after the state was lost: one of them rebuilds it. */
 const losses: Race = {
-  ...{ name: 'a lost state', weight: 2 },
+  name: 'a lost state',
+  weight: 2,
   async run(ground, place, draw) {
     begin(ground, place, rebuilt.base);
     const running = startAll(ground, place, [rebuilt, rebuilt, publish], [], draw);
@@ -213,7 +220,8 @@ const repair = flowOf('repair');
 
 /** A damaged archive is mended once, whoever asks. */
 const repairs: Race = {
-  ...{ name: 'repairs', weight: 1 },
+  name: 'repairs',
+  weight: 1,
   async run(ground, place, draw) {
     begin(ground, place, 'damaged');
     await allDone(startAll(ground, place, [repair, repair], [], draw));
@@ -223,7 +231,8 @@ const repairs: Race = {
 
 /** What is made elsewhere, at one place by several. */
 const targets: Race = {
-  ...{ name: 'one target', weight: 1 },
+  name: 'one target',
+  weight: 1,
   async run(ground, place, draw) {
     begin(ground, place, 'a day');
     const twice = [flowOf('snapshot'), flowOf('snapshot'), exporting, exporting];

@@ -10,12 +10,22 @@ test('whatever the service is like, nights read again from their answers give th
   const seeds = await search({ name, least: 12, share: 0.05 }, async (seed) => {
     const draw = drawFrom(seed);
     const options: Partial<SandboxOptions> = {
-      ...{ seed, markets: 3 + draw.below(6), ticksPerDay: 30 + draw.below(150), cap: draw.one([10, 25, 60, 5000]) },
-      ...{ truncate: draw.one(['earliest', 'latest']), order: draw.one(['ascending', 'newest-first', 'shuffled']) },
-      ...{ fromInclusive: draw.chance(0.7), toInclusive: draw.chance(0.3), layout: 'mixed' },
-      ...{ echoWindow: draw.one(['asked', 'tightened', 'none']), repeatShare: draw.one([0, 0, 0.3]) },
-      ...{ lateShare: draw.one([0, 0.2]), reviseShare: draw.one([0, 0.2]), marketsCap: draw.one([1000, 2000]) },
-      ...{ faultShare: draw.one([0, 0.1]), faults: ['500', 'bad-json', 'html', 'wrong-symbol', 'half-body'] },
+      seed,
+      markets: 3 + draw.below(6),
+      ticksPerDay: 30 + draw.below(150),
+      cap: draw.one([10, 25, 60, 5000]),
+      truncate: draw.one(['earliest', 'latest']),
+      order: draw.one(['ascending', 'newest-first', 'shuffled']),
+      fromInclusive: draw.chance(0.7),
+      toInclusive: draw.chance(0.3),
+      layout: 'mixed',
+      echoWindow: draw.one(['asked', 'tightened', 'none']),
+      repeatShare: draw.one([0, 0, 0.3]),
+      lateShare: draw.one([0, 0.2]),
+      reviseShare: draw.one([0, 0.2]),
+      marketsCap: draw.one([1000, 2000]),
+      faultShare: draw.one([0, 0.1]),
+      faults: ['500', 'bad-json', 'html', 'wrong-symbol', 'half-body'],
     };
     const nights = await calmNights(2, options, `upstream.concurrency=${draw.one([1, 4])}`);
     const again = folder();

@@ -79,7 +79,13 @@ describe('a replayed recording', needed, () => {
     expect(fetched).toBe(accepted + duplicates + conflicts + quarantined);
 
     expect(await compare(ticksFile, `${lake}/ticks/date=*/*.parquet`)).toEqual({
-      ...{ recorded: 3_925_578, archived: 3_925_578, missing: 0, extra: 0, otherPrice: 0, keysTwice: 0, wrongDay: 0 },
+      recorded: 3_925_578,
+      archived: 3_925_578,
+      missing: 0,
+      extra: 0,
+      otherPrice: 0,
+      keysTwice: 0,
+      wrongDay: 0,
     });
 
     const asked = await tickRequests();
@@ -97,7 +103,8 @@ describe('a replayed recording', needed, () => {
     const { stdout } = await promisify(execFile)(process.execPath, command, { env: { PATH: process.env.PATH } });
     const summary = JSON.parse(stdout) as { exit_code: number; ticks: object; symbols: object };
     expect(summary).toMatchObject({
-      ...{ exit_code: 0, symbols: { planned: 11_214, done: 11_214, failed: 0 } },
+      exit_code: 0,
+      symbols: { planned: 11_214, done: 11_214, failed: 0 },
       ticks: { fetched: 3_925_578, accepted: 3_925_578, duplicates: 0, conflicts: 0, quarantined: 0 },
     });
     expect(hashes(imported, 'ticks/**/*.parquet')).toEqual(hashes(lake, 'ticks/**/*.parquet'));

@@ -66,7 +66,11 @@ export function openThrough(root: string, faults: Faults) {
 }
 
 export const publishOptions = (runId: string, nowMs: number): PublishOptions => ({
-  ...{ runId, waitMs: 0, named: null, views: [], candles: ['1h'] },
+  runId,
+  waitMs: 0,
+  named: null,
+  views: [],
+  candles: ['1h'],
   clock: { ...systemClock, nowMs: () => nowMs },
   rules: { lingerMs: 7 * 86_400_000, lookbackMs: 0, settleMs: 3_600_000 },
 });
@@ -77,15 +81,13 @@ export const oneTick = (
   nowMs: number,
   [symbol, t, p]: readonly [string, number, number],
 ): TickRecord => ({
-  ...{
-    runId,
-    symbol,
-    asked: { from: t, to: t + 1 },
-    observedAt: nowMs,
-    origin: 'poll',
-    rank: ranks.poll,
-    rejected: [],
-  },
+  runId,
+  symbol,
+  asked: { from: t, to: t + 1 },
+  observedAt: nowMs,
+  origin: 'poll',
+  rank: ranks.poll,
+  rejected: [],
   ticks: { t: Float64Array.of(t), p: Float64Array.of(p) },
   covered: [{ from: t, to: t + 1, fetchedAt: nowMs, evidence: 'inferred' }],
 });

@@ -36,7 +36,9 @@ async function held(output: string): Promise<Held> {
   const { heapUsed, external } = process.memoryUsage();
   const files = globSync('.oddslake/**', { cwd: output }).filter((path) => !/quarantine|raw/.test(path));
   return {
-    ...{ memory: heapUsed + external, descriptors: readdirSync('/proc/self/fd').length, files: files.length },
+    memory: heapUsed + external,
+    descriptors: readdirSync('/proc/self/fd').length,
+    files: files.length,
     stateBytes: statSync(join(output, '.oddslake/state.sqlite')).size,
   };
 }

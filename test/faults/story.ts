@@ -86,7 +86,10 @@ export async function runInto(
   let kept: KeptAt = { ...keptIn(place), changes: 0 };
   const run = turn === 1 ? flow.run : (flow.again ?? flow.run);
   const ended = await run({
-    ...{ place, nowMs: now, turn, disk: diskOver(faultCalls(faults, power.calls)) },
+    place,
+    nowMs: now,
+    turn,
+    disk: diskOver(faultCalls(faults, power.calls)),
     openDatabase: faultDatabase(faults, (db) => {
       kept = { ...keptBy(db), changes: kept.changes + 1 };
     }),

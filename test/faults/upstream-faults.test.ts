@@ -17,9 +17,17 @@ console.log(`faults: SEED=${seed}`);
 
 const settings = ['--set', 'upstream.request_deadline_seconds=0.6', '--set', 'upstream.retry_attempts_max=5'];
 const nasty: Partial<SandboxOptions> = {
-  ...{ markets: 20, ticksPerDay: 300 },
-  ...{ seed, cap: 500, faultShare: 0.1, stallMs: 900, repeatShare: 0.05, order: 'shuffled' },
-  ...{ lateShare: 0.3, reviseShare: 0.5, layout: 'mixed' },
+  markets: 20,
+  ticksPerDay: 300,
+  seed,
+  cap: 500,
+  faultShare: 0.1,
+  stallMs: 900,
+  repeatShare: 0.05,
+  order: 'shuffled',
+  lateShare: 0.3,
+  reviseShare: 0.5,
+  layout: 'mixed',
 };
 
 describe.each(['earliest', 'latest'] as const)(

@@ -32,7 +32,8 @@ test('what a test needs is looked for, and named where it is missing', () => {
   expect(skippedFor(null)).toEqual({});
   expect(needsCommands('sh')).toEqual({});
   expect(needsCommands('sh', 'no-such-command')).toEqual({
-    ...{ skip: true, meta: { missing: 'no-such-command is not installed' } },
+    skip: true,
+    meta: { missing: 'no-such-command is not installed' },
   });
   expect(needsPath('/', 'no root')).toEqual({});
   expect(needsPath('/no/such/path', 'no such path')).toMatchObject({ meta: { missing: 'no such path' } });

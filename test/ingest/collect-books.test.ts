@@ -28,7 +28,11 @@ async function polled(
   try {
     const collected = await collectBooks(
       {
-        ...{ upstream, clock, runId: 'run', concurrency: 4, futureSkewMs: 60_000 },
+        upstream,
+        clock,
+        runId: 'run',
+        concurrency: 4,
+        futureSkewMs: 60_000,
         signal: (stop ?? new AbortController()).signal,
         append: async (record) => void records.push(record),
         drain: async () => {},
@@ -153,7 +157,11 @@ describe('order books from answers in hand', () => {
           return { body, text: JSON.stringify(body), generatedAt: null };
         },
       },
-      ...{ clock, runId: 'run', concurrency: 1, futureSkewMs: 60_000, signal: new AbortController().signal },
+      clock,
+      runId: 'run',
+      concurrency: 1,
+      futureSkewMs: 60_000,
+      signal: new AbortController().signal,
       append: async (record) => void records.push(record),
       drain: async () => void log.push('drained'),
       onAnswer: () => void log.push('answered'),
@@ -171,7 +179,11 @@ describe('order books from answers in hand', () => {
       return bodies[symbol] ?? Promise.reject(failure('transient', 'answered 500', 500));
     });
     expect(done).toMatchObject({
-      ...{ done: ['A', 'B', 'C'], snapshots: 2, empty: 1, stopped: null, refused: null },
+      done: ['A', 'B', 'C'],
+      snapshots: 2,
+      empty: 1,
+      stopped: null,
+      refused: null,
       setAside: ['order book: price 42 is outside 0 to 1'],
       missing: [
         { symbol: 'D', at: nowMs, reason: 'answered 404' },
@@ -270,7 +282,8 @@ test('an answer with several flaws tells the first and how many more, and how mu
   expect(books(cents(42))).toMatchObject({ understood: false, rejected: flawed('price 42 is outside 0 to 1') });
   expect(books(cents(42), cents(43), cents(44)).rejected).toEqual(flawed('price 42 is outside 0 to 1, and 2 more'));
   expect(books(whole, cents(42))).toMatchObject({
-    ...{ snapshots: [{ t }], understood: true },
+    snapshots: [{ t }],
+    understood: true,
     rejected: flawed('price 42 is outside 0 to 1; 1 of its snapshots kept'),
   });
 });

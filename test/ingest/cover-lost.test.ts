@@ -87,7 +87,9 @@ describe('what is lost', () => {
         expect(lost).toEqual([{ from: start, to: keptFrom + 1, reason, isTooOld: true }]);
       }
       expect(queries.map(({ symbol, meaning }) => `${symbol} ${meaning!.kind}`)).toEqual([
-        ...['A whole', 'A whole', 'B whole'],
+        'A whole',
+        'A whole',
+        'B whole',
       ]);
       expect(behavior.refusesEarlier).toBe(true);
     }

@@ -9,15 +9,26 @@ describe('a request', () => {
     const asked = window;
     expect(queries).toEqual([
       {
-        ...{ symbol: 'S', from: start - 1, to: window.to, limit: 5000, askedAt: later },
+        symbol: 'S',
+        from: start - 1,
+        to: window.to,
+        limit: 5000,
+        askedAt: later,
         meaning: { origin: 'backfill', asked, kind: 'whole' },
       },
     ]);
     const nothing = { t: new Float64Array(0), p: new Float64Array(0) };
     expect(records).toEqual([
       {
-        ...{ runId: 'run', symbol: 'S', asked, observedAt: later - 5, origin: 'backfill', rank: 1, rejected: [] },
-        ...{ ticks: nothing, covered: [] },
+        runId: 'run',
+        symbol: 'S',
+        asked,
+        observedAt: later - 5,
+        origin: 'backfill',
+        rank: 1,
+        rejected: [],
+        ticks: nothing,
+        covered: [],
       },
     ]);
     const empties = [{ symbol: 'S', ...window, observedAt: later - 5, lacksKnownTick: false }];

@@ -83,7 +83,9 @@ describe('a saved page', () => {
     if (page.kind !== 'ticks') throw new Error('no ticks');
     expect([...page.judged.ticks.t]).toEqual([day - 1]);
     expect(page.judged.rejected.map(({ reason }) => reason)).toEqual([
-      ...['p is not a number', 't is outside the years 2000 to 2100', 't is in the future'],
+      'p is not a number',
+      't is outside the years 2000 to 2100',
+      't is in the future',
     ]);
   });
 
@@ -139,13 +141,18 @@ describe('a row of markets', () => {
   };
   const rules = {
     paths: { symbolPaths: ['symbol', 'symbols/*'], fieldPaths },
-    ...{ zone: utcZone, truncates: false, localColumns: new Set(['end']), writtenAt: day, futureMs: day + 1000 },
+    zone: utcZone,
+    truncates: false,
+    localColumns: new Set(['end']),
+    writtenAt: day,
+    futureMs: day + 1000,
   };
   const read = (row: Record<string, unknown>, more = {}) => readMarketRow(row, { ...rules, ...more });
 
   test('has its symbol for a canonical_id where it has none, and was seen when the file was written', () => {
     expect(read({ symbol: 'A', title: 'q', n: 5, nothing: null })).toMatchObject({
-      ...{ firstSeen: day, lastSeen: day },
+      firstSeen: day,
+      lastSeen: day,
       facts: [{ symbol: 'A', canonicalId: 'A', question: 'q', views: [], isActive: null, extra: '{"n":5}' }],
     });
   });
@@ -195,11 +202,7 @@ describe('a row of markets', () => {
     ['a list', { extra: '["a"]' }, null],
     ['null as text', { extra: 'null' }, null],
     ['some, and a column that is not published', { extra: '{"b": 1}', rank: 2 }, '{"b":1,"rank":2}'],
-    [
-      'some, and every published column',
-      { extra: '{"b": 1}', ...{ outcome: 1, date: 'x', category: 'c' } },
-      '{"b": 1}',
-    ],
+    ['some, and every published column', { extra: '{"b": 1}', outcome: 1, date: 'x', category: 'c' }, '{"b": 1}'],
   ])('whose extra fields are %s has those and its own', (_, rest, extra) => {
     const row = { canonical_id: 'm', symbol: 'A', first_seen: day, last_seen: day, ...rest };
     expect(read(row)).toMatchObject({ facts: [{ symbol: 'A', extra }] });
@@ -249,7 +252,8 @@ describe('a row of markets', () => {
 
   test('is believed of the first moment of all recordings and the last of the skew', () => {
     expect(read({ symbol: 'A', first_seen: timeMin, last_seen: day + 1000 })).toMatchObject({
-      ...{ firstSeen: timeMin, lastSeen: day + 1000 },
+      firstSeen: timeMin,
+      lastSeen: day + 1000,
     });
   });
 
@@ -276,7 +280,9 @@ describe('a row of markets', () => {
 
   test('of text has numbers and truth values where a column is known to hold them', () => {
     expect(typedOf({ is_active: 'FALSE', closes_at: true, won: null }, rules.paths)).toEqual({
-      ...{ is_active: false, closes_at: true, won: null },
+      is_active: false,
+      closes_at: true,
+      won: null,
     });
     const row = typedOf(
       { symbol: '12', is_active: 'True', confidence: '0.5', won: '1', end: `${day}`, category: '7', closes_at: 'soon' },

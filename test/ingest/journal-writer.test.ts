@@ -187,7 +187,11 @@ describe('the sink', () => {
     const side = { prices: Float64Array.from([0.4, 0.3, 0.2]), quantities: Float64Array.from([1, 2, 3]) };
     const empty = { prices: new Float64Array(0), quantities: new Float64Array(0) };
     const book = (i: number): BookRecord => ({
-      ...{ runId: 'run', symbol: 'S', observedAt: day0 + i, rejected: [], understood: true },
+      runId: 'run',
+      symbol: 'S',
+      observedAt: day0 + i,
+      rejected: [],
+      understood: true,
       snapshots: [{ t: day0 + i, bids: side, asks: empty }],
     });
     const published: number[] = [];

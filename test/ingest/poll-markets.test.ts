@@ -42,7 +42,9 @@ async function poll(service: Service, options: Partial<MarketsContext> = {}): Pr
 }
 
 const answer = (markets: readonly unknown[], total: number | null = markets.length): MarketsPage => ({
-  ...{ markets, total, generatedAt: nowMs },
+  markets,
+  total,
+  generatedAt: nowMs,
 });
 
 const numbered = (count: number, source = 'kalshi', first = 0) =>

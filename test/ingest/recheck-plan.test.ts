@@ -12,8 +12,11 @@ const settleMs = hourMs;
 const coverage = Array.from(
   { length: 30 },
   (_, n): Covered => ({
-    ...{ from: day + n * dayMs, to: day + (n + 1) * dayMs, fetchedAt: day + (n + 1) * dayMs },
-    ...{ origin: 'poll', evidence: 'confirmed' },
+    from: day + n * dayMs,
+    to: day + (n + 1) * dayMs,
+    fetchedAt: day + (n + 1) * dayMs,
+    origin: 'poll',
+    evidence: 'confirmed',
   }),
 );
 const end = day + 30 * dayMs;

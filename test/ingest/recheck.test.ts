@@ -24,15 +24,24 @@ function dayOf(has: (t: number) => boolean, traits: Partial<Traits> = {}, isRefu
   const refetched: Window[] = [];
   const demotedWindows: Covered[] = [];
   const cover: CoverContext = {
-    ...{ upstream: service, runId: 'run', origin: 'backfill', behavior: unknownBehavior(), pageLimit: 5000 },
+    upstream: service,
+    runId: 'run',
+    origin: 'backfill',
+    behavior: unknownBehavior(),
+    pageLimit: 5000,
     clock: { nowMs: () => hand.nowMs, monotonicMs: () => hand.nowMs, sleep: async () => {} },
-    ...{ futureSkewMs: 60_000, signal: new AbortController().signal, onPage: () => {} },
+    futureSkewMs: 60_000,
+    signal: new AbortController().signal,
+    onPage: () => {},
     append: async ({ ticks }) => {
       for (const t of ticks.t) times.add(t);
     },
   };
   const context: RecheckNightContext = {
-    ...{ symbols: [{ symbol: 'A', ticks: times.size }], settleMs: hourMs, endMs: end, random: generator(1) },
+    symbols: [{ symbol: 'A', ticks: times.size }],
+    settleMs: hourMs,
+    endMs: end,
+    random: generator(1),
     nowMs: () => hand.nowMs,
     requests: () => service.requests,
     coverageOf: () => [{ from: day, to: end, fetchedAt: end + hourMs, origin: 'poll', evidence: 'confirmed' }],

@@ -22,7 +22,13 @@ interface Kept {
 }
 
 const raw = (asked: RawPage['asked'], body: string, askedAt = then): RawPage => ({
-  ...{ run: 'run', asked, askedAt, receivedAt: askedAt + 500, servedAt: null, status: 200, redacted: false },
+  run: 'run',
+  asked,
+  askedAt,
+  receivedAt: askedAt + 500,
+  servedAt: null,
+  status: 200,
+  redacted: false,
   body: Buffer.from(body),
 });
 const list = (tickers: readonly string[], kept: Kept = {}): RawPage => {

@@ -44,8 +44,14 @@ function keeping(
         const page = await service.ticks(query);
         const { symbol, from, to, limit, meaning = null, askedAt = hand.nowMs } = query;
         pages.push({
-          ...{ run: 'run', asked: { route: 'ticks', symbol, from, to, limit, meaning }, askedAt },
-          ...{ receivedAt: hand.nowMs, servedAt: null, status: 200, redacted: false, body: bodyOf(symbol, page) },
+          run: 'run',
+          asked: { route: 'ticks', symbol, from, to, limit, meaning },
+          askedAt,
+          receivedAt: hand.nowMs,
+          servedAt: null,
+          status: 200,
+          redacted: false,
+          body: bodyOf(symbol, page),
         });
         return page;
       },
@@ -124,7 +130,12 @@ describe('answers read again', () => {
 describe('a kept answer', () => {
   const meaning: TicksMeaning = { origin: 'backfill', asked: window, kind: 'whole' };
   const raw = (said: object, rest: Partial<RawPage> = {}, means: TicksMeaning | null = meaning): RawPage => ({
-    ...{ run: 'run', askedAt: later, receivedAt: later + 500, servedAt: null, status: 200, redacted: false },
+    run: 'run',
+    askedAt: later,
+    receivedAt: later + 500,
+    servedAt: null,
+    status: 200,
+    redacted: false,
     asked: { route: 'ticks', symbol: 'S', from: start - 1, to: window.to, limit: 5000, meaning: means },
     body: Buffer.from(JSON.stringify({ symbol: 'S', ticks: [], ...said })),
     ...rest,
@@ -213,13 +224,11 @@ describe('a kept answer', () => {
     const book = { bids: [[0.4, 1]], asks: [] };
     const kept = (said: object) => raw({}, { body: Buffer.from(JSON.stringify({ ...book, ...said })) });
     expect(readBookAgain(kept({ generated_at: later + 60_500 }), 'S', skewMs)).toMatchObject({
-      ...{
-        symbol: 'S',
-        observedAt: later + 60_500,
-        snapshots: [{ t: later + 60_500 }],
-        rejected: [],
-        understood: true,
-      },
+      symbol: 'S',
+      observedAt: later + 60_500,
+      snapshots: [{ t: later + 60_500 }],
+      rejected: [],
+      understood: true,
     });
     expect(readBookAgain(kept({ generated_at: later + 60_501 }), 'S', skewMs).observedAt).toBe(later);
     expect(() => readBookAgain(kept({ symbol: 'X' }), 'S', skewMs)).toThrow('another symbol');

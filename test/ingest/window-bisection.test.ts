@@ -8,7 +8,8 @@ import type { TicksQuery } from '../../src/upstream/upstream.ts';
 const hour = 3_600_000;
 const start = Date.UTC(2026, 6, 1);
 const whole = (fromHours: number, toHours: number, part?: Ask['part']): Ask => ({
-  ...{ from: start + fromHours * hour, to: start + toHours * hour },
+  from: start + fromHours * hour,
+  to: start + toHours * hour,
   ...(part === undefined ? {} : { part }),
 });
 const failure = (kind: UpstreamFailure, status?: number): UpstreamError =>

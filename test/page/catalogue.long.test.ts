@@ -17,7 +17,9 @@ describe('the catalogue page', needsBrowser, () => {
       for (const colorScheme of ['light', 'dark'] as const) {
         const viewport = { width, height: 844 };
         const { page, complaints, asked } = await visit(service, {
-          ...{ hash: `${hash}&day=2026-06-01`, viewport, colorScheme },
+          hash: `${hash}&day=2026-06-01`,
+          viewport,
+          colorScheme,
         });
         await chartDrawn(page);
         await page.getByRole('heading', { name: 'Files of 2026-06-01' }).waitFor();

@@ -17,7 +17,12 @@ const day = (date: string): Tick[] =>
 const paths = ['2026-06-01', '2026-06-02'].map((date) => archive.ticks(date, day(date)));
 
 const slice = (rest: Partial<Slice> = {}): Slice => ({
-  ...{ dataset: 'ticks', columns: datasets.ticks, keys: ['symbol', 't'], symbols: [], from: null, to: null },
+  dataset: 'ticks',
+  columns: datasets.ticks,
+  keys: ['symbol', 't'],
+  symbols: [],
+  from: null,
+  to: null,
   span: { first: 't', last: 't', closed: true },
   ...rest,
 });

@@ -20,7 +20,9 @@ test('a full disk is known by the error itself, by what caused it, and by what D
 test('what a thread said of its failure is known, and all else is unexpected', () => {
   const faults = [{ name: 'from', reason: 'is late' }];
   expect(failedBacktest(new ThreadFailed({ why: 'unfit', message: 'x', faults }))).toEqual({
-    ...{ why: 'unfit', message: 'x', faults },
+    why: 'unfit',
+    message: 'x',
+    faults,
   });
   for (const error of [new ThreadFailed({ why: 'unexpected', message: 'y' }), new Error('y'), 'y'])
     expect(failedBacktest(error)).toMatchObject({ why: 'unexpected', faults: [] });

@@ -17,8 +17,14 @@ startRun(archive.state.db, 'publisher', 'test', process.pid, 0);
 for (let round = 1; round <= rounds; round++) {
   const records = [day, day + dayMs].map(
     (start): TickRecord => ({
-      ...{ runId: 'publisher', symbol: 'S', asked: { from: start, to: start + dayMs }, origin: 'poll' },
-      ...{ observedAt: day + 3 * dayMs + round, rank: ranks.poll, rejected: [], covered: [] },
+      runId: 'publisher',
+      symbol: 'S',
+      asked: { from: start, to: start + dayMs },
+      origin: 'poll',
+      observedAt: day + 3 * dayMs + round,
+      rank: ranks.poll,
+      rejected: [],
+      covered: [],
       ticks: { t: Float64Array.of(start, start + round), p: Float64Array.of(round, round) },
     }),
   );
@@ -27,7 +33,13 @@ for (let round = 1; round <= rounds; round++) {
   if (round % 3 === 0) {
     const rules = { lookbackMs: 0, lingerMs: 0, settleMs: 0 };
     await publish(archive, {
-      ...{ runId: 'publisher', clock: systemClock, waitMs: 10_000, named: null, views: [], rules, candles: [] },
+      runId: 'publisher',
+      clock: systemClock,
+      waitMs: 10_000,
+      named: null,
+      views: [],
+      rules,
+      candles: [],
     });
   }
 }

@@ -131,7 +131,11 @@ test('a symbol that nobody named is none; one that only the lists know has no ti
   const read = reading(archive);
   expect(await read({ ...all, symbol: 'B' })).toBeNull();
   expect(await read({ symbol: 'A', from: day0, to: day0 + 3, limit: 1 })).toEqual({
-    ...{ from: day0, to: day0 + 3, slices: [], count: 0, gaps: [{ from: day0 + 1, to: day0 + 3 }] },
+    from: day0,
+    to: day0 + 3,
+    slices: [],
+    count: 0,
+    gaps: [{ from: day0 + 1, to: day0 + 3 }],
   });
 });
 

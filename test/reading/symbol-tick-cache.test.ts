@@ -15,12 +15,21 @@ const rows = [
 ];
 /** The same as a part. */
 const published = encodeTicks({
-  ...{ symbols: ['A', 'B'], offsets: Float64Array.of(0, 1, 3) },
-  ...{ t: Float64Array.from(rows, ([, t]) => t as number), p: Float64Array.from(rows, ([, , p]) => p as number) },
+  symbols: ['A', 'B'],
+  offsets: Float64Array.of(0, 1, 3),
+  t: Float64Array.from(rows, ([, t]) => t as number),
+  p: Float64Array.from(rows, ([, , p]) => p as number),
 });
 const file: PublishedFile = {
-  ...{ path: 'ticks/date=2026-06-01/part-00.parquet', date: '2026-06-01', rows: 3, bytes: 1, sha256: 'a' },
-  ...{ t_min: day0, t_max: day0 + 1, symbols: 2, generation: 1 },
+  path: 'ticks/date=2026-06-01/part-00.parquet',
+  date: '2026-06-01',
+  rows: 3,
+  bytes: 1,
+  sha256: 'a',
+  t_min: day0,
+  t_max: day0 + 1,
+  symbols: 2,
+  generation: 1,
 };
 
 /** The symbols of a file of these bytes, and how often they were asked for. */

@@ -16,7 +16,9 @@ export const anyAnswer = fc
     const pairs = hours.map((hour, i) => [day0 + dayMs + hour * hourMs, prices[i]!] as const);
     const origin = rank === ranks.poll ? ('poll' as const) : ('import' as const);
     return answer(symbol, pairs, {
-      ...{ observedAt: now + seen, rank, origin },
+      observedAt: now + seen,
+      rank,
+      origin,
       ...(covers ? {} : { windows: [] }),
     });
   });

@@ -37,7 +37,8 @@ test('what does not grow, grows slowly, or is too young, is not full in the next
   expect(growthOf(daysOf([0.1, 0.1, 0.1, 0.1]), space, at(4))).toMatchObject({ fullAt: null });
   // Forty days after the last one.
   expect(growthOf(daysOf([100, 100, 100]), space, { ...at(43), shownTo: first + 3 * dayMs })).toMatchObject({
-    ...{ bytesPerDay: 0, fullAt: null },
+    bytesPerDay: 0,
+    fullAt: null,
   });
   expect(growthOf(daysOf([100, 100, 100]), null, at(3))).toMatchObject({ bytesPerDay: 100, fullAt: null });
   expect(growthOf([], space, at(3))).toEqual({ sizes: [], bytesPerDay: null, days: 0, fullAt: null });

@@ -10,7 +10,14 @@ const headings = (text: string) => [...text.matchAll(/<h2>(.*?)<\/h2>/g)].map(([
 test('tells first whether all is well, and shows what there is, the rest in a line each', () => {
   const text = page();
   expect(headings(text)).toEqual([
-    ...['Runs', 'Ticks and bytes', 'Coverage', 'Lag', 'Busiest symbols', 'Requests', 'Growth', 'All quiet'],
+    'Runs',
+    'Ticks and bytes',
+    'Coverage',
+    'Lag',
+    'Busiest symbols',
+    'Requests',
+    'Growth',
+    'All quiet',
   ]);
   expect(text.indexOf('All is well')).toBeLessThan(text.indexOf('Last run'));
   for (const name of ['Gaps', 'Conflicts', 'Quarantine', 'Schema drift', 'Newly silent symbols'])
@@ -22,8 +29,19 @@ test('tells first whether all is well, and shows what there is, the rest in a li
 test('tells of all that can be wrong, in the order in which it is wanted', () => {
   const text = archiveReport(madeTroubled(['A', 'B', 'C', 'D']), '1').text;
   expect(headings(text)).toEqual([
-    ...['Runs', 'Ticks and bytes', 'Coverage', 'Gaps', 'Rechecks', 'Lag', 'Conflicts', 'Quarantine', 'Schema drift'],
-    ...['Newly silent symbols', 'Busiest symbols', 'Requests', 'Growth'],
+    'Runs',
+    'Ticks and bytes',
+    'Coverage',
+    'Gaps',
+    'Rechecks',
+    'Lag',
+    'Conflicts',
+    'Quarantine',
+    'Schema drift',
+    'Newly silent symbols',
+    'Busiest symbols',
+    'Requests',
+    'Growth',
   ]);
   expect(text).toContain('Something has to be done');
   expect(text).toMatch(/the disk is full on 2026-12-\d\d, in \d+ d/);
@@ -69,7 +87,11 @@ test('of a single run and an empty archive there is no plot of nothing', () => {
   );
   const { status, coverage, habits } = madeGathered();
   const empty = page({
-    ...{ runs: [], days: [], coverage: { ...coverage, rows: [] }, habits: { ...habits, busiest: [] }, space: null },
+    runs: [],
+    days: [],
+    coverage: { ...coverage, rows: [] },
+    habits: { ...habits, busiest: [] },
+    space: null,
     status: { ...status, generation: 0, upstream: '', lag_ms: null, watermark: null },
   });
   expect(empty).toContain('Nothing has been collected yet');
@@ -99,7 +121,9 @@ test('however much there is, the page stays small', () => {
   const { coverage, days } = madeGathered();
   const steps = 14 * 24;
   const rows = Array.from({ length: 12 }, (_, g) => ({
-    ...{ group: `group ${g}`, symbols: 9, livedMs: Array.from({ length: steps }, () => 100) },
+    group: `group ${g}`,
+    symbols: 9,
+    livedMs: Array.from({ length: steps }, () => 100),
     // No two hours side by side look alike.
     coveredMs: Array.from({ length: steps }, (_, i) => [0, 100, 60, 95, 10][i % 5]!),
   }));

@@ -8,9 +8,19 @@ const page = (making: Parameters<typeof madeResult>[0]) => backtestPage(madeResu
 test('says what a backtest came to, and what it rests on', () => {
   const text = page({});
   for (const told of [
-    ...['<h1>threshold</h1>', '+12.50', '1,234,567 ticks', '50.0 %', '<h2>Equity</h2>', '<h2>Drawdown</h2>'],
-    ...['<h2>Calibration</h2>', '<h2>Symbols</h2>', '<h2>Trades</h2>', 'a'.repeat(64), 'b'.repeat(64)],
-    ...['all of weather', 'Written by oddslake 1.2.3'],
+    '<h1>threshold</h1>',
+    '+12.50',
+    '1,234,567 ticks',
+    '50.0 %',
+    '<h2>Equity</h2>',
+    '<h2>Drawdown</h2>',
+    '<h2>Calibration</h2>',
+    '<h2>Symbols</h2>',
+    '<h2>Trades</h2>',
+    'a'.repeat(64),
+    'b'.repeat(64),
+    'all of weather',
+    'Written by oddslake 1.2.3',
   ])
     expect(text).toContain(told);
   expect(text).not.toContain('<h2>Grid</h2>');

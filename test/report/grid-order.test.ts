@@ -4,7 +4,11 @@ import { bestPointsFirst } from '../../src/report/grid-order.ts';
 test('the best points come first: the least of a drawdown, the greatest of a gain, those without a value last', () => {
   const values = [2, null, 3, 1, 2];
   const points = values.map((value, i) => ({
-    ...{ parameters: { i }, value, trades: 0, held_out_value: null, held_out_trades: 0 },
+    parameters: { i },
+    value,
+    trades: 0,
+    held_out_value: null,
+    held_out_trades: 0,
   }));
   const order = (objective: 'total_pnl' | 'max_drawdown' | 'brier') =>
     bestPointsFirst({ split_at: 0, best: 0, points }, objective).map(({ parameters }) => parameters.i);

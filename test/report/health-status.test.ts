@@ -34,7 +34,8 @@ describe('whether all is well', () => {
     const judged = { ...status, verdict: { ...status.verdict, state: 'incomplete' as const } };
     expect(verdict({ status: judged, days: at(11) })).toMatchObject({ state: 'look', headline: 'Worth a look' });
     expect(verdict({ status: judged, days: at(2) })).toMatchObject({
-      ...{ state: 'well', headline: 'Nothing new, but the archive is incomplete' },
+      state: 'well',
+      headline: 'Nothing new, but the archive is incomplete',
     });
   });
 
@@ -90,7 +91,8 @@ describe('whether all is well', () => {
   test('lagging because nothing runs is urgent; a hole that jobs leave is worth a look', () => {
     const behind = { ...status, lag_ms: 100 * hourMs };
     expect(verdict({ status: behind, runs: [madeRun(100)] })).toMatchObject({
-      ...{ state: 'act', nextAction: 'Run oddslake nightly, and see whether its schedule is running.' },
+      state: 'act',
+      nextAction: 'Run oddslake nightly, and see whether its schedule is running.',
       findings: [{ text: 'Collecting lies 4 d 4 h behind; 2 d are allowed for.' }],
     });
     expect(verdict({ status: behind })).toMatchObject({ state: 'look' });
@@ -101,7 +103,8 @@ describe('whether all is well', () => {
     const some = { ...gaps, windows: 3, symbols: 2, span: { from: nowMs - 20 * hourMs, to: nowMs - 10 * hourMs } };
     const late = verdict({ gaps: { ...some, recent: { windows: 1, symbols: 1 } } });
     expect(late).toMatchObject({
-      ...{ state: 'look', findings: [{ text: '1 gap in the lives of 1 symbol in the last days.' }] },
+      state: 'look',
+      findings: [{ text: '1 gap in the lives of 1 symbol in the last days.' }],
       nextAction: 'Ask again with oddslake backfill --from 2026-11-21T13:00:00Z --to 2026-11-21T23:00:00Z',
     });
     expect(verdict({ gaps: some })).toMatchObject({
@@ -117,7 +120,8 @@ describe('whether all is well', () => {
     const free = (freeBytes: number) => verdict({ space: { freeBytes, totalBytes: 1e12 } });
     expect(free(40e6)).toMatchObject({ state: 'well', findings: [] });
     expect(free(20e6)).toMatchObject({
-      ...{ state: 'look', findings: [{ text: 'The disk is full in 20 d: 20.0 MB free, 1.0 MB more a day.' }] },
+      state: 'look',
+      findings: [{ text: 'The disk is full in 20 d: 20.0 MB free, 1.0 MB more a day.' }],
     });
     expect(free(5e6).state).toBe('act');
   });

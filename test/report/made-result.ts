@@ -12,14 +12,32 @@ const hourMs = 3_600_000;
 const steps = 48;
 
 const trade = (i: number, rest: Partial<Trade> = {}): Trade => ({
-  ...{ symbol: `SYM-${i}`, rule: 0, side: 'yes', contracts: 1, decided_at: from + i, filled_at: from + i + 1 },
-  ...{ price: 0.4, paid: 0.4, got: 0.5, exit: 'sold', exit_decided_at: from + hourMs, exited_at: from + hourMs + 1 },
-  ...{ entry_fees: 0, exit_fees: 0, pnl: 0.1 },
+  symbol: `SYM-${i}`,
+  rule: 0,
+  side: 'yes',
+  contracts: 1,
+  decided_at: from + i,
+  filled_at: from + i + 1,
+  price: 0.4,
+  paid: 0.4,
+  got: 0.5,
+  exit: 'sold',
+  exit_decided_at: from + hourMs,
+  exited_at: from + hourMs + 1,
+  entry_fees: 0,
+  exit_fees: 0,
+  pnl: 0.1,
   ...rest,
 });
 
 const symbol = (i: number, pnl: number): SymbolRow => ({
-  ...{ symbol: `SYM-${i}`, ticks: 1000 + i, trades: 2, contracts: 2, fees: 0, pnl, outcome: i % 2 },
+  symbol: `SYM-${i}`,
+  ticks: 1000 + i,
+  trades: 2,
+  contracts: 2,
+  fees: 0,
+  pnl,
+  outcome: i % 2,
 });
 
 export interface Making {
@@ -33,8 +51,10 @@ export interface Making {
 /** Half of what it trades gains; with a grid the value of a point falls from the first to the last. */
 export function madeResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }: Making = {}): BacktestResult {
   const read = readAsked({
-    ...{ entry_executable: { name: 'threshold' }, objective: 'total_pnl', grid },
-    ...{ filter: { categories: ['weather'] } },
+    entry_executable: { name: 'threshold' },
+    objective: 'total_pnl',
+    grid,
+    filter: { categories: ['weather'] },
   });
   const bound = bind(executables.find(({ name }) => name === 'threshold')!.strategy, { buy_below: 0.1 });
   if (!('asked' in read) || !('strategy' in bound)) throw new Error('what is made here is unfit');
@@ -45,10 +65,25 @@ export function madeResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }
   const rows = Array.from({ length: trades === 0 ? 0 : 100 }, (_, i) => symbol(i, 5 - i / 10));
   const t = Array.from({ length: steps }, (_, i) => from + (i + 1) * hourMs);
   return {
-    ...{ asked: read.asked, strategy: bound.strategy, strategy_version: null, from, to: t.at(-1)!, value: 12.5 },
+    asked: read.asked,
+    strategy: bound.strategy,
+    strategy_version: null,
+    from,
+    to: t.at(-1)!,
+    value: 12.5,
     summary: {
-      ...{ symbols: 200, traded: rows.length, ticks: 1_234_567, trades, contracts: trades, fees: 0, total_pnl: 12.5 },
-      ...{ avg_pnl: 0.0125, sharpe: 1.234, max_drawdown: 3.5, win_rate: 0.5, brier: 0.1234 },
+      symbols: 200,
+      traded: rows.length,
+      ticks: 1_234_567,
+      trades,
+      contracts: trades,
+      fees: 0,
+      total_pnl: 12.5,
+      avg_pnl: 0.0125,
+      sharpe: 1.234,
+      max_drawdown: 3.5,
+      win_rate: 0.5,
+      brier: 0.1234,
     },
     equity: { step_ms: hourMs, t, value: t.map((_, i) => (i / steps) * 12.5 + 3 * Math.sin(i / 4)) },
     symbols: {
@@ -75,9 +110,14 @@ export function madeResult({ grid = {}, symbols = [], lacking = 0, trades = 60 }
       Object.keys(grid).length === 0
         ? null
         : {
-            ...{ split_at: from, best: 0 },
+            split_at: from,
+            best: 0,
             points: points.map((parameters, i) => ({
-              ...{ parameters, value: 10 - i, trades: 100 + i, held_out_value: 5 - i, held_out_trades: 50 + i },
+              parameters,
+              value: 10 - i,
+              trades: 100 + i,
+              held_out_value: 5 - i,
+              held_out_trades: 50 + i,
             })),
           },
     coverage: { asked_ms: 1000, lacking_ms: 1000 * lacking, lacking_share: lacking },

@@ -18,7 +18,16 @@ test('numbers, lengths and sizes are short', () => {
   expect([0, 0.25, 7, 1500, 20_000_000, 3.2e9].map(short)).toEqual(['0', '0.25', '7', '1.5k', '20M', '3.2G']);
   const lengths = [400, 8000, 720_000, 7_200_000, 18_720_000, 172_800_000, 273_600_000, 2.2e10, 1e11, 2e11];
   expect(lengths.map(lengthOf)).toEqual([
-    ...['0 s', '8 s', '12 min', '2 h', '5 h 12 min', '2 d', '3 d 4 h', '254 d', '3.2 years', '6.3 years'],
+    '0 s',
+    '8 s',
+    '12 min',
+    '2 h',
+    '5 h 12 min',
+    '2 d',
+    '3 d 4 h',
+    '254 d',
+    '3.2 years',
+    '6.3 years',
   ]);
   expect([12, 1000, 1_234_567].map(sizeOf)).toEqual(['12 B', '1.0 kB', '1.2 MB']);
   expect(momentOf(Date.UTC(2026, 10, 22, 3, 17, 59))).toBe('2026-11-22 03:17');

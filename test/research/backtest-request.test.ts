@@ -15,8 +15,13 @@ test('what a backtest is not asked for has a default', () => {
     asked: {
       entry_executable: { name: 'threshold', version: null, strategy: null },
       objective: 'avg_pnl',
-      ...{ symbols: null, filter: { categories: [], sources: [] }, from: null, to: null },
-      ...{ parameters: {}, grid: {}, held_out: 0.3 },
+      symbols: null,
+      filter: { categories: [], sources: [] },
+      from: null,
+      to: null,
+      parameters: {},
+      grid: {},
+      held_out: 0.3,
     },
   });
 });

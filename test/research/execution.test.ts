@@ -4,7 +4,7 @@ import type { Book } from '../../src/research/symbol-series.ts';
 import { ruled } from './made.ts';
 
 const book: Book = {
-  ...{ t: 0 },
+  t: 0,
   bids: [
     [0.4, 10],
     [0.3, 5],
@@ -65,7 +65,8 @@ test('what is wanted is got to the digit, that no rest of rounding is left to be
 
 test('levels that no contract can have are passed over', () => {
   const odd: Book = {
-    ...{ t: 0, bids: [] },
+    t: 0,
+    bids: [],
     asks: [
       [-0.1, 5],
       [1.1, 5],

@@ -10,7 +10,11 @@ export const start = Date.UTC(2026, 5, 1);
 
 /** A symbol with a tick a minute. */
 export const priced = (prices: readonly number[], rest: Partial<Series> = {}): Series => ({
-  ...{ symbol: 'S', states: [], books: [], settlement: null, others: [] },
+  symbol: 'S',
+  states: [],
+  books: [],
+  settlement: null,
+  others: [],
   t: Float64Array.from(prices, (_, i) => start + i * minute),
   p: Float64Array.from(prices),
   ...rest,

@@ -20,8 +20,11 @@ const prices = [0.5, 0.6, 0.6, 0.3, 0];
 
 test('a return is against the last price at the start of the window or before it', () => {
   expect(values(priced(prices), { measure: 'return', window_ms: 2 * minute })).toEqual([
-    ...[unknown, unknown],
-    ...[0.6 / 0.5 - 1, 0.3 / 0.6 - 1, -1],
+    unknown,
+    unknown,
+    0.6 / 0.5 - 1,
+    0.3 / 0.6 - 1,
+    -1,
   ]);
   // A tick that is a moment too young is in the window, and not what it is measured from.
   expect(values(priced(prices), { measure: 'return', window_ms: 2 * minute - 1 })[2]).toBeCloseTo(0.2, 12);
@@ -91,7 +94,10 @@ test('a spread is against the mean of what the other venues last said within the
 });
 
 const state = (from: number, rest: Partial<MarketState>): MarketState => ({
-  ...{ from, category: null, confidence: null, closesAt: null },
+  from,
+  category: null,
+  confidence: null,
+  closesAt: null,
   ...rest,
 });
 
@@ -140,7 +146,9 @@ test('all of none holds always, any of none never; of several bounds every one h
     on({ all: [yes, yes, no] }),
   ]).toEqual([true, false, true, false]);
   expect([on({ any: [no, yes] }), on({ any: [no, no] }), on({ any: [{ all: [yes, { any: [yes] }] }] })]).toEqual([
-    ...[true, false, true],
+    true,
+    false,
+    true,
   ]);
   expect(on({ measure: 'price', above: 0.4, below: 0.6 })).toBe(true);
   expect(on({ measure: 'price', above: 0.4, below: 0.5 })).toBe(false);

@@ -108,10 +108,11 @@ test('of a grid the best point is the one of the first span, whatever the second
   };
   const [up, down] = [gridOn([0.3, 0.3, 0.6, 0.6]), gridOn([0.3, 0.3, 0, 0])];
   expect(up).toEqual({
-    ...{ split_at: at(4), best: 1 },
+    split_at: at(4),
+    best: 1,
     points: [
       { parameters: { level: 0.2 }, value: 0, trades: 0, held_out_value: 0, held_out_trades: 0 },
-      ...[{ parameters: { level: 0.4 }, value: 0.3, trades: 1, held_out_value: 0.3, held_out_trades: 1 }],
+      { parameters: { level: 0.4 }, value: 0.3, trades: 1, held_out_value: 0.3, held_out_trades: 1 },
     ],
   });
   expect(down.best).toBe(1);
@@ -127,7 +128,8 @@ test('a result lists symbols by what they gained, equal ones by name', () => {
   const result = resultOf(framed, span, done);
   expect(result.symbols.listed.map(({ symbol }) => symbol)).toEqual(['a', 'b', 'c', 'd']);
   expect(result).toMatchObject({
-    ...{ ...span, value: expect.closeTo(0.8, 12) },
+    ...span,
+    value: expect.closeTo(0.8, 12),
     summary: { symbols: 5, traded: 4, ticks: 17, trades: 4, contracts: 4, win_rate: 1, brier: null, sharpe: null },
     symbols: { count: 4 },
     trades: { count: 4 },
@@ -137,7 +139,12 @@ test('a result lists symbols by what they gained, equal ones by name', () => {
   expect(result.equity.value.at(-1)).toBeCloseTo(0.8, 12);
   expect(result.calibration).toHaveLength(10);
   expect(result.calibration[3]).toEqual({
-    ...{ from: 0.3, to: 0.4, ticks: 0, mean_price: null, mean_outcome: null, brier: null },
+    from: 0.3,
+    to: 0.4,
+    ticks: 0,
+    mean_price: null,
+    mean_outcome: null,
+    brier: null,
   });
 });
 

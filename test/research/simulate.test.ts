@@ -13,10 +13,21 @@ test('buys at the tick after the one that it decided at, and sells so, too', () 
   const series = priced([0.5, 0.2, 0.25, 0.6, 0.55, 0.4]);
   expect(play(series, { entry: cheap, exit: dear, size: { contracts: 10 } })).toEqual([
     {
-      ...{ symbol: 'S', rule: 0, side: 'yes', contracts: 10 },
-      ...{ decided_at: at(1), filled_at: at(2), price: 0.25, paid: 0.25 },
-      ...{ got: 0.55, exit: 'sold', exit_decided_at: at(3), exited_at: at(4) },
-      ...{ entry_fees: 0, exit_fees: 0, pnl: 10 * (0.55 - 0.25) },
+      symbol: 'S',
+      rule: 0,
+      side: 'yes',
+      contracts: 10,
+      decided_at: at(1),
+      filled_at: at(2),
+      price: 0.25,
+      paid: 0.25,
+      got: 0.55,
+      exit: 'sold',
+      exit_decided_at: at(3),
+      exited_at: at(4),
+      entry_fees: 0,
+      exit_fees: 0,
+      pnl: 10 * (0.55 - 0.25),
     },
   ]);
 });
@@ -25,7 +36,10 @@ test('an exit may be decided at the tick of the entry, and an entry at that of t
   const trades = play(priced([0.1, 0.1, 0.2, 0.2, 0.3]), { exit: { all: [] } });
   expect(
     trades.map(({ decided_at, filled_at, exit_decided_at, exited_at }) => [
-      ...[decided_at, filled_at, exit_decided_at, exited_at],
+      decided_at,
+      filled_at,
+      exit_decided_at,
+      exited_at,
     ]),
   ).toEqual([
     [at(0), at(1), at(1), at(2)],
@@ -49,8 +63,14 @@ test('what is held is settled at the outcome, without a fee; nothing is traded f
   const fees = { per_contract: 0.01 };
   expect(play(series, { entry: cheap, exit: dear, size: { contracts: 2 } }, { fees })).toEqual([
     expect.objectContaining({
-      ...{ paid: 0.2, got: 1, exit: 'settled', exit_decided_at: null, exited_at: at(3) },
-      ...{ entry_fees: 0.02, exit_fees: 0, pnl: 2 * (1 - 0.2) - 0.02 },
+      paid: 0.2,
+      got: 1,
+      exit: 'settled',
+      exit_decided_at: null,
+      exited_at: at(3),
+      entry_fees: 0.02,
+      exit_fees: 0,
+      pnl: 2 * (1 - 0.2) - 0.02,
     }),
   ]);
   expect(play(series, { side: 'no' })[0]).toMatchObject({ paid: 0.8, got: 0, exit: 'settled', pnl: -0.8 });
@@ -150,7 +170,11 @@ test('of a thin book it gets what is there, and sells in pieces from one book to
   );
   expect(
     trades.map(({ contracts, paid, got, exited_at, exit_decided_at }) => [
-      ...[contracts, paid, got, exited_at, exit_decided_at],
+      contracts,
+      paid,
+      got,
+      exited_at,
+      exit_decided_at,
     ]),
   ).toEqual([
     [4, 0.4, 0.5, at(2), at(1)],

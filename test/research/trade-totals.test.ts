@@ -18,7 +18,11 @@ test('samples are the multiples of a step inside a span, and its end', () => {
 test('the step grows with the span, so that there are a thousand samples at most, or one a day', () => {
   const stepOf = (ms: number) => samplesOf({ from: start, to: start + ms }).stepMs;
   expect([1000 * minute, 1001 * minute, 1001 * hour, 100 * day, 400 * day].map(stepOf)).toEqual([
-    ...[minute, 5 * minute, 6 * hour, 6 * hour, day],
+    minute,
+    5 * minute,
+    6 * hour,
+    6 * hour,
+    day,
   ]);
   expect(samplesOf({ from: start, to: start + 2000 * day }).t).toHaveLength(2000);
 });

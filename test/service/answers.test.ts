@@ -41,7 +41,10 @@ test('a request has a name, which its answer and one line of the log tell, witho
   const [{ level, facts }] = lines as [Line];
   expect(level).toBe('info');
   expect(facts).toMatchObject({
-    ...{ request_id: answer.headers.get('x-request-id'), method: 'GET', path: '/api/v1/nothing', status: 404 },
+    request_id: answer.headers.get('x-request-id'),
+    method: 'GET',
+    path: '/api/v1/nothing',
+    status: 404,
     key: key.split('_')[1],
   });
   expect(facts.ms).toBeGreaterThanOrEqual(0);
@@ -74,7 +77,9 @@ test('a failure of ours is told without its reason, which is in the log', async 
   });
   expect(status).toBe(500);
   expect(body).toEqual({
-    ...{ type: 'about:blank', title: 'Internal error', status: 500 },
+    type: 'about:blank',
+    title: 'Internal error',
+    status: 500,
     detail: 'Something went wrong here; the request may be tried again.',
   });
   const [line] = lines.filter(({ level }) => level === 'error');

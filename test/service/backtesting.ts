@@ -53,7 +53,8 @@ const made = { 1440: tradedFor(1440), 50000: tradedFor(50_000) };
 
 /** Buys below a price and sells above another. */
 export const threshold = {
-  ...{ entry_executable: { name: 'threshold' }, objective: 'total_pnl' },
+  entry_executable: { name: 'threshold' },
+  objective: 'total_pnl',
   parameters: { buy_below: 0.3, sell_above: 0.7 },
 };
 
@@ -70,7 +71,8 @@ export const endless = {
     strategy: {
       parameters: { above: 2 },
       rules: Array.from({ length: 7 }, () => ({
-        ...{ side: 'yes', size: { contracts: 1 } },
+        side: 'yes',
+        size: { contracts: 1 },
         entry: { all: [...averages, { measure: 'price', above: { parameter: 'above' } }] },
       })),
     },
@@ -81,7 +83,8 @@ export const endless = {
 
 /** Takes its time: a second or so for some points of 100,000 ticks. */
 export const long = (points: number) => ({
-  ...{ entry_executable: { name: 'mean_reversion' }, objective: 'sharpe' },
+  entry_executable: { name: 'mean_reversion' },
+  objective: 'sharpe',
   grid: { enter_beyond: Array.from({ length: points }, (_, i) => 1 + i / points) },
 });
 
@@ -109,7 +112,9 @@ export async function asking(archive: Archive, { set = [], ...rest }: ServingOpt
       json,
       post: <T = Kept>(body: unknown, headers: Record<string, string> = {}, rest: RequestInit = {}) =>
         json<T>(path, {
-          ...{ method: 'POST', body: JSON.stringify(body), ...rest },
+          method: 'POST',
+          body: JSON.stringify(body),
+          ...rest,
           headers: { 'content-type': 'application/json', ...headers },
         }),
       /** Removes it: the status. */

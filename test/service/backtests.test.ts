@@ -13,13 +13,27 @@ describe('a backtest that is kept', () => {
     const { status, headers, body } = await alice.post(saved);
     expect([status, headers.get('location')]).toEqual([202, `${kept}/${body.id}`]);
     const asked = {
-      ...{ ...threshold, entry_executable: { name: 'threshold', version: null, strategy: null }, held_out: 0.3 },
-      ...{ symbols: null, filter: { categories: [], sources: [] }, from: null, to: null, grid: {} },
+      ...threshold,
+      entry_executable: { name: 'threshold', version: null, strategy: null },
+      held_out: 0.3,
+      symbols: null,
+      filter: { categories: [], sources: [] },
+      from: null,
+      to: null,
+      grid: {},
     };
     const waiting = {
-      ...{ id: body.id, state: 'waiting', asked, strategy_version: null, value: null, error: null, result: null },
-      ...{ progress: { batches_done: 0, batches_total: null } },
-      ...{ created_at: now, started_at: null, finished_at: null },
+      id: body.id,
+      state: 'waiting',
+      asked,
+      strategy_version: null,
+      value: null,
+      error: null,
+      result: null,
+      progress: { batches_done: 0, batches_total: null },
+      created_at: now,
+      started_at: null,
+      finished_at: null,
     };
     expect(body).toEqual(waiting);
     const done = await alice.becomes(body, 'done', 'failed');
@@ -60,7 +74,10 @@ describe('a backtest that is kept', () => {
     const { alice } = await asking(archive);
     const { body: late } = await alice.post({ ...saved, from: now });
     expect(await alice.becomes(late, 'done', 'failed')).toMatchObject({
-      ...{ state: 'failed', finished_at: now, value: null, result: null },
+      state: 'failed',
+      finished_at: now,
+      value: null,
+      result: null,
       error: expect.stringMatching(/^It cannot be run as asked: from leaves no tick/),
     });
     writeFileSync(join(archive.layout.root, archive.manifest().datasets.ticks.files[0]!.path), 'not what it was');

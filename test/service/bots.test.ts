@@ -46,9 +46,15 @@ describe('a bot', () => {
     const at = `${path}/${id}`;
     expect([made.status, made.headers.get('location')]).toEqual([201, at]);
     expect(made.body).toEqual({
-      ...{ id, name: 'one', symbols: ['KX B', 'KX A'], filter: null, mode: 'paper', status: 'active' },
+      id,
+      name: 'one',
+      symbols: ['KX B', 'KX A'],
+      filter: null,
+      mode: 'paper',
+      status: 'active',
       strategy: { id: versions[1]!.id, name: 'hold', version: 2 },
-      ...{ created_at: now, updated_at: now },
+      created_at: now,
+      updated_at: now,
     });
     expect((await as(service, alice, 'GET', at)).body).toEqual(made.body);
     expect((await as<Listed>(service, alice, 'GET', path)).body).toMatchObject({ bots: [made.body], count: 1 });
@@ -91,7 +97,9 @@ describe('a bot', () => {
     const { mode: _mode, ...plain } = unbound;
     const filter = { categories: ['politics', 'politics'] };
     expect((await post(service, { ...plain, filter })).body).toMatchObject({
-      ...{ symbols: null, filter: { categories: ['politics'], sources: [] }, mode: 'paper' },
+      symbols: null,
+      filter: { categories: ['politics'], sources: [] },
+      mode: 'paper',
     });
     expect((await post(service, { ...plain, filter: {} })).body).toMatchObject({
       filter: { categories: [], sources: [] },

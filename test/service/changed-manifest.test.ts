@@ -7,8 +7,13 @@ import { type Serving, serving } from './serving.ts';
 
 const window = `from=${day0}&to=${day0 + 2 * dayMs}`;
 const paths = [
-  ...[`ticks?symbol=A&${window}`, 'historical/ticks', 'historical/ticks?format=csv', 'historical/markets', 'export'],
-  ...['export?since=0', 'export/files/ticks/2026-06-02/part-00.parquet'],
+  `ticks?symbol=A&${window}`,
+  'historical/ticks',
+  'historical/ticks?format=csv',
+  'historical/markets',
+  'export',
+  'export?since=0',
+  'export/files/ticks/2026-06-02/part-00.parquet',
 ].map((path) => `/api/v1/${path}`);
 
 /** An archive of two days, of which somebody took the first out of manifest.json. */

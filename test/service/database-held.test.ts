@@ -39,7 +39,9 @@ async function heldService() {
   const transaction = vi.spyOn(service.workspace.db, 'transaction');
   const post = (name: string) => as(service, alice, 'POST', '/api/v1/strategies', { name, definition: buyAndHold });
   return {
-    ...{ service, letGo, post },
+    service,
+    letGo,
+    post,
     /** Until so many writes wait for the other process. */
     async waiting(count: number): Promise<void> {
       await until(() => transaction.mock.calls.length === count, `${count} writes that wait`);

@@ -238,8 +238,16 @@ describe('ranges', () => {
   test('that make no sense, or are too many or too much, are passed over: the whole file is sent', async () => {
     const { ask, path, bytes } = await served();
     for (const range of [
-      ...['items=0-1', 'bytes=', 'bytes=-', 'bytes=a-b', 'bytes=5-1', 'bytes=1-2;3-4', 'bytes 1-2', 'bytes=1-2,x'],
-      ...['bytes=0-,0-', `bytes=${Array.from({ length: 9 }, (_, i) => `${i * 2}-${i * 2}`).join()}`],
+      'items=0-1',
+      'bytes=',
+      'bytes=-',
+      'bytes=a-b',
+      'bytes=5-1',
+      'bytes=1-2;3-4',
+      'bytes 1-2',
+      'bytes=1-2,x',
+      'bytes=0-,0-',
+      `bytes=${Array.from({ length: 9 }, (_, i) => `${i * 2}-${i * 2}`).join()}`,
       `bytes=${Array.from({ length: 1000 }, () => '0-').join()}`,
     ]) {
       const answered = await ask(path, { headers: { range } });
@@ -280,17 +288,30 @@ describe('paths', () => {
     writeFileSync(join(one.archive.layout.root, 'ticks', `date=${date}`, 'part-01.parquet'), 'not listed');
     const files = '/api/v1/export/files';
     for (const path of [
-      ...[`${files}/ticks/${date}/part-01.parquet`, `${files}/ticks/1999-01-01/part-00.parquet`],
-      ...[`${files}/ticks/date=${date}/part-00.parquet`, `${files}/symbols/part-01.parquet`],
-      ...[`${files}/symbols/${date}/part-00.parquet`, `${files}/ticks/${date}`, `${files}/ticks/part-00.parquet`],
-      ...[`${files}/Ticks/${date}/part-00.parquet`, `${files}/ticks/${date}/part-00.parquet%00`],
-      ...[`${files}/ticks/${date}/part-00.parquet/`, `${files}//ticks/${date}/part-00.parquet`],
-      ...[`${files}/ticks/../ticks/${date}/part-00.parquet`, `${files}/../../../../manifest.json`],
-      ...[`${files}/ticks/..%2f..%2f/manifest.json`, `${files}/%2e%2e/%2e%2e/manifest.json`],
-      ...[`${files}/symbols/..%2f.oddslake%2fstate.sqlite`, `${files}/symbols/%2e%2e%2fmanifest.json`],
-      ...[`${files}/symbols/..%5cmanifest.json`, `${files}/symbols/..%252fmanifest.json`],
-      ...[`${files}/.oddslake/exports/place`, `${files}/__proto__/${date}/part-00.parquet`],
-      ...[`${files}/ticks/${date}/%2fetc%2fpasswd`, `${files}/symbols//etc/passwd`, `${files}/symbols/%zz`],
+      `${files}/ticks/${date}/part-01.parquet`,
+      `${files}/ticks/1999-01-01/part-00.parquet`,
+      `${files}/ticks/date=${date}/part-00.parquet`,
+      `${files}/symbols/part-01.parquet`,
+      `${files}/symbols/${date}/part-00.parquet`,
+      `${files}/ticks/${date}`,
+      `${files}/ticks/part-00.parquet`,
+      `${files}/Ticks/${date}/part-00.parquet`,
+      `${files}/ticks/${date}/part-00.parquet%00`,
+      `${files}/ticks/${date}/part-00.parquet/`,
+      `${files}//ticks/${date}/part-00.parquet`,
+      `${files}/ticks/../ticks/${date}/part-00.parquet`,
+      `${files}/../../../../manifest.json`,
+      `${files}/ticks/..%2f..%2f/manifest.json`,
+      `${files}/%2e%2e/%2e%2e/manifest.json`,
+      `${files}/symbols/..%2f.oddslake%2fstate.sqlite`,
+      `${files}/symbols/%2e%2e%2fmanifest.json`,
+      `${files}/symbols/..%5cmanifest.json`,
+      `${files}/symbols/..%252fmanifest.json`,
+      `${files}/.oddslake/exports/place`,
+      `${files}/__proto__/${date}/part-00.parquet`,
+      `${files}/ticks/${date}/%2fetc%2fpasswd`,
+      `${files}/symbols//etc/passwd`,
+      `${files}/symbols/%zz`,
     ])
       expect([path, [400, 404].includes(await raw(one, path))]).toEqual([path, true]);
     expect(await raw(one, `${files}/ticks/${date}/part-00.parquet`)).toBe(200);

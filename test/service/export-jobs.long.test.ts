@@ -11,7 +11,8 @@ describe('an export', () => {
       const done = await becomes(service, (await service.json<Job>(path, post(asked))).body, 'done', 'failed');
       const answered = await service.ask(done.file!.url);
       expect([done.file!.rows, answered.status, answered.headers.get('content-type')]).toEqual([
-        ...[2, 200],
+        2,
+        200,
         expect.stringContaining(type),
       ]);
     }

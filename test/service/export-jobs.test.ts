@@ -18,13 +18,25 @@ describe('an export', () => {
     expect(status).toBe(202);
     expect(headers.get('location')).toBe(`${path}/jobs/${body.id}`);
     expect(body).toEqual({
-      ...{ id: body.id, ...asked, symbols: ['KX B'], state: 'waiting', progress: { rows_done: 0, rows_total: null } },
-      ...{ created_at: now, finished_at: null, expires_at: null, file: null, error: null },
+      id: body.id,
+      ...asked,
+      symbols: ['KX B'],
+      state: 'waiting',
+      progress: { rows_done: 0, rows_total: null },
+      created_at: now,
+      finished_at: null,
+      expires_at: null,
+      file: null,
+      error: null,
     });
     const done = await becomes(service, body, 'done', 'failed');
     expect(done).toMatchObject({
-      ...{ state: 'done', error: null, progress: { rows_done: 60, rows_total: 60 } },
-      ...{ finished_at: now, expires_at: now + 24 * hourMs, file: { rows: 60, generation: 1 } },
+      state: 'done',
+      error: null,
+      progress: { rows_done: 60, rows_total: 60 },
+      finished_at: now,
+      expires_at: now + 24 * hourMs,
+      file: { rows: 60, generation: 1 },
     });
     const { url, bytes, sha256 } = done.file!;
     const answered = await ask(url);
@@ -34,7 +46,9 @@ describe('an export', () => {
       Array.from({ length: 60 }, (_, i) => ['KX B', day0 + i * 60_000]),
     );
     expect(Object.fromEntries(answered.headers)).toMatchObject({
-      ...{ etag: `"${sha256}"`, 'content-type': 'application/vnd.apache.parquet', 'accept-ranges': 'bytes' },
+      etag: `"${sha256}"`,
+      'content-type': 'application/vnd.apache.parquet',
+      'accept-ranges': 'bytes',
       'content-disposition': `attachment; filename="ticks-${body.id}.parquet"`,
     });
     const part = await ask(url, { headers: { range: 'bytes=0-3', 'if-match': `"${sha256}"` } });

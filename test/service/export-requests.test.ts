@@ -26,7 +26,9 @@ describe('a request for an export', () => {
     ] as const) {
       const { status, body: told } = await json(path, post(body));
       expect([JSON.stringify(body).slice(0, 80), status, errorsOf(told)]).toEqual([
-        ...[JSON.stringify(body).slice(0, 80), 400, names],
+        JSON.stringify(body).slice(0, 80),
+        400,
+        names,
       ]);
     }
   });

@@ -34,7 +34,8 @@ export const archived = madeOnce(
 );
 
 export const post = (body: unknown, headers: Record<string, string> = {}): RequestInit => ({
-  ...{ method: 'POST', body: JSON.stringify(body) },
+  method: 'POST',
+  body: JSON.stringify(body),
   headers: { 'content-type': 'application/json', ...headers },
 });
 

@@ -37,8 +37,11 @@ export function poll(archive: Archive, atMs: number, markets: readonly MarketFac
 export const marketsOn = (day: number): MarketFacts[] =>
   symbols.map((symbol, i) =>
     market(symbol, {
-      ...{ canonicalId: `id-${i % 3}`, question: `Will ${symbol} rise above 100%?`, confidence: 0.9 },
-      ...{ source: i % 2 === 0 ? 'kalshi' : 'polymarket', category: symbol === '🚀' && day > 0 ? 'space' : 'crypto' },
+      canonicalId: `id-${i % 3}`,
+      question: `Will ${symbol} rise above 100%?`,
+      confidence: 0.9,
+      source: i % 2 === 0 ? 'kalshi' : 'polymarket',
+      category: symbol === '🚀' && day > 0 ? 'space' : 'crypto',
       ...(symbol === 'BBB' && day === 2 ? { isActive: false, resolvedAt: day0 + 2 * dayMs, outcome: 1 } : {}),
     }),
   );
@@ -65,7 +68,12 @@ export const lake = madeOnce(async (archive) => {
     appendBooks(
       archive.state,
       ['BBB', 'AAA'].map((symbol) => ({
-        ...{ runId: 'run', symbol, observedAt: now, snapshots: snapshots(day, 3), rejected: [], understood: true },
+        runId: 'run',
+        symbol,
+        observedAt: now,
+        snapshots: snapshots(day, 3),
+        rejected: [],
+        understood: true,
       })),
     );
   }

@@ -20,7 +20,10 @@ test("one symbol's ticks come in order of time, from included and to excluded, f
   expect(status).toBe(200);
   expect(body).toEqual({
     ticks: [first, second].map((tick) => ({ symbol, t: tick![0], p: tick![1] })),
-    ...{ count: 2, next_cursor: null, generated_at: now, generation: archive.manifest().generation },
+    count: 2,
+    next_cursor: null,
+    generated_at: now,
+    generation: archive.manifest().generation,
   });
   expect(headers.get('oddslake-generation')).toBe(String(archive.manifest().generation));
   expect(headers.get('vary')).toBe('accept, authorization');
@@ -76,8 +79,15 @@ test('coverage tells what was asked for, and of one symbol the gaps that oddslak
   const { body } = await json(`${base}/coverage?symbol=AAA&from=${day0 + dayMs}&to=${day0 + 2 * dayMs}`);
   expect(body.coverage).toEqual([
     {
-      ...{ dataset: 'ticks', symbol: 'AAA', t_from: day0 + dayMs, t_to: day0 + dayMs + 12 * hourMs },
-      ...{ ticks: 3, fetched_at: now, origin: 'poll', evidence: 'confirmed', grain_ms: null },
+      dataset: 'ticks',
+      symbol: 'AAA',
+      t_from: day0 + dayMs,
+      t_to: day0 + dayMs + 12 * hourMs,
+      ticks: 3,
+      fetched_at: now,
+      origin: 'poll',
+      evidence: 'confirmed',
+      grain_ms: null,
     },
   ]);
   expect(body.gaps).toEqual([{ symbol: 'AAA', from: day0 + 1.5 * dayMs, to: day0 + 2 * dayMs, reason: 'never asked' }]);
@@ -89,13 +99,17 @@ test('coverage tells what was asked for, and of one symbol the gaps that oddslak
       archive,
       { from: null, to: null, symbols: [facts] },
       {
-        ...{ named: null, views: [], rules: { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: dayMs / 24 } },
+        named: null,
+        views: [],
+        rules: { lookbackMs: 7 * dayMs, lingerMs: 7 * dayMs, settleMs: dayMs / 24 },
       },
       now,
     ).gaps,
   );
   expect((await json(`${base}/coverage?symbol=AAA&from=${now + 1}&to=${now + 2}`)).body).toMatchObject({
-    ...{ coverage: [], gaps: [], gaps_count: 0 },
+    coverage: [],
+    gaps: [],
+    gaps_count: 0,
   });
   const books = (await json(`${base}/coverage?symbol=AAA&dataset=orderbooks`)).body;
   expect(books).not.toHaveProperty('gaps');
@@ -105,7 +119,8 @@ test('coverage tells what was asked for, and of one symbol the gaps that oddslak
 test('order books come as whole snapshots, best first, empty ones too', async () => {
   const { json } = await serving(await lake());
   const book = (symbol: string, day: number, i: number) => ({
-    ...{ symbol, t: day0 + day * dayMs + i * 60_000 },
+    symbol,
+    t: day0 + day * dayMs + i * 60_000,
     bids:
       i === 1
         ? []
@@ -129,16 +144,12 @@ test('order books come as whole snapshots, best first, empty ones too', async ()
 test('an archive in which nothing is yet answers with nothing', async () => {
   const { json } = await serving(opened());
   for (const [path, name] of [
-    ...[
-      ['ticks?', 'ticks'],
-      ['candles?interval=1d', 'candles'],
-      ['candles?interval=5m', 'candles'],
-    ],
-    ...[
-      ['coverage?', 'coverage'],
-      ['orderbooks?', 'orderbooks'],
-      ['markets?', 'markets'],
-    ],
+    ['ticks?', 'ticks'],
+    ['candles?interval=1d', 'candles'],
+    ['candles?interval=5m', 'candles'],
+    ['coverage?', 'coverage'],
+    ['orderbooks?', 'orderbooks'],
+    ['markets?', 'markets'],
   ] as [string, string][]) {
     const { status, body } = await json(`${base}/${path}`);
     expect([status, body[name], body.count, body.next_cursor], path).toEqual([200, [], 0, null]);

@@ -50,7 +50,11 @@ overEachDatabase((kind) => {
     const clock = steppedClock(now);
     const { url } = await serving(opened(), { database, clock });
     const cli = await openWorkspace({
-      ...{ location: database, tokens: null, randomBytes: systemRandomBytes, clock: systemClock, log: silent },
+      location: database,
+      tokens: null,
+      randomBytes: systemRandomBytes,
+      clock: systemClock,
+      log: silent,
     });
     const { id, key } = await cli.createKey(plain, now);
     const status = async () =>

@@ -5,8 +5,15 @@ import { answer, append, day0, opened, publishNow, scratchFolder } from '../arch
 import { type Serving, serving } from './serving.ts';
 
 const paths = [
-  ...['ticks?symbol=A', 'markets', 'orderbook?symbol=A', 'historical/ticks', 'historical/ticks?format=csv', 'export'],
-  ...['historical/coverage?dataset=ticks', 'export/files/ticks/2026-06-01/part-00.parquet', 'export/jobs'],
+  'ticks?symbol=A',
+  'markets',
+  'orderbook?symbol=A',
+  'historical/ticks',
+  'historical/ticks?format=csv',
+  'export',
+  'historical/coverage?dataset=ticks',
+  'export/files/ticks/2026-06-01/part-00.parquet',
+  'export/jobs',
 ].map((path) => `/api/v1/${path}`);
 
 const open = { headers: { authorization: '' } };

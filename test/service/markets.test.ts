@@ -42,7 +42,10 @@ test('the last poll is answered, with the moment it was answered, journaled and 
   const journaled = await get();
   expect(journaled).toEqual({
     markets: [{ canonical_id: 'id A', symbol: 'A', source: 'venue', is_active: true }],
-    ...{ count: 1, total: 1, view: 'matched', generated_at: now - hourMs },
+    count: 1,
+    total: 1,
+    view: 'matched',
+    generated_at: now - hourMs,
   });
   await publishNow(writer);
   expect(await get()).toEqual(journaled);

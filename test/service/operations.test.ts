@@ -15,7 +15,9 @@ async function served(options: ServingOptions = {}) {
   const service = await serving(opened({ root }), options);
   const open = { headers: { authorization: '' } };
   return {
-    ...{ root, writer, ...service },
+    root,
+    writer,
+    ...service,
     ready: () => service.json<Record<string, unknown>>('/readyz', open),
     /** The value of a metric with these labels, as they stand in the text. */
     async metric(name: string) {
@@ -102,8 +104,10 @@ test('a service whose database of keys is gone is not ready', async () => {
 test('metrics follow the archive while it changes', async () => {
   const { writer, metric } = await served();
   const standing = async () => [
-    ...[await metric('oddslake_generation'), await metric('oddslake_ticks_published')],
-    ...[await metric('oddslake_ticks_journaled'), await metric('oddslake_watermark_lag_seconds')],
+    await metric('oddslake_generation'),
+    await metric('oddslake_ticks_published'),
+    await metric('oddslake_ticks_journaled'),
+    await metric('oddslake_watermark_lag_seconds'),
   ];
   expect(await standing()).toEqual([0, 0, 0, Number.NaN]);
   await publishLive(writer);

@@ -35,7 +35,9 @@ test('a key has the rate that it was made with, its own headers, and a new windo
   expect(last).toMatchObject({ status: 200, told: [policy, '"key";r=0;t=40', null], body: { requests_per_minute: 3 } });
   // The project's own collector reads it as it is meant.
   expect(statedRate({ status: 200, headers: last.headers }, now)).toEqual({
-    ...{ ratePerSecond: 3 / 60, remaining: 0, resetMs: 40_000 },
+    ratePerSecond: 3 / 60,
+    remaining: 0,
+    resetMs: 40_000,
   });
   const refused = await me(url, bearer(key));
   expect(refused).toMatchObject({ status: 429, told: [policy, '"key";r=0;t=40', '40'] });
@@ -182,7 +184,8 @@ test("the project's own collector keeps to what the headers say and is never ref
   const upstream = openUpstream(
     { baseUrl: url, apiKey: key, userAgent: 'oddslake/test', requestsPerSecond: 50 },
     {
-      ...{ clock, random: systemRandom },
+      clock,
+      random: systemRandom,
       onCounters: () => void ended++,
     },
   );

@@ -25,7 +25,9 @@ test('a run that finds the disk full is refused for now, with when to ask again,
   for (let left = statfsSync(at).ffree; left > 0; left--) writeFileSync(join(ballast, String(left)), '');
   const { status, headers, body } = await alice.post<{ detail: string }>(threshold);
   expect([status, headers.get('retry-after'), body.detail]).toEqual([
-    ...[503, '300', 'The disk of the service is full. Ask again once there is room.'],
+    503,
+    '300',
+    'The disk of the service is full. Ask again once there is room.',
   ]);
   const { body: job } = await alice.post({ ...threshold, save: true });
   const ended = await alice.becomes(job, 'done', 'failed');

@@ -29,7 +29,8 @@ describe('a backtest that is answered at once', () => {
       readonly summary: { readonly contracts: number; readonly trades: number };
     }
     const asked = (version: number | null) => ({
-      ...{ entry_executable: { name: 'threshold', version }, objective: 'total_pnl' },
+      entry_executable: { name: 'threshold', version },
+      objective: 'total_pnl',
     });
     const told = async (who: typeof alice, version: number | null) => {
       const { body } = await who.post<Told>(asked(version));
@@ -70,7 +71,9 @@ describe('a backtest that is answered at once', () => {
     expect(await refused({ ...one, grid: { contracts: [1, 2] } })).toBe(true);
     // Half of a day of one symbol: with windows it is the whole day, and each of them.
     const windows = (...hours: number[]) => ({
-      ...{ symbols: ['KX A'], from: day0 + 12 * hourMs, objective: 'total_pnl' },
+      symbols: ['KX A'],
+      from: day0 + 12 * hourMs,
+      objective: 'total_pnl',
       entry_executable: { name: 'averages', strategy: averaging(hours) },
     });
     expect(await refused(windows(1))).toBe(false);
@@ -85,7 +88,8 @@ describe('a backtest that is answered at once', () => {
 const averaging = (hours: readonly number[]) => ({
   rules: [
     {
-      ...{ side: 'yes', size: { contracts: 1 } },
+      side: 'yes',
+      size: { contracts: 1 },
       entry: {
         all: hours.map((n) => ({ measure: 'moving_average', window_ms: n * hourMs, above: 0.5 })),
       },

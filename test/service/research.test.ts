@@ -22,7 +22,8 @@ describe('a backtest that is answered at once', () => {
       expect(wanted.trades.count).toBeGreaterThan(1);
       const [first, second] = [await alice.post<object>(body), await alice.post<object>(body)];
       expect([first.status, JSON.stringify(first.body)]).toEqual([
-        ...[200, JSON.stringify({ ...wanted, generated_at: now })],
+        200,
+        JSON.stringify({ ...wanted, generated_at: now }),
       ]);
       expect(JSON.stringify(second.body)).toBe(JSON.stringify(first.body));
     }

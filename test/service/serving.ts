@@ -108,7 +108,9 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
   const workspace = await openWorkspace({
     location: database ?? { kind: 'sqlite', path: `${folder}/service.sqlite` },
     tokens: settings.service.tokens,
-    ...{ randomBytes: systemRandomBytes, clock, log },
+    randomBytes: systemRandomBytes,
+    clock,
+    log,
   });
   const { key } = await workspace.createKey(
     { name: 'test', expiresAt: null, requestsPerMinute: 1_000_000 },
@@ -117,16 +119,16 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
   const stop = new AbortController();
   const app = await createService(
     {
-      ...{
-        archive,
-        current: watchCurrent(archive),
-        files: openVerifiedFiles(archive, settings.service.cacheBytesMax),
-        workspace,
-        settings,
-        clock,
-        log,
-      },
-      ...{ random: systemRandom, version: '0.0.0-test', signal: stop.signal },
+      archive,
+      current: watchCurrent(archive),
+      files: openVerifiedFiles(archive, settings.service.cacheBytesMax),
+      workspace,
+      settings,
+      clock,
+      log,
+      random: systemRandom,
+      version: '0.0.0-test',
+      signal: stop.signal,
     },
     { ...serviceLimits, ...limits },
   );
@@ -150,7 +152,12 @@ async function served(archive: Archive, options: ServingOptions, folder: string)
     return answer;
   };
   return {
-    ...{ url, key, workspace, app, ask, stop: stopNow },
+    url,
+    key,
+    workspace,
+    app,
+    ask,
+    stop: stopNow,
     async json<T>(path: string, init?: RequestInit) {
       const answer = await ask(path, init);
       return { status: answer.status, headers: answer.headers, body: (await answer.json()) as T };

@@ -29,15 +29,23 @@ describe('a strategy', () => {
     const { id } = made.body as { id: string };
     expect([made.status, made.headers.get('location')]).toEqual([201, `${path}/${id}`]);
     expect(made.body).toEqual({
-      ...{ id, name: 'hold', version: 1, created_at: now },
+      id,
+      name: 'hold',
+      version: 1,
+      created_at: now,
       definition: {
-        ...{ parameters: {}, fees: { per_contract: 0, of_notional: 0, of_variance: 0 }, slippage: 0 },
+        parameters: {},
+        fees: { per_contract: 0, of_notional: 0, of_variance: 0 },
+        slippage: 0,
         rules: [{ side: 'yes', entry: { all: [] }, exit: null, size: { contracts: 1 }, entries_max: null }],
       },
     });
     expect((await as(service, alice, 'GET', `${path}/${id}`)).body).toEqual(made.body);
     expect((await as(service, alice, 'GET', path)).body).toEqual({
-      ...{ strategies: [made.body], count: 1, next_cursor: null, generated_at: now },
+      strategies: [made.body],
+      count: 1,
+      next_cursor: null,
+      generated_at: now,
     });
     expect(await as(service, alice, 'DELETE', `${path}/${id}`)).toMatchObject({ status: 204, body: undefined });
     const gone = await as(service, alice, 'GET', `${path}/${id}`);
@@ -74,7 +82,9 @@ describe('a strategy', () => {
     const { parameters, ...rest } = body.definition;
     for (const again of [await post(body), await post({ definition: { parameters, ...rest }, name: 'hold' })])
       expect([again.status, again.body, again.headers.get('location')]).toEqual([
-        ...[201, first.body, first.headers.get('location')],
+        201,
+        first.body,
+        first.headers.get('location'),
       ]);
     expect((await post({ ...body, name: 'other' })).status).toBe(422);
     expect((await post({ ...body, definition: buyAndHold })).status).toBe(422);
@@ -200,7 +210,8 @@ describe('what is wrong with a strategy is told by its field', () => {
     const service = await start();
     const post = async (body: string | undefined, type = 'application/json') => {
       const answer = await service.ask(path, {
-        ...{ method: 'POST', headers: { authorization: `Bearer ${alice}`, 'content-type': type } },
+        method: 'POST',
+        headers: { authorization: `Bearer ${alice}`, 'content-type': type },
         ...(body === undefined ? {} : { body }),
       });
       await answer.arrayBuffer();

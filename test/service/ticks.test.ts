@@ -133,7 +133,12 @@ test('what is still to come is not answered for', async () => {
   expect((await json(path({ from: start, to: now + 5 }))).body).toMatchObject({ from: start, to: now });
   const future = await json(path({ from: now + 5, to: now + 9 }));
   expect(future.body).toEqual({
-    ...{ symbol: 'A/B ?', ticks: [], count: 0, from: now + 5, to: now + 5, generated_at: now },
+    symbol: 'A/B ?',
+    ticks: [],
+    count: 0,
+    from: now + 5,
+    to: now + 5,
+    generated_at: now,
   });
 });
 

@@ -14,8 +14,12 @@ test('a token of the secret is good for the routes of users, and says who it is'
   const token = await issueToken(settings, asked, now);
   const me = await (await fetch(`${url}/api/v1/me`, bearer(token))).json();
   expect(me).toEqual({
-    ...{ kind: 'user', user: 'alice', workspace: 'desk', scopes: ['research'] },
-    ...{ requests_per_minute: 600, generated_at: now },
+    kind: 'user',
+    user: 'alice',
+    workspace: 'desk',
+    scopes: ['research'],
+    requests_per_minute: 600,
+    generated_at: now,
   });
   for (const path of ['backtest', 'bots', 'strategies'])
     expect(await answered(url, token, `/api/v1/${path}`), path).toEqual([200, null]);

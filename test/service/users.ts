@@ -29,7 +29,8 @@ export async function as<T = Record<string, unknown>>(
 ): Promise<Told<T>> {
   const sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const answer = await ask(path, {
-    ...{ method, headers: { authorization: `Bearer ${token}`, ...sent, ...headers } },
+    method,
+    headers: { authorization: `Bearer ${token}`, ...sent, ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   const text = await answer.text();

@@ -38,8 +38,12 @@ describe('the schema', () => {
     for (const [path, leaf] of leaves) expect(isValid(leaf, leaf.default), path).toBe(true);
     expect(Value.Check(settingsSchema, {})).toBe(false);
     const poll = {
-      ...{ overlap_minutes: 60, overlap_minutes_max: 1440, recheck_share: 0.01 },
-      ...{ page_limit: 5000, future_skew_seconds: 300, confirm: 'next' },
+      overlap_minutes: 60,
+      overlap_minutes_max: 1440,
+      recheck_share: 0.01,
+      page_limit: 5000,
+      future_skew_seconds: 300,
+      confirm: 'next',
     };
     expect(Value.Check(settingsSchema.properties.poll, poll)).toBe(true);
     expect(Value.Check(settingsSchema.properties.poll, { ...poll, other: 1 })).toBe(false);

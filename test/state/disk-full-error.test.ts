@@ -13,10 +13,15 @@ const judged = (changed: Partial<typeof megabytes>): boolean => isFull({ ...mega
 
 test('a disk without room for a page of the log, or for a file, is full; one that counts neither is not', () => {
   expect([judged({}), judged({ bavail: 0 }), judged({ bavail: 7 }), judged({ bavail: 8 })]).toEqual([
-    ...[false, true, true, false],
+    false,
+    true,
+    true,
+    false,
   ]);
   expect([judged({ ffree: 0 }), judged({ files: 0, ffree: 0 }), judged({ blocks: 0, bavail: 0 })]).toEqual([
-    ...[true, false, false],
+    true,
+    false,
+    false,
   ]);
 });
 

@@ -6,16 +6,14 @@ import { dayMs, now, opened } from '../archive/scratch.ts';
 test('of the nights the latest thirty are remembered, the latest first', () => {
   const { db } = opened().state;
   const night = (n: number) => ({
-    ...{
-      runId: `run ${n}`,
-      polledTo: now + n * dayMs,
-      polledMs: dayMs,
-      markets: n % 2 === 0 ? n : null,
-      ticks: 10 * n,
-      late: n % 3 === 0 ? null : n,
-      conflicts: n,
-      listedAt: n % 2 === 0 ? now + n : null,
-    },
+    runId: `run ${n}`,
+    polledTo: now + n * dayMs,
+    polledMs: dayMs,
+    markets: n % 2 === 0 ? n : null,
+    ticks: 10 * n,
+    late: n % 3 === 0 ? null : n,
+    conflicts: n,
+    listedAt: n % 2 === 0 ? now + n : null,
   });
   for (let n = 0; n < 33; n++) rememberNight(db, night(n));
   rememberNight(db, { ...night(32), ticks: 7 });

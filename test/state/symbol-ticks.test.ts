@@ -36,7 +36,8 @@ test('neither goes through what is journaled of other symbols', () => {
   const { db } = opened().state;
   const plan = db.all<{ detail: string }>(
     'explain query plan select day, max(record_id) from journal_ticks where symbol = ? and record_id <= ? group by day',
-    ...['A', 1],
+    'A',
+    1,
   );
   expect(plan.map(({ detail }) => detail).join('\n')).toContain('journal_ticks_symbol (symbol=?');
 });

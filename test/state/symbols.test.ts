@@ -24,8 +24,18 @@ describe('observed markets', () => {
     observeMarkets(db, [market('AAA', { question: 'Rain?', opensAt: 5 })], now, true);
     observeMarkets(db, [market('AAA', { category: 'weather', closesAt: 9 })], now + 1, true);
     expect(oneSymbol(db, 'AAA')).toMatchObject({
-      ...{ question: 'Rain?', category: 'weather', opensAt: 5, closesAt: 9, isActive: true, listed: true },
-      ...{ firstSeen: now, lastSeen: now + 1, lastActive: now + 1, inactiveSince: null, polledFrom: null, ticks: 0 },
+      question: 'Rain?',
+      category: 'weather',
+      opensAt: 5,
+      closesAt: 9,
+      isActive: true,
+      listed: true,
+      firstSeen: now,
+      lastSeen: now + 1,
+      lastActive: now + 1,
+      inactiveSince: null,
+      polledFrom: null,
+      ticks: 0,
     });
   });
 
@@ -72,12 +82,10 @@ describe('observed markets', () => {
     ]);
     observeMarkets(db, [market('A'), market('B', over), plan, market('NEW')], now + 3, true);
     expect(seen()).toEqual([
-      ...[
-        ['B', now + 1],
-        ['GONE', null],
-        ['NEW', null],
-        ['PLAN', now + 3],
-      ],
+      ['B', now + 1],
+      ['GONE', null],
+      ['NEW', null],
+      ['PLAN', now + 3],
     ]);
     // Reopened, and resolved once more.
     observeMarkets(db, [market('A', over)], now + 4, false);
@@ -221,8 +229,15 @@ test('all symbols that may be polled are among the unsettled, and those that end
   const moment = fc.integer({ min: 1, max: 20 });
   const maybe = fc.option(moment, { nil: null });
   const row = fc.record({
-    ...{ listed: fc.constantFrom(0, 1), opens_at: maybe, resolved_at: maybe, outcome: fc.constantFrom(null, 1) },
-    ...{ last_active: maybe, inactive_since: maybe, suspended_at: maybe, first_seen: moment, last_seen: moment },
+    listed: fc.constantFrom(0, 1),
+    opens_at: maybe,
+    resolved_at: maybe,
+    outcome: fc.constantFrom(null, 1),
+    last_active: maybe,
+    inactive_since: maybe,
+    suspended_at: maybe,
+    first_seen: moment,
+    last_seen: moment,
   });
   const rules = { lookbackMs: 0, lingerMs: 5, settleMs: 2 };
   const db = database();

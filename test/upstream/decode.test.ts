@@ -36,9 +36,20 @@ describe('the compact layout', () => {
 
   test('gives the double that JSON.parse gives', () => {
     const texts = [
-      ...['0', '0.0', '0.1', '0.30000000000000004', '1.7976931348623157', '9007199254740991', '9007199254740993'],
-      ...['0.9007199254740993', '123456789012345678901234567890.5', `0.${'0'.repeat(21)}1`, `0.${'0'.repeat(22)}1`],
-      ...[`0.${'0'.repeat(400)}1`, '4503599627370497.5', '0.500000000000000166533453693773481063544750213623046875'],
+      '0',
+      '0.0',
+      '0.1',
+      '0.30000000000000004',
+      '1.7976931348623157',
+      '9007199254740991',
+      '9007199254740993',
+      '0.9007199254740993',
+      '123456789012345678901234567890.5',
+      `0.${'0'.repeat(21)}1`,
+      `0.${'0'.repeat(22)}1`,
+      `0.${'0'.repeat(400)}1`,
+      '4503599627370497.5',
+      '0.500000000000000166533453693773481063544750213623046875',
     ];
     expect(prices(texts)).toEqual(texts.map((text) => JSON.parse(text)));
   });
@@ -64,7 +75,11 @@ describe('the compact layout', () => {
     ...['01', '1.', '.5', '+1', '1.5.2', '0x1', 'NaN', '1_0', '-', '', '--1', '1e', '00'].map(
       (text) => `{"t":1,"p":${text}}`,
     ),
-    ...['{"t":1,"p":2},', ',{"t":1,"p":2}', '{"t":1,"p":2}{"t":1,"p":2}', '{"t":1,"p":2', '{"t":1"p":2}'],
+    '{"t":1,"p":2},',
+    ',{"t":1,"p":2}',
+    '{"t":1,"p":2}{"t":1,"p":2}',
+    '{"t":1,"p":2',
+    '{"t":1"p":2}',
   ])('is not %s, which nobody reads', (tick) => {
     const page = compact(tick, 1);
     expect(decodeCompact(page)).toBeUndefined();
@@ -75,16 +90,34 @@ describe('the compact layout', () => {
 describe('any layout', () => {
   test('sets aside what is no tick, as received', () => {
     const ticks = [
-      ...['{"t":1,"p":0.5}', '{"t":"1","p":2}', '{"t":1,"p":"2"}', '{"t":1}', '{"p":1}', 'null', '[1,2]', '7'],
-      ...['{ "t" : 1, "p":1e400 , "x":[{"a":"]}\\\\\\""}] }', '{"t":-1e999,"p":0}', '{"t":1,"p":null}', '"t"'],
+      '{"t":1,"p":0.5}',
+      '{"t":"1","p":2}',
+      '{"t":1,"p":"2"}',
+      '{"t":1}',
+      '{"p":1}',
+      'null',
+      '[1,2]',
+      '7',
+      '{ "t" : 1, "p":1e400 , "x":[{"a":"]}\\\\\\""}] }',
+      '{"t":-1e999,"p":0}',
+      '{"t":1,"p":null}',
+      '"t"',
     ];
     const page = decodeTickPage(bytes(`{"ticks":[ ${ticks.join(' ,\n')}\t]}`));
     expect([...page.t]).toEqual([1]);
     expect(page.received).toBe(12);
     expect(page.rejected.map(({ raw }) => raw)).toEqual(ticks.slice(1));
     expect(page.rejected.map(({ reason }) => reason)).toEqual([
-      ...['t is not a number', 'p is not a number', 'p is missing', 't is missing', 'is not an object'],
-      ...['is not an object', 'is not an object', 'p is not finite', 't is not finite', 'p is not a number'],
+      't is not a number',
+      'p is not a number',
+      'p is missing',
+      't is missing',
+      'is not an object',
+      'is not an object',
+      'is not an object',
+      'p is not finite',
+      't is not finite',
+      'p is not a number',
       'is not an object',
     ]);
   });

@@ -25,7 +25,9 @@ describe('the rate that headers state', () => {
       'versions 3 to 6',
       {
         'ratelimit-limit': '100, 100;w=50',
-        ...{ 'ratelimit-remaining': '7', 'ratelimit-reset': '12', 'ratelimit-policy': '100;w=50, 9000;w=3600' },
+        'ratelimit-remaining': '7',
+        'ratelimit-reset': '12',
+        'ratelimit-policy': '100;w=50, 9000;w=3600',
       },
       { ratePerSecond: 2, remaining: 7, resetMs: 12_000 },
     ],
@@ -43,7 +45,8 @@ describe('the rate that headers state', () => {
       'X- with a moment in milliseconds, by the clock of the service',
       {
         date: 'Thu, 19 Nov 2026 11:00:00 GMT',
-        ...{ 'x-ratelimit-remaining': '1', 'x-ratelimit-reset': String(nowMs - 3_600_000 + 8_500) },
+        'x-ratelimit-remaining': '1',
+        'x-ratelimit-reset': String(nowMs - 3_600_000 + 8_500),
       },
       { remaining: 1, resetMs: 8_500 },
     ],

@@ -70,7 +70,10 @@ export function asking(service: Service, configured: number, seed: number) {
       const { passed, refused, rates } = counts;
       const requests = passed + refused;
       return {
-        ...{ passed, refused, refusedShare: refused / requests, meanRate: rates / requests },
+        passed,
+        refused,
+        refusedShare: refused / requests,
+        meanRate: rates / requests,
         used: passed / (state.limit * count),
       };
     },

@@ -133,7 +133,8 @@ function* disagreements({ surfaces, summary, isNightly, files, nowMs }: Night): 
   const isFoundByDoctor = status.damaged_count === 0 && surfaces.doctor.published?.level === 'problem';
   const states = {
     manifest: manifest.verdict?.damaged.files === status.damaged_count ? manifest.verdict?.state : state,
-    ...{ summary: summary.verdict?.state ?? state, health: health.verdict },
+    summary: summary.verdict?.state ?? state,
+    health: health.verdict,
     metrics: of('archive_state').find(({ value }) => value === 1)?.labels.state,
     // It hashes some files itself, and may be the first to find one damaged.
     doctor: isFoundByDoctor ? state : surfaces.doctor.verdict?.found.split(':')[0]?.replaceAll(' ', '_'),

@@ -45,9 +45,14 @@ export async function playStory(seed: number, trace: (line: string) => void = ()
   /** Up to where ticks were last polled. */
   let lastPoll = 0;
   const set = [
-    ...['archive.candles=[]', `archive.parts=${draw.one([1, 2])}`, `archive.verify_days=${draw.one([1, 30])}`],
-    ...[`source.first_lookback_days=${lookbackDays}`, `source.suspend_after_days=${draw.one([1, 2])}`],
-    ...[`poll.confirm=${draw.one(['next', 'next', 'now'])}`, 'raw.keep_days=0', 'upstream.retry_attempts_max=2'],
+    'archive.candles=[]',
+    `archive.parts=${draw.one([1, 2])}`,
+    `archive.verify_days=${draw.one([1, 30])}`,
+    `source.first_lookback_days=${lookbackDays}`,
+    `source.suspend_after_days=${draw.one([1, 2])}`,
+    `poll.confirm=${draw.one(['next', 'next', 'now'])}`,
+    'raw.keep_days=0',
+    'upstream.retry_attempts_max=2',
   ];
   const context = (): Promise<Context> => contextOf(output, service.url, service.nowMs, set);
   const sums = { nights: 0, missing: 0, inferred: 0, hidden: 0, states: count(), exitCodes: count() };

@@ -61,7 +61,10 @@ async function read(context: Context, archive: Archive): Promise<Surfaces> {
   const doctor = judgeArchive(probeArchive(context).facts, nowMs, 2 * dayMs);
   return {
     manifest: archive.manifest(),
-    ...{ status, statusText: statusText(status), gaps, gapsText: gapsText(gaps) },
+    status,
+    statusText: statusText(status),
+    gaps,
+    gapsText: gapsText(gaps),
     report: [headline, ...findings.map(({ text }) => text)].join('\n'),
     doctor: Object.fromEntries(doctor.map(({ check, level, found }) => [check, { level, found }])),
     ...(await readPort(context)),

@@ -114,7 +114,9 @@ export function findMissing(
       const date = new Date(t).toISOString().slice(0, 10);
       return [
         {
-          ...{ symbol, t, isListed: first !== undefined },
+          symbol,
+          t,
+          isListed: first !== undefined,
           isJournaled: files.journaled.get(symbol)?.has(t) === true,
           isInferred: inferred.some((window) => within(t, window)),
           hiddenBy: hidden.find((path) => path.startsWith(`ticks/date=${date}/`)) ?? null,

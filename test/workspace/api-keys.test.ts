@@ -73,8 +73,19 @@ overEachDatabase((kind) => {
     const other = await cli.createKey(plain, nowMs);
     const secret = key.slice(-43);
     for (const text of [
-      ...['', 'olk_', `olk_${id}_`, `olk_${id}_${'A'.repeat(43)}`, secret, id, `${key}A`, key.slice(0, -1)],
-      ...[`${key}\n`, ` ${key}`, key.toUpperCase(), `olk_${other.id}_${secret}`, `olk_${"' or '1'='1"}_${secret}`],
+      '',
+      'olk_',
+      `olk_${id}_`,
+      `olk_${id}_${'A'.repeat(43)}`,
+      secret,
+      id,
+      `${key}A`,
+      key.slice(0, -1),
+      `${key}\n`,
+      ` ${key}`,
+      key.toUpperCase(),
+      `olk_${other.id}_${secret}`,
+      `olk_${"' or '1'='1"}_${secret}`,
       `olk_${'x'.repeat(12)}_${secret}`,
     ])
       expect(await service.authenticate(text, nowMs), JSON.stringify(text)).toBeNull();

@@ -12,16 +12,14 @@ async function opened(kind: Kind) {
 const alice = { owner: 'alice', workspace: 'desk' };
 
 const backtest = (id: string, rest: Partial<NewBacktest> = {}): NewBacktest => ({
-  ...{
-    ...alice,
-    id,
-    idempotency_key: null,
-    body_sha256: null,
-    created_at: 1000,
-    asked: '{"a":1}',
-    strategy: '{}',
-    strategy_version: null,
-  },
+  ...alice,
+  id,
+  idempotency_key: null,
+  body_sha256: null,
+  created_at: 1000,
+  asked: '{"a":1}',
+  strategy: '{}',
+  strategy_version: null,
   ...rest,
 });
 /** One after another: of those that come at the same moment, PostgreSQL lets either be first. */
@@ -94,8 +92,15 @@ overEachDatabase((kind) => {
     const done = { state: 'done', at: 2000, batches: 4, value: -0.125, result: '{"value":-0.125}' } as const;
     expect([await jobs.finish('a', other, done), await jobs.finish('a', me, done)]).toEqual([false, true]);
     expect(await jobs.get(alice, 'a')).toMatchObject({
-      ...{ state: 'done', runner: null, started_at: 1500, finished_at: 2000, batches_done: 4, batches_total: 4 },
-      ...{ value: -0.125, result: '{"value":-0.125}', error: null },
+      state: 'done',
+      runner: null,
+      started_at: 1500,
+      finished_at: 2000,
+      batches_done: 4,
+      batches_total: 4,
+      value: -0.125,
+      result: '{"value":-0.125}',
+      error: null,
     });
   });
 
@@ -113,7 +118,12 @@ overEachDatabase((kind) => {
     expect(await jobs.progress('a', 1, 2, 4)).toBe(false);
     expect(await jobs.finish('a', 1, { state: 'failed', at: 2000, error: 'x' })).toBe(false);
     expect(await jobs.get(alice, 'a')).toMatchObject({
-      ...{ state: 'waiting', runner: null, started_at: null, batches_done: 0, batches_total: null, error: null },
+      state: 'waiting',
+      runner: null,
+      started_at: null,
+      batches_done: 0,
+      batches_total: null,
+      error: null,
     });
     expect((await jobs.take(3, 1600))?.id).toBe('a');
   });
@@ -131,7 +141,10 @@ overEachDatabase((kind) => {
     }
     expect(await jobs.take(1, 1700)).toBeNull();
     expect(await jobs.get(alice, 'a')).toMatchObject({
-      ...{ state: 'failed', runner: null, finished_at: 1602, result: null },
+      state: 'failed',
+      runner: null,
+      finished_at: 1602,
+      result: null,
       error: expect.stringMatching(
         /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
       ),

@@ -65,8 +65,14 @@ overEachDatabase((kind) => {
   test('queries under way at once keep out of a transaction that is not theirs', async () => {
     const db = await openWorkspaceDatabase(await freshDatabase(kind));
     const key = (id: string) => ({
-      ...{ id, name: id, digest: id, created_at: 1, expires_at: null },
-      ...{ revoked_at: null, last_used_at: null, requests_per_minute: null },
+      id,
+      name: id,
+      digest: id,
+      created_at: 1,
+      expires_at: null,
+      revoked_at: null,
+      last_used_at: null,
+      requests_per_minute: null,
     });
     const broken = db.transaction().execute(async (inside) => {
       await inside.insertInto('keys').values(key('inside')).execute();

@@ -10,15 +10,25 @@ async function opened(kind: Kind) {
 }
 
 const job = (id: string, rest: Partial<NewJob> = {}): NewJob => ({
-  ...{ id, key_id: 'key', idempotency_key: null, dataset: 'ticks', symbols: '[]', from_ms: null, to_ms: 5 },
-  ...{ format: 'csv', created_at: 1000, ...rest },
+  id,
+  key_id: 'key',
+  idempotency_key: null,
+  dataset: 'ticks',
+  symbols: '[]',
+  from_ms: null,
+  to_ms: 5,
+  format: 'csv',
+  created_at: 1000,
+  ...rest,
 });
 /** One after another: of those that come at the same moment, PostgreSQL lets either be first. */
 async function add(jobs: ExportJobs, ...given: NewJob[]) {
   for (const one of given) await jobs.add(one, 100, 100);
 }
 const done = (bytes: number) => ({
-  ...{ state: 'done' as const, finishedAt: 2000, expiresAt: 3000 },
+  state: 'done' as const,
+  finishedAt: 2000,
+  expiresAt: 3000,
   file: { bytes, sha256: 'ab', rows: 1, generation: 7 },
 });
 
@@ -121,7 +131,11 @@ overEachDatabase((kind) => {
     }
     expect(await jobs.take(1)).toBeNull();
     expect(await jobs.get('key', 'a', 0)).toMatchObject({
-      ...{ state: 'failed', runner: null, finished_at: 2000, expires_at: 3000, bytes: null },
+      state: 'failed',
+      runner: null,
+      finished_at: 2000,
+      expires_at: 3000,
+      bytes: null,
       error: expect.stringMatching(
         /^It was begun 3 times, and each time the service ended before it did\. Ask for less/,
       ),

@@ -6,8 +6,16 @@ import { freshDatabase, overEachDatabase } from './databases.ts';
 
 const alice = { owner: 'alice', workspace: '' };
 const run = (id: string, rest = {}) => ({
-  ...{ ...alice, id, created_at: 1000, asked: '{}', strategy: '{}', strategy_version: null },
-  ...{ finished_at: 2000, value: 1, result: '{}', ...rest },
+  ...alice,
+  id,
+  created_at: 1000,
+  asked: '{}',
+  strategy: '{}',
+  strategy_version: null,
+  finished_at: 2000,
+  value: 1,
+  result: '{}',
+  ...rest,
 });
 
 overEachDatabase((kind) => {

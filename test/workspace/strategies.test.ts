@@ -28,12 +28,25 @@ async function opened(kind: Kind) {
 }
 
 const strategy = (id: string, name = 'mine', rest: Partial<NewStrategy> = {}): NewStrategy => ({
-  ...{ id, name, idempotency_key: null, body_sha256: `of ${id}`, created_at: 1000, definition: `{"id":"${id}"}` },
+  id,
+  name,
+  idempotency_key: null,
+  body_sha256: `of ${id}`,
+  created_at: 1000,
+  definition: `{"id":"${id}"}`,
   ...rest,
 });
 const bot = (id: string, strategy_id: string, rest: Partial<NewBot> = {}): NewBot => ({
-  ...{ id, strategy_id, name: id, idempotency_key: null, body_sha256: `of ${id}`, created_at: 1000, symbols: '["S"]' },
-  ...{ filter: '{}', mode: 'paper', ...rest },
+  id,
+  strategy_id,
+  name: id,
+  idempotency_key: null,
+  body_sha256: `of ${id}`,
+  created_at: 1000,
+  symbols: '["S"]',
+  filter: '{}',
+  mode: 'paper',
+  ...rest,
 });
 async function made(kept: Strategies, id: string, name = 'mine', owner: OwnerColumns = alice): Promise<StrategyRow> {
   const row = await kept.add(owner, strategy(id, name), 100);
@@ -71,7 +84,10 @@ overEachDatabase((kind) => {
   test('processes that add one name at once never make the same version, and leave out none', async () => {
     const { location, kept } = await opened(kind);
     const asked = ['p', 'q', 'r', 's'].map((p) => ({
-      ...{ name: 'mine', ids: [1, 2, 3, 4, 5].map((n) => `${p}${n}`), idempotencyKey: null, ownMax: 100 },
+      name: 'mine',
+      ids: [1, 2, 3, 4, 5].map((n) => `${p}${n}`),
+      idempotencyKey: null,
+      ownMax: 100,
     }));
     const rows = (await addedApart(location, asked)) as StrategyRow[];
     const versions = rows.map(({ version }) => version).sort((a, b) => a - b);
@@ -97,7 +113,10 @@ overEachDatabase((kind) => {
   test('processes that add at once add no more than an owner may have', async () => {
     const { location, kept } = await opened(kind);
     const asked = ['p', 'q', 'r'].map((p) => ({
-      ...{ name: p, ids: [1, 2, 3].map((n) => `${p}${n}`), idempotencyKey: null, ownMax: 5 },
+      name: p,
+      ids: [1, 2, 3].map((n) => `${p}${n}`),
+      idempotencyKey: null,
+      ownMax: 5,
     }));
     const told = await addedApart(location, asked);
     expect(told.filter((one) => one === 'full')).toHaveLength(4);

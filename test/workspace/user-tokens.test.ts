@@ -19,8 +19,13 @@ test('a token holds who, for what, from whom and until when, and no more', async
   const token = await issueToken({ ...none, secret }, { ...asked, scopes: ['research'], workspace: 'desk' }, now);
   expect(decodeProtectedHeader(token)).toEqual({ alg: 'HS256', typ: 'JWT' });
   expect(decodeJwt(token)).toEqual({
-    ...{ sub: 'alice', iss: 'i', aud: 'a', workspace: 'desk', scope: 'research' },
-    ...{ iat: Math.floor(now / 1000), exp: Math.floor(now / 1000) + 60 },
+    sub: 'alice',
+    iss: 'i',
+    aud: 'a',
+    workspace: 'desk',
+    scope: 'research',
+    iat: Math.floor(now / 1000),
+    exp: Math.floor(now / 1000) + 60,
   });
   expect(Object.keys(decodeJwt(await issueToken({ ...none, secret }, asked, now)))).toEqual([
     'sub',

@@ -28,20 +28,36 @@ export function notificationOf(summary: Summary, { host, archive }: RunPlace) {
   const { job, outcome, exit_code, error, run_id, version, generation, watermark, ticks, symbols } = summary;
   const text = quiet(textOf(summary, host));
   return {
-    ...{ text, content: text, allowed_mentions: { parse: [] as string[] } },
-    ...{ job, outcome, exit_code, error, next_action: summary.next_action ?? null, run_id, host, archive, version },
-    ...{ started_at: isoUtc(summary.started_at), finished_at: isoUtc(summary.finished_at) },
+    text,
+    content: text,
+    allowed_mentions: { parse: [] as string[] },
+    job,
+    outcome,
+    exit_code,
+    error,
+    next_action: summary.next_action ?? null,
+    run_id,
+    host,
+    archive,
+    version,
+    started_at: isoUtc(summary.started_at),
+    finished_at: isoUtc(summary.finished_at),
     missing: summary.failures.map(({ symbol, from, to, reason }) => ({
-      ...{ symbol, from: from === null ? null : isoUtc(from), to: to === null ? null : isoUtc(to) },
+      symbol,
+      from: from === null ? null : isoUtc(from),
+      to: to === null ? null : isoUtc(to),
       reason: cut(reason, reasonLengthMax),
     })),
     missing_count: summary.failures_count,
     damaged: summary.damaged.map(({ path, kind, found_at }) => ({ path, kind, found_at: isoUtc(found_at) })),
     damaged_count: summary.damaged_count,
-    ...{ warnings: summary.warnings.map((one) => cut(one, reasonLengthMax)), warnings_count: summary.warnings_count },
+    warnings: summary.warnings.map((one) => cut(one, reasonLengthMax)),
+    warnings_count: summary.warnings_count,
     suspended: symbols.suspended,
     verdict: summary.verdict?.state ?? null,
-    ...{ ticks, generation, watermark: watermark === null ? null : isoUtc(watermark) },
+    ticks,
+    generation,
+    watermark: watermark === null ? null : isoUtc(watermark),
   };
 }
 

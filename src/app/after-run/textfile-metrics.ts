@@ -47,9 +47,15 @@ export function samplesAfter(summary: Summary, known: readonly KnownRun[], file:
 }
 
 const keptOnce = new Set([
-  ...['oddslake_job_last_success_timestamp_seconds', 'oddslake_generation', 'oddslake_watermark_timestamp_seconds'],
-  ...['oddslake_reached_timestamp_seconds', 'oddslake_archive_state', 'oddslake_dates', 'oddslake_gaps'],
-  ...['oddslake_windows_provisional', 'oddslake_damaged_files'],
+  'oddslake_job_last_success_timestamp_seconds',
+  'oddslake_generation',
+  'oddslake_watermark_timestamp_seconds',
+  'oddslake_reached_timestamp_seconds',
+  'oddslake_archive_state',
+  'oddslake_dates',
+  'oddslake_gaps',
+  'oddslake_windows_provisional',
+  'oddslake_damaged_files',
   'oddslake_symbols_suspended',
 ]);
 

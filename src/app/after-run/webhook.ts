@@ -43,7 +43,10 @@ interface Failure {
 async function attemptOnce(url: string, body: string, msMax: number): Promise<Failure | null> {
   try {
     const answer = await fetch(url, {
-      ...{ method: 'POST', body, redirect: 'manual', signal: AbortSignal.timeout(Math.ceil(msMax)) },
+      method: 'POST',
+      body,
+      redirect: 'manual',
+      signal: AbortSignal.timeout(Math.ceil(msMax)),
       headers: { 'content-type': 'application/json', 'user-agent': 'oddslake', connection: 'close' },
     });
     await answer.body?.cancel();

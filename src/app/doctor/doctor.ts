@@ -92,8 +92,11 @@ function diagnosis(
 ): Diagnosis {
   const count = (level: Finding['level']): number => findings.filter((finding) => finding.level === level).length;
   return {
-    ...{ version, checked_at: checkedAt, exit_code: exitCodeOf(findings, strict) },
-    ...{ problems: count('problem'), warnings: count('warning') },
+    version,
+    checked_at: checkedAt,
+    exit_code: exitCodeOf(findings, strict),
+    problems: count('problem'),
+    warnings: count('warning'),
     findings: findings.toSorted((a, b) => groups.indexOf(a.group) - groups.indexOf(b.group)),
     settings,
   };

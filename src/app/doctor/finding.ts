@@ -20,7 +20,12 @@ export interface Finding {
 /** The three kinds of findings of one check. */
 export function of(group: Group, check: string) {
   const finding = (level: Finding['level'], found: string, advice: string | null, exit_code: ExitCode): Finding => ({
-    ...{ group, check, level, found, advice, exit_code },
+    group,
+    check,
+    level,
+    found,
+    advice,
+    exit_code,
   });
   return {
     ok: (found: string): Finding => finding('ok', found, null, exitCodes.done),
@@ -32,8 +37,12 @@ export function of(group: Group, check: string) {
 
 /** The order in which a run comes upon what is wrong: settings, the archive, the disk, the service, what is left out. */
 const met: readonly ExitCode[] = [
-  ...[exitCodes.usage, exitCodes.damaged, exitCodes.unexpected],
-  ...[exitCodes.unreachable, exitCodes.credential, exitCodes.incomplete],
+  exitCodes.usage,
+  exitCodes.damaged,
+  exitCodes.unexpected,
+  exitCodes.unreachable,
+  exitCodes.credential,
+  exitCodes.incomplete,
 ];
 
 /** What `doctor` exits with: 0 where nothing is a problem; `strict`: warnings are 4. */

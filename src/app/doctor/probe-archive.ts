@@ -35,10 +35,16 @@ export function probeArchive({ settings, disk, random, clock }: Context): Probed
   const hidden = layoutOf(root).private;
   const origin = upstream.baseUrl === null ? null : new URL(upstream.baseUrl).origin;
   const facts: ArchiveFacts = {
-    ...{ root, kind: look.kind, named: archive.outputNamed, upstream: source.name ?? origin },
+    root,
+    kind: look.kind,
+    named: archive.outputNamed,
+    upstream: source.name ?? origin,
     manifest: manifestFacts(look, files.wrong, clock.nowMs()),
     state: stateFacts(look),
-    ...{ formatNow: formatVersion, schemaNow: schemaVersion, isBeingWritten: look.isBeingWritten, files },
+    formatNow: formatVersion,
+    schemaNow: schemaVersion,
+    isBeingWritten: look.isBeingWritten,
+    files,
     damagedFiles: contents(join(hidden, 'damaged')).files,
     quarantine: contents(join(hidden, 'quarantine')),
   };
@@ -75,7 +81,11 @@ function manifestFacts(
     .map((path) => ({ path, kind: 'checksum mismatch' as const }));
   const { format_version: format, generation, upstream, reached, lost = [] } = manifest;
   return {
-    ...{ format, generation, upstream, sha256, lostWindows: lost.length },
+    format,
+    generation,
+    upstream,
+    sha256,
+    lostWindows: lost.length,
     verdict: verdictOfPublished(manifest, damageOf([...known, ...isNew], manifest.parts), nowMs),
     // One that somebody edited may say anything.
     reached: typeof reached === 'number' ? reached : null,

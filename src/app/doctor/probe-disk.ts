@@ -16,7 +16,9 @@ export function probeDisk(
 ): DiskFacts {
   const folder = nearest(root);
   return {
-    ...{ root, folder, fileSystem: fileSystemOf(folder) },
+    root,
+    folder,
+    fileSystem: fileSystemOf(folder),
     bytesADay: manifest === null ? null : growthOf(allFiles(manifest), nowMs),
     refused: wanted(root, folder).filter((path) => existsSync(path) && !isAllowed(path)),
     open: secrets.flatMap((path) => readableByOthers(path)),

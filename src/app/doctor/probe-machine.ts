@@ -8,7 +8,9 @@ const ownNode = new URL('../../../.node/bin/node', import.meta.url);
 
 export function probeMachine(clock: Clock): MachineFacts {
   return {
-    ...{ nodeVersion: process.version, platform: process.platform, arch: process.arch },
+    nodeVersion: process.version,
+    platform: process.platform,
+    arch: process.arch,
     nodePath: realpathSync(process.execPath),
     ownNode: existsSync(ownNode) ? realpathSync(ownNode) : null,
     // Without a bound it is more than there is.

@@ -31,7 +31,10 @@ export async function probeUpstream(context: Context, probe: UpstreamProbe): Pro
       : (await import('../../state/rate-limit-store.ts')).joinPace(probe.privateFolder);
   try {
     return {
-      ...{ baseUrl, hasKey: apiKey !== null, proxies: proxiesIn(probe.env), connection },
+      baseUrl,
+      hasKey: apiKey !== null,
+      proxies: proxiesIn(probe.env),
+      connection,
       answer: mayAsk && apiKey !== null ? await askOnce(context, pace) : null,
       rate: rateFacts(requestsPerSecond, pace, probe.lastAsking),
     };
@@ -50,7 +53,9 @@ async function askOnce(context: Context, pace: SharedPace | null): Promise<Answe
     import('../../upstream/local-rate-store.ts'),
   ]);
   const seen: { askedAt: number; receivedAt: number; head: Parameters<typeof servedAt>[0] | null } = {
-    ...{ askedAt: clock.nowMs(), receivedAt: clock.nowMs(), head: null },
+    askedAt: clock.nowMs(),
+    receivedAt: clock.nowMs(),
+    head: null,
   };
   const watched: OpenWire = (options, own) => {
     const wire = (context.openWire ?? openWire)(options, own);
@@ -87,7 +92,10 @@ async function askOnce(context: Context, pace: SharedPace | null): Promise<Answe
   }
   const { askedAt, receivedAt, head } = seen;
   return {
-    ...{ status: head?.status ?? null, failure, askedAt, receivedAt },
+    status: head?.status ?? null,
+    failure,
+    askedAt,
+    receivedAt,
     servedAt: head === null ? null : servedAt(head),
     statedPerSecond: head === null ? null : (statedRate(head, receivedAt).ratePerSecond ?? null),
   };

@@ -63,8 +63,13 @@ export function openReplay(context: ReplayContext): Replay {
     if (pages.length === 0 || rules.dataset === 'ticks') return;
     try {
       const poll = await replayMarkets(pages, {
-        ...{ clock, views: settings.source.views, limit: settings.source.marketsLimit, paths: rules.paths },
-        ...{ futureSkewMs, signal, onUnreadable: (reason) => onSetAside('answer', cannotBe(reason), listsPath) },
+        clock,
+        views: settings.source.views,
+        limit: settings.source.marketsLimit,
+        paths: rules.paths,
+        futureSkewMs,
+        signal,
+        onUnreadable: (reason) => onSetAside('answer', cannotBe(reason), listsPath),
       });
       for (const { reason } of poll.rejected) onSetAside('market record', reason, listsPath);
       await writer.poll(poll);

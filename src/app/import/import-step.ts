@@ -120,7 +120,9 @@ async function importInto(run: Run, input: ImportInput, scratch: string, threads
   let done = 0;
   let bytes = 0;
   const shared = {
-    ...{ run, rules: rulesOf(context, flags), writer },
+    run,
+    rules: rulesOf(context, flags),
+    writer,
     onSetAside: (what: string, reason: string, path: string) => note(aside, `${what}\n${reason}`, path),
     onTorn: (path: string, bytes: number) =>
       run.warnings.push(

@@ -38,8 +38,11 @@ export async function openSchedulePort(
 ): Promise<SchedulePort> {
   const server = createServer(
     {
-      ...{ maxHeaderSize: limits.headerBytesMax, headersTimeout: limits.headersMsMax },
-      ...{ requestTimeout: limits.requestMsMax, keepAliveTimeout: limits.idleMsMax, connectionsCheckingInterval: 1000 },
+      maxHeaderSize: limits.headerBytesMax,
+      headersTimeout: limits.headersMsMax,
+      requestTimeout: limits.requestMsMax,
+      keepAliveTimeout: limits.idleMsMax,
+      connectionsCheckingInterval: 1000,
     },
     (request, response) => void answer(request, response, answers, log),
   );
@@ -71,8 +74,11 @@ async function answer(request: IncomingMessage, response: ServerResponse, answer
   try {
     const { status, type, body, headers } = await answerOf(request, answers);
     response.writeHead(status, {
-      ...{ 'content-type': type, 'content-length': Buffer.byteLength(body), 'cache-control': 'no-store' },
-      ...{ 'x-content-type-options': 'nosniff', ...headers },
+      'content-type': type,
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      ...headers,
     });
     response.end(request.method === 'HEAD' ? undefined : body);
   } catch (err) {

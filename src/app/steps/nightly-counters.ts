@@ -20,5 +20,10 @@ export interface NightNotes {
 }
 
 export const startNotes = (): NightNotes => ({
-  ...{ listedAt: null, shortLists: null, polled: 0, lacking: [], tooLate: [], isPagingContradicted: false },
+  listedAt: null,
+  shortLists: null,
+  polled: 0,
+  lacking: [],
+  tooLate: [],
+  isPagingContradicted: false,
 });

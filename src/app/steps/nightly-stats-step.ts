@@ -47,7 +47,8 @@ export function nightStep(run: Run, end: number, markets: number | null): void {
   const known = readRechecks(db);
   run.rechecks = {
     ...(run.rechecks ?? noRechecks),
-    ...{ lateness_ms: latenessOf(known), overlap_ms: overlapMsOf(run.context, known) },
+    lateness_ms: latenessOf(known),
+    overlap_ms: overlapMsOf(run.context, known),
   };
   const { listedAt, shortLists } = run.night;
   if (polledMs === null) {
@@ -69,8 +70,13 @@ export function nightStep(run: Run, end: number, markets: number | null): void {
 }
 
 const noRechecks: Omit<RecheckCounts, 'lateness_ms' | 'overlap_ms'> = {
-  ...{ requests: 0, windows: 0, contradicted: 0, new_ticks: 0, withdrawn_windows: 0 },
-  ...{ reread_windows: 0, doubtful_windows: 0 },
+  requests: 0,
+  windows: 0,
+  contradicted: 0,
+  new_ticks: 0,
+  withdrawn_windows: 0,
+  reread_windows: 0,
+  doubtful_windows: 0,
 };
 
 const column = (nights: readonly KnownNight[], name: 'ticks' | 'late' | 'conflicts'): (number | null)[] =>

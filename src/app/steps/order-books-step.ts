@@ -51,7 +51,11 @@ async function pollBooks(run: Run, named: readonly string[], listed: readonly st
   try {
     const collected = await collectBooks(
       {
-        ...{ upstream, clock, runId: run.id, signal, ...sink },
+        upstream,
+        clock,
+        runId: run.id,
+        signal,
+        ...sink,
         futureSkewMs: settings.poll.futureSkewSeconds * 1000,
         concurrency: settings.upstream.concurrency,
         onAnswer() {

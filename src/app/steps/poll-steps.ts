@@ -53,7 +53,11 @@ export async function marketsStep(run: Run): Promise<number | null> {
   const upstream = await run.upstream();
   try {
     const poll = await pollMarkets({
-      ...{ upstream, clock: context.clock, views: source.views, limit: source.marketsLimit, signal: context.signal },
+      upstream,
+      clock: context.clock,
+      views: source.views,
+      limit: source.marketsLimit,
+      signal: context.signal,
       paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths },
       futureSkewMs: context.settings.poll.futureSkewSeconds * 1000,
     });
@@ -216,7 +220,13 @@ export async function collectPlans(
   try {
     const collected = await collect(
       {
-        ...{ upstream, clock, runId: run.id, origin, behavior, signal, ...sink },
+        upstream,
+        clock,
+        runId: run.id,
+        origin,
+        behavior,
+        signal,
+        ...sink,
         pageLimit: settings.poll.pageLimit,
         futureSkewMs: settings.poll.futureSkewSeconds * 1000,
         concurrency: settings.upstream.concurrency,
@@ -326,7 +336,10 @@ function noteOwedBy(run: Run, { done, failures, failed, shortened }: Collected):
       symbol,
       covered: sureCoverageOf(db, symbol),
       failures: (bySymbol.get(symbol) ?? []).map(({ from, to, reason, isTooOld }) => ({
-        ...{ from, to, reason, kind: isTooOld === true ? ('expired' as const) : ('failed' as const) },
+        from,
+        to,
+        reason,
+        kind: isTooOld === true ? ('expired' as const) : ('failed' as const),
       })),
     }));
   noteOwed(db, owed, nowMs);

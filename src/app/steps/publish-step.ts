@@ -33,11 +33,16 @@ export async function publishStep(
   };
   try {
     const published = await publish(archive, {
-      ...{ runId: run.id, clock: context.clock, waitMs: context.waitMs, signal: context.signal },
+      runId: run.id,
+      clock: context.clock,
+      waitMs: context.waitMs,
+      signal: context.signal,
       ...judgedBy(context.settings),
       candles: context.settings.archive.candles,
       quarantineBytesMax: context.settings.quarantine.bytesMax,
-      ...{ intake: from.intake, workers, late: run.night.late },
+      intake: from.intake,
+      workers,
+      late: run.night.late,
       onProgress: (done, total) => display.update({ done, total }),
     });
     for (const file of published.files) run.files.set(file.path, file);

@@ -63,7 +63,8 @@ async function replayInto(
   const display = await context.startDisplay('kept answers', files.length, 'files');
   let done = 0;
   const replay = openReplay({
-    ...{ run, writer },
+    run,
+    writer,
     rules: { dataset: 'ticks', paths: { symbolPaths: source.symbolPaths, fieldPaths: source.fieldPaths } },
     wanted: (page) => reachesInto(page, (symbol) => lost.get(symbol) ?? []),
     onSetAside: () => {},
@@ -90,7 +91,12 @@ function reachesInto({ asked }: RawPage, lostOf: (symbol: string) => readonly Wi
 }
 
 const fileOf = (path: string): ImportFile => ({
-  ...{ path, named: false, format: 'raw', compression: 'none', writtenAt: 0, bytes: 0 },
+  path,
+  named: false,
+  format: 'raw',
+  compression: 'none',
+  writtenAt: 0,
+  bytes: 0,
 });
 
 const passUnreadable = (error: unknown): void => {

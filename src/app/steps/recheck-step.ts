@@ -54,13 +54,20 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
   const seed = textKey(textKey(0, archive.state.identity.upstream), String(end));
   const sink = openSink(archive.state, clock, settings.publish.journalTicksMax, () => publishStep(run));
   const cover: CoverContext = {
-    ...{ upstream, clock, runId: run.id, origin: 'backfill', signal: context.signal, append: sink.append },
+    upstream,
+    clock,
+    runId: run.id,
+    origin: 'backfill',
+    signal: context.signal,
+    append: sink.append,
     behavior: unknownBehavior(oldestShown(db), readKnownPages<KnownPages>(db)),
-    ...{ pageLimit: settings.poll.pageLimit, futureSkewMs: settings.poll.futureSkewSeconds * 1000 },
+    pageLimit: settings.poll.pageLimit,
+    futureSkewMs: settings.poll.futureSkewSeconds * 1000,
     onPage: () => run.pages++,
   };
   const limits = {
-    ...{ windows, rereadRequestsMax: countRereadRequests(requests) },
+    windows,
+    rereadRequestsMax: countRereadRequests(requests),
     overlapOf: (memory: RecheckMemory) => overlapMsOf(context, memory),
   };
   const known = readRechecks(db);
@@ -76,10 +83,15 @@ export async function recheckStep(run: Run, end: number): Promise<DamageError | 
       lateness.reduce((noted, { day, ms }) => noteLateness(noted, day, ms, night.at), memory),
     );
     run.rechecks = {
-      ...{ requests: night.requests, windows: night.windows, contradicted: night.contradicted },
-      ...{ new_ticks: night.found, withdrawn_windows: night.withdrawn },
-      ...{ reread_windows: night.reread, doubtful_windows: night.doubtful },
-      ...{ lateness_ms: latenessOf(memory), overlap_ms: overlapMsOf(context, memory) },
+      requests: night.requests,
+      windows: night.windows,
+      contradicted: night.contradicted,
+      new_ticks: night.found,
+      withdrawn_windows: night.withdrawn,
+      reread_windows: night.reread,
+      doubtful_windows: night.doubtful,
+      lateness_ms: latenessOf(memory),
+      overlap_ms: overlapMsOf(context, memory),
     };
     if (memory.caughtAt !== null) run.warnings.push(caughtText(night.doubtful));
     context.log.info({ ...run.rechecks, seed }, 'rechecked a sample of what is settled');
@@ -106,8 +118,16 @@ function contextOf(
   const { db } = archive.state;
   const readTicks = openTicks(archive, watchCurrent(archive), openVerifiedFiles(archive, cacheBytesMax), cacheBytesMax);
   const record = (symbol: string, given: Partial<TickRecord>): TickRecord => ({
-    ...{ runId: run.id, symbol, asked: { from: 0, to: 0 }, observedAt: context.clock.nowMs(), origin: 'backfill' },
-    ...{ rank: ranks.poll, ticks: noTicks, rejected: [], covered: [], ...given },
+    runId: run.id,
+    symbol,
+    asked: { from: 0, to: 0 },
+    observedAt: context.clock.nowMs(),
+    origin: 'backfill',
+    rank: ranks.poll,
+    ticks: noTicks,
+    rejected: [],
+    covered: [],
+    ...given,
   });
   async function write(one: TickRecord): Promise<void> {
     await sink.append(one);
@@ -118,7 +138,8 @@ function contextOf(
     symbols: allSymbols(db)
       .filter(({ suspendedAt }) => suspendedAt === null)
       .map(({ symbol, ticks }) => ({ symbol, ticks })),
-    ...{ settleMs: context.settings.archive.settleMinutes * minuteMs, endMs: end },
+    settleMs: context.settings.archive.settleMinutes * minuteMs,
+    endMs: end,
     nowMs: () => context.clock.nowMs(),
     coverageOf: (symbol) => responsesOf(db, symbol),
     async timesOf(symbol, { from, to }) {

@@ -11,7 +11,9 @@ import { keyOf } from './track-lost-windows.ts';
 /** Every symbol that lost ticks, whatever became of it since, with its lost windows whole. */
 const plansOf = (lost: readonly KnownLoss[]): SymbolPlan[] =>
   [...Map.groupBy(lost, ({ symbol }) => symbol)].map(([symbol, windows]) => ({
-    ...{ symbol, windows: union(windows), first: false },
+    symbol,
+    windows: union(windows),
+    first: false,
   }));
 
 /**

@@ -13,8 +13,12 @@ export const exportFormats = ['parquet', 'csv', 'ndjson', 'arrow'] as const;
 export type ExportFormat = (typeof exportFormats)[number];
 
 const extensions: Readonly<Record<string, ExportFormat>> = {
-  ...{ '.parquet': 'parquet', '.csv': 'csv', '.ndjson': 'ndjson', '.jsonl': 'ndjson' },
-  ...{ '.arrow': 'arrow', '.feather': 'arrow' },
+  '.parquet': 'parquet',
+  '.csv': 'csv',
+  '.ndjson': 'ndjson',
+  '.jsonl': 'ndjson',
+  '.arrow': 'arrow',
+  '.feather': 'arrow',
 };
 
 /** The format that a file's name tells. Throws UsageError where it tells none. */

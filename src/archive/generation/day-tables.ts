@@ -163,6 +163,18 @@ export const marketRows = (rows: readonly MarketRow[]): Value[][] =>
         compareUtf8(a.canonicalId, b.canonicalId) || compareUtf8(a.symbol, b.symbol) || a.firstSeen - b.firstSeen,
     )
     .map((m) => [
-      ...[m.canonicalId, m.symbol, m.source, m.views, m.category, m.confidence, m.isActive, m.question],
-      ...[m.closesAt, m.resolvedAt, m.outcome, m.firstSeen, m.lastSeen, m.extra],
+      m.canonicalId,
+      m.symbol,
+      m.source,
+      m.views,
+      m.category,
+      m.confidence,
+      m.isActive,
+      m.question,
+      m.closesAt,
+      m.resolvedAt,
+      m.outcome,
+      m.firstSeen,
+      m.lastSeen,
+      m.extra,
     ]);

@@ -25,8 +25,21 @@ import { nextFiles, nextRemoved, type Stage, stageFile } from './staging.ts';
 export function stageSymbols(archive: Archive, stage: Stage, symbols: readonly SymbolFacts[]): void {
   if (symbols.length === 0) return;
   const rows = symbols.map((s): Value[] => [
-    ...[s.symbol, s.canonicalId, s.source, s.question, s.category, s.isActive, s.opensAt, s.closesAt, s.resolvedAt],
-    ...[s.outcome, s.firstSeen, s.lastSeen, s.firstTick, s.lastTick, s.ticks],
+    s.symbol,
+    s.canonicalId,
+    s.source,
+    s.question,
+    s.category,
+    s.isActive,
+    s.opensAt,
+    s.closesAt,
+    s.resolvedAt,
+    s.outcome,
+    s.firstSeen,
+    s.lastSeen,
+    s.firstTick,
+    s.lastTick,
+    s.ticks,
   ]);
   const facts: FileFacts = {
     date: null,

@@ -70,7 +70,10 @@ function noteKeys(keys: Map<number, Key>, { symbols, offsets, t }: PartColumns, 
 function joinFacts(a: FileFacts | undefined, b: FileFacts): FileFacts {
   if (a === undefined) return b;
   return {
-    ...{ date: b.date, rows: a.rows + b.rows, symbols: a.symbols + b.symbols },
-    ...{ t_min: Math.min(a.t_min!, b.t_min!), t_max: Math.max(a.t_max!, b.t_max!) },
+    date: b.date,
+    rows: a.rows + b.rows,
+    symbols: a.symbols + b.symbols,
+    t_min: Math.min(a.t_min!, b.t_min!),
+    t_max: Math.max(a.t_max!, b.t_max!),
   };
 }

@@ -43,8 +43,15 @@ export function startStage(archive: Archive, base: Manifest, builtOn: CommitStat
   removeStaging(archive);
   const commitId = archive.createCommitId();
   return {
-    ...{ generation: base.generation + 1, commitId, builtOn, base },
-    ...{ moves: [], files: new Map(), gone: new Set(), records: [], same: [] },
+    generation: base.generation + 1,
+    commitId,
+    builtOn,
+    base,
+    moves: [],
+    files: new Map(),
+    gone: new Set(),
+    records: [],
+    same: [],
   };
 }
 

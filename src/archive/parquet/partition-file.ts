@@ -8,7 +8,10 @@ import type { BySymbol } from './symbol-offsets.ts';
 import { type FileColumn, type FlatType, pageRowsMax, startFile } from './writer.ts';
 
 const physicals: Readonly<Partial<Record<FlatType, Physical>>> = {
-  ...{ timestamp: 'int64', double: 'double', int32: 'int32', int64: 'int64' },
+  timestamp: 'int64',
+  double: 'double',
+  int32: 'int32',
+  int64: 'int64',
 };
 
 /**
@@ -65,11 +68,15 @@ export function startPart(columns: readonly Column[], groupRows: number): Starte
 function columnsOf({ by, values }: HeldRows, [symbol, ...rest]: readonly Column[]): FileColumn[] {
   return [
     {
-      ...{ name: symbol!.name, type: 'string', nullable: false },
+      name: symbol!.name,
+      type: 'string',
+      nullable: false,
       chunk: (from, to) => symbolChunk(by, from, to, pagesOf(to - from)),
     },
     ...rest.map(({ name, type }) => ({
-      ...{ name, type: type as FlatType, nullable: false },
+      name,
+      type: type as FlatType,
+      nullable: false,
       chunk: (from: number, to: number): Chunk => {
         const some = values[name]!.subarray(from, to);
         const numbers = some instanceof Float64Array ? some : Float64Array.from(some);

@@ -14,7 +14,9 @@ export const encodeFlatRows = (
 ): Uint8Array =>
   encodeColumns(
     columns.map(({ name, type, nullable }, c) => ({
-      ...{ name, type: type as FlatType, nullable },
+      name,
+      type: type as FlatType,
+      nullable,
       chunk: (from: number, to: number): Chunk =>
         chunkOf(
           type as FlatType,

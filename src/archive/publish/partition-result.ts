@@ -36,7 +36,8 @@ export type Doing = ReturnType<typeof startDone>;
 export const startDone = () => ({
   merged: {
     changed: false,
-    ...{ conflicts: [] as Conflict[], stretches: [] as Stretch[] },
+    conflicts: [] as Conflict[],
+    stretches: [] as Stretch[],
     tallies: new Map<string, Tally>(),
     added: new Map<string, number>(),
   },

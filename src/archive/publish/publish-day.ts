@@ -186,10 +186,18 @@ async function begin(archive: Archive, stage: Stage, of: Day, bin: Bin, input: D
   const chunks = input.source.chunks(bin);
   const coverage = new Map<string, readonly PublishedCoverage[]>(of.byPart.get(part) ?? []);
   const task: PartTask = {
-    ...{ day, part, old, chunks, coverage, answers: input.source.coverage(bin) },
+    day,
+    part,
+    old,
+    chunks,
+    coverage,
+    answers: input.source.coverage(bin),
     withdrawn: input.source.withdrawn(bin),
-    ...{ lost: of.lost, intervals: input.intervals, groupRows: archive.groupRows },
-    ...{ claimed: claimedOf(chunks, of.claimed), latenessMsMax: input.late?.withinMs ?? 0 },
+    lost: of.lost,
+    intervals: input.intervals,
+    groupRows: archive.groupRows,
+    claimed: claimedOf(chunks, of.claimed),
+    latenessMsMax: input.late?.withinMs ?? 0,
   };
   const standings: Standings = {
     live: dayStandings(db, day),

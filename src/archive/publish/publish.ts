@@ -165,7 +165,11 @@ async function publishStage(archive: Archive, stage: Stage, options: PublishOpti
   const intervals = keptIntervals(base, options.candles);
   let done = 0;
   const ofDays = await stageDays(archive, stage, {
-    ...{ days: daysOf(bins, books.answers), source, end, intervals, signal: options.signal },
+    days: daysOf(bins, books.answers),
+    source,
+    end,
+    intervals,
+    signal: options.signal,
     late: options.late,
     workers:
       (await options.workers?.(publishedIn(base, bins) + journaledTicks(db) + (intake?.ticks ?? 0))) ?? ownThread,

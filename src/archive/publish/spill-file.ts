@@ -69,7 +69,10 @@ const bytesOf = (values: Float64Array): Uint8Array =>
 
 /** Some of the ticks that were put aside together, `from` and `to` counted in ticks. */
 export const sliceOf = ({ path, t, p }: Spilled, from: number, to: number): Spilled => ({
-  ...{ path, t: t + from * bytesPerValue, p: p + from * bytesPerValue, ticks: to - from },
+  path,
+  t: t + from * bytesPerValue,
+  p: p + from * bytesPerValue,
+  ticks: to - from,
 });
 
 const bytesPerValue = Float64Array.BYTES_PER_ELEMENT;

@@ -70,8 +70,11 @@ function withoutCut(books: BookColumns, lost: readonly LostRange[]): BookColumns
   });
   const pick = (values: Float64Array): Float64Array => Float64Array.from(rows, (row) => values[row]!);
   return {
-    ...{ symbols, offsets: Float64Array.from([...starts, rows.length]), t: pick(books.t) },
-    ...{ price: pick(books.price), quantity: pick(books.quantity) },
+    symbols,
+    offsets: Float64Array.from([...starts, rows.length]),
+    t: pick(books.t),
+    price: pick(books.price),
+    quantity: pick(books.quantity),
     side: Uint8Array.from(rows, (row) => books.side[row]!),
     level: Int32Array.from(rows, (row) => books.level[row]!),
   };

@@ -56,11 +56,23 @@ async function locked<T>(archive: Archive, options: RepairOptions, work: () => T
 }
 
 const nothingToMend = ({ generation, files, bytes, state }: Verified): Repaired => ({
-  ...{ generation, files, bytes, state, mended: [], lost: [], gone: [], written: [] },
+  generation,
+  files,
+  bytes,
+  state,
+  mended: [],
+  lost: [],
+  gone: [],
+  written: [],
 });
 
 const mendedManifest = ({ what, setAside }: MendedManifest): MendedFile => ({
-  ...{ path: 'manifest.json', what, outcome: 'put back', setAside, rows: null, rowsLost: null },
+  path: 'manifest.json',
+  what,
+  outcome: 'put back',
+  setAside,
+  rows: null,
+  rowsLost: null,
 });
 
 async function mendFound(archive: Archive, found: Verified, options: RepairOptions): Promise<Repaired> {
@@ -79,17 +91,13 @@ async function mendFound(archive: Archive, found: Verified, options: RepairOptio
   const stage = startStage(archive, base, last);
   const manifest = examined.broken.length === 0 ? base : await mendBroken(archive, stage, examined, losses, options);
   return {
-    ...{
-      generation: manifest.generation,
-      ...totals(manifest),
-      mended: mendedFiles(examined, aside, base, stage, losses),
-    },
-    ...{
-      state: found.state,
-      lost: losses.windows,
-      gone: losses.gone,
-      written: [...stage.files.values()].map(({ file }) => file),
-    },
+    generation: manifest.generation,
+    ...totals(manifest),
+    mended: mendedFiles(examined, aside, base, stage, losses),
+    state: found.state,
+    lost: losses.windows,
+    gone: losses.gone,
+    written: [...stage.files.values()].map(({ file }) => file),
   };
 }
 
@@ -142,7 +150,12 @@ function mendedFiles(
 ): MendedFile[] {
   const rows = new Map(allFiles(base).map((file) => [file.path, file.rows]));
   const line = ({ path, what }: Finding, outcome: Outcome, rowsLost: number | null): MendedFile => ({
-    ...{ path, what, outcome, setAside: aside.get(path) ?? null, rows: rows.get(path) ?? null, rowsLost },
+    path,
+    what,
+    outcome,
+    setAside: aside.get(path) ?? null,
+    rows: rows.get(path) ?? null,
+    rowsLost,
   });
   return [
     ...whole.map(({ finding }) => line(finding, 'put back', 0)),

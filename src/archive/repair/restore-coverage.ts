@@ -51,7 +51,11 @@ function answeredPart(segment: Covered, window: Window, settleMs: number, newest
 }
 
 const answerOf = ({ from, to, fetchedAt, origin, evidence }: Covered): Covered => ({
-  ...{ from, to, fetchedAt, origin, evidence },
+  from,
+  to,
+  fetchedAt,
+  origin,
+  evidence,
 });
 
 /** Stretches with the ticks that are in them: those that are there, sorted. */

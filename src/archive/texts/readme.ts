@@ -28,9 +28,20 @@ const typeNames: Record<Column['type'], string> = {
 
 /** The units of columns that are numbers, by name; a time's is the millisecond. */
 const units: Readonly<Record<string, string>> = {
-  ...{ p: 'fraction of 1', open: 'fraction of 1', high: 'fraction of 1', low: 'fraction of 1', close: 'fraction of 1' },
-  ...{ price: 'fraction of 1', kept: 'fraction of 1', dropped: 'fraction of 1', outcome: 'fraction of 1' },
-  ...{ confidence: '0 to 1', covered: '0 to 1', ticks: 'ticks', level: 'levels', quantity: "the venue's" },
+  p: 'fraction of 1',
+  open: 'fraction of 1',
+  high: 'fraction of 1',
+  low: 'fraction of 1',
+  close: 'fraction of 1',
+  price: 'fraction of 1',
+  kept: 'fraction of 1',
+  dropped: 'fraction of 1',
+  outcome: 'fraction of 1',
+  confidence: '0 to 1',
+  covered: '0 to 1',
+  ticks: 'ticks',
+  level: 'levels',
+  quantity: "the venue's",
   grain_ms: 'ms',
 };
 

@@ -29,7 +29,9 @@ export function addDemo(shell: Shell): void {
       'upstream.requests_per_second=500',
       'source.name=oddslake sandbox',
       // Nor is it a run that others are told of.
-      ...['notify.webhook_url=null', 'notify.webhook_url_file=null', 'metrics.textfile=null'],
+      'notify.webhook_url=null',
+      'notify.webhook_url_file=null',
+      'metrics.textfile=null',
     ];
     const amend = (sources: { set: readonly string[]; output?: string }) => ({
       set: [...sources.set, ...overrides],

@@ -101,7 +101,11 @@ function addRevoke(shell: Shell, gaps: Command): void {
 }
 
 const shown = ({ symbol, from, to, reason, acceptedAt }: AcceptedWindow) => ({
-  ...{ symbol, from, to, reason, accepted_at: acceptedAt },
+  symbol,
+  from,
+  to,
+  reason,
+  accepted_at: acceptedAt,
 });
 
 const line = ({ symbol, from, to, reason }: AcceptedWindow): string =>

@@ -76,14 +76,14 @@ export function addImport(shell: Shell): void {
       flags,
       shell.jobs.import,
       (): ImportFlags => ({
-        ...{ paths, dataset: flags.dataset ?? null, format: flags.format ?? null },
+        paths,
+        dataset: flags.dataset ?? null,
+        format: flags.format ?? null,
         rows: {
           zone: flags.tz === undefined ? null : openZone(flags.tz),
-          ...{
-            unit: flags.timeUnit ?? 'ms',
-            truncates: flags.truncateTime === true,
-            priceScale: scaleOf(flags.priceScale),
-          },
+          unit: flags.timeUnit ?? 'ms',
+          truncates: flags.truncateTime === true,
+          priceScale: scaleOf(flags.priceScale),
         },
         renames: flags.columns === undefined ? [] : renamesOf(flags.columns),
         rejectedShareMax: flags.allowRejected === undefined ? null : shareOf(flags.allowRejected),
@@ -143,7 +143,13 @@ const reasonsShown = 5;
 function checkText(files: readonly CheckedFile[], { json }: ImportOptions): string {
   if (json === true) {
     const checked = files.map(({ path, rows, rejected, reasons, fault, isOverShare, flags }) => ({
-      ...{ path, rows, rejected, is_over_share: isOverShare, fault, flags, reasons: reasons.slice(0, reasonsShown) },
+      path,
+      rows,
+      rejected,
+      is_over_share: isOverShare,
+      fault,
+      flags,
+      reasons: reasons.slice(0, reasonsShown),
     }));
     return `${JSON.stringify({ files: checked.slice(0, filesShown), files_count: files.length })}\n`;
   }

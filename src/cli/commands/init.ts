@@ -73,7 +73,9 @@ async function init(shell: Shell, file: string, flags: InitFlags): Promise<void>
       created
         ? `created the archive ${archive.output} for ${name}`
         : `the archive ${archive.output} for ${name} is there already, and is kept`,
-      ...['', 'Next:', ''],
+      '',
+      'Next:',
+      '',
       ...nextCommands(file, upstream.apiKey !== null).map((line) => `  ${line}`),
       '',
     ].join('\n'),

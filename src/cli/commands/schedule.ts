@@ -55,7 +55,9 @@ async function keep(shell: Shell, flags: CommonFlags, context: Context): Promise
   const board = openBoard(rhythms, schedule.lateHoursMax * hourMs, context.clock.nowMs());
   const watch = await watchOf(context, board);
   const jobs = rhythms.map(({ name, rhythm }) => ({
-    ...{ name, rhythm, lastStart: lastStarts.get(name) ?? null },
+    name,
+    rhythm,
+    lastStart: lastStarts.get(name) ?? null,
     async run() {
       board.started(name, context.clock.nowMs());
       const summary = await runOnce(shell, name, context);

@@ -22,8 +22,12 @@ export function addUpgrade(shell: Shell): void {
       const display = await context.startDisplay('upgrade', 1, 'parts');
       try {
         const { before, manifest, files, refused } = await publish(archive, {
-          ...{ runId: 'upgrade', clock: context.clock, waitMs: context.waitMs, signal: context.signal },
-          ...{ ...judgedBy(context.settings), upgrades: true },
+          runId: 'upgrade',
+          clock: context.clock,
+          waitMs: context.waitMs,
+          signal: context.signal,
+          ...judgedBy(context.settings),
+          upgrades: true,
           candles: context.settings.archive.candles,
           onProgress: (done, total) => display.update({ done, total }),
         });

@@ -34,7 +34,8 @@ export function startBacktestRunner({ archive, jobs, clock, log, threads, ticksM
       releaseAll: () => jobs.releaseAll(clock.nowMs()),
       tidy: async () => {},
       take: (me) => jobs.take(me, clock.nowMs()),
-      ...{ progress: jobs.progress, release: jobs.release },
+      progress: jobs.progress,
+      release: jobs.release,
       async make(row, { signal, progress }) {
         let batches = 0;
         const told = (done: number, total: number): void => {

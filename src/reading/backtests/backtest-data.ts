@@ -107,7 +107,10 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
     const filesOf = (name: DatasetName, part: number | null, within: Window): PublishedFile[] =>
       (placed.get(name)?.get(part) ?? []).filter(wantedOf(name, [], within));
     const sourceOf = (name: DatasetName, dataset: string, some: readonly PublishedFile[]): Source => ({
-      ...{ dataset, columns: datasets[name], dated: true, paths: some.map(({ path }) => join(root, path)) },
+      dataset,
+      columns: datasets[name],
+      dated: true,
+      paths: some.map(({ path }) => join(root, path)),
     });
     let gathered: Source | null = null;
     return {
@@ -118,7 +121,11 @@ export async function openGround(archive: Archive, reach: Reach, random: Random,
         await query.write(statesInOrder(to), 'parquet', createWriteStream(path), signal);
         gathered = { dataset: 'markets', columns: stateColumns, dated: false, paths: [path] };
       },
-      ...{ query, root, scratch, close, parts: manifest.parts },
+      query,
+      root,
+      scratch,
+      close,
+      parts: manifest.parts,
       hasBooks: files.some((file) => datasetOf(file) === 'orderbooks'),
       publishedAt: manifest.created_at,
       used: usedOf(manifest.generation, manifestText, files),
@@ -159,7 +166,9 @@ function usedOf(generation: number, manifestText: string, files: readonly Publis
     .toSorted((a, b) => compareUtf8(a.path, b.path))
     .map(({ sha256: hash, path }) => `${hash}  ${path}\n`);
   return {
-    ...{ generation, manifest_sha256: sha256(Buffer.from(manifestText, 'utf8')), files: files.length },
+    generation,
+    manifest_sha256: sha256(Buffer.from(manifestText, 'utf8')),
+    files: files.length,
     files_sha256: sha256(Buffer.from(lines.join(''), 'utf8')),
   };
 }

@@ -119,7 +119,9 @@ export async function runBacktest(
 }
 
 const coverageOf = ({ asked, lacking }: Lacking): BacktestResult['coverage'] => ({
-  ...{ asked_ms: asked, lacking_ms: lacking, lacking_share: asked === 0 ? null : lacking / asked },
+  asked_ms: asked,
+  lacking_ms: lacking,
+  lacking_share: asked === 0 ? null : lacking / asked,
 });
 
 /**

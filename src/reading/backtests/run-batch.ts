@@ -127,7 +127,9 @@ function seriesOf(
   const venuesOf = (player: Player): Venue[] =>
     player.group === null ? [] : groups.get(player.group)!.flatMap((other) => venueOf(player, other, ticks));
   return members.map((player) => ({
-    ...{ symbol: player.symbol, settlement: player.settlement, ...(ticks.get(player.symbol) ?? noTicks) },
+    symbol: player.symbol,
+    settlement: player.settlement,
+    ...(ticks.get(player.symbol) ?? noTicks),
     states: states.get(player.symbol) ?? [],
     books: books.get(player.symbol) ?? [],
     others: venuesOf(player),

@@ -29,7 +29,13 @@ export interface Universe {
 }
 
 const columns = [
-  ...['symbol', 'canonical_id', 'category', 'source', 'is_active', 'outcome', 'ticks::DOUBLE'],
+  'symbol',
+  'canonical_id',
+  'category',
+  'source',
+  'is_active',
+  'outcome',
+  'ticks::DOUBLE',
   ...['opens_at', 'resolved_at', 'first_seen', 'first_tick', 'last_tick'].map((name) => `epoch_ms(${name})::DOUBLE`),
 ].join(', ');
 
@@ -69,7 +75,12 @@ export async function readUniverse(
       // Without the moment of its resolution, it is settled with its last tick.
       const settlement = outcome === null ? null : { at: resolvedAt ?? lastTick! + 1, outcome };
       const member: Member = {
-        ...{ symbol, canonicalId, source, ticks, firstTick, lastTick },
+        symbol,
+        canonicalId,
+        source,
+        ticks,
+        firstTick,
+        lastTick,
         livesFrom: opensAt ?? Math.min(firstTick ?? firstSeen, firstSeen),
         livesTo: settlement?.at ?? (isActive === true ? Number.POSITIVE_INFINITY : lastTick! + 1),
         settlement,

@@ -40,7 +40,9 @@ export function startExportRunner({ archive, jobs, clock, log, keepMs, bytesMax 
         await jobs.expire(clock.nowMs());
         await removeStray(archive, jobs);
       },
-      ...{ take: jobs.take, progress: jobs.progress, release: jobs.release },
+      take: jobs.take,
+      progress: jobs.progress,
+      release: jobs.release,
       async make(job, watching) {
         const room = bytesMax - (await jobs.bytes());
         if (room <= 0) throw new ThreadFailed({ why: 'too large', message: 'no room' });
@@ -67,5 +69,7 @@ const askedOf = (archive: Archive, job: ExportJobRow, bytesMax: number) => ({
   format: job.format as ExportFormat,
   dataset: job.dataset as DatasetName,
   symbols: JSON.parse(job.symbols) as string[],
-  ...{ from: job.from_ms, to: job.to_ms, bytesMax },
+  from: job.from_ms,
+  to: job.to_ms,
+  bytesMax,
 });

@@ -124,7 +124,9 @@ export function openVerifiedFiles(archive: Archive, bytesMax: number): VerifiedF
 
 /** What is in memory as an open file. */
 export const inMemory = ({ bytes, modifiedMs }: Held, close = (): void => {}): OpenedFile => ({
-  ...{ bytes, modifiedMs, close },
+  bytes,
+  modifiedMs,
+  close,
   async read(into, at) {
     into.set(bytes.subarray(at, at + into.length));
     return Math.min(into.length, bytes.length - at);

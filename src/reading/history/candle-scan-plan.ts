@@ -12,8 +12,16 @@ const minuteMs = 60_000;
 
 /** Intervals of candles, each with its length in milliseconds, as the archive's macro knows them. */
 export const candleSteps = {
-  ...{ '1m': minuteMs, '5m': 5 * minuteMs, '15m': 15 * minuteMs, '30m': 30 * minuteMs, '1h': 60 * minuteMs },
-  ...{ '4h': 240 * minuteMs, '6h': 360 * minuteMs, '12h': 720 * minuteMs, '1d': dayMs, '1w': 7 * dayMs },
+  '1m': minuteMs,
+  '5m': 5 * minuteMs,
+  '15m': 15 * minuteMs,
+  '30m': 30 * minuteMs,
+  '1h': 60 * minuteMs,
+  '4h': 240 * minuteMs,
+  '6h': 360 * minuteMs,
+  '12h': 720 * minuteMs,
+  '1d': dayMs,
+  '1w': 7 * dayMs,
 } as const;
 export type CandleInterval = keyof typeof candleSteps;
 

@@ -51,7 +51,8 @@ export function coverageFacts(
     if (covered.length === 0 && facts.ticks === 0 && !isAsked) return [];
     const to = facts.suspendedAt === null ? nowMs : (covered.at(-1)?.to ?? Number.NEGATIVE_INFINITY);
     const life = intersection(lifetimeOf(facts, covered, { lookbackMs }), {
-      ...{ from: Math.max(span.from, knownFrom), to: Math.min(span.to, to) },
+      from: Math.max(span.from, knownFrom),
+      to: Math.min(span.to, to),
     });
     return isEmpty(life) ? [] : [{ facts, life, covered }];
   });

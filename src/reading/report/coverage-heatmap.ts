@@ -36,7 +36,10 @@ export function heatRows(symbols: Iterable<LivedSymbol>, span: Window, stepMs: n
   }
   return [...groups]
     .map(([group, { symbols: count, lived, covered }]) => ({
-      ...{ group, symbols: count, livedMs: lived.sums(), coveredMs: covered.sums() },
+      group,
+      symbols: count,
+      livedMs: lived.sums(),
+      coveredMs: covered.sums(),
     }))
     .sort((a, b) => rankOf(b) - rankOf(a) || (a.group < b.group ? -1 : 1));
 }

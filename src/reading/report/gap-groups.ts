@@ -57,7 +57,8 @@ export function gapFacts(gaps: readonly Gap[], groupsMax: number, recentFrom: nu
     lost: gaps.filter(({ reason }) => reason === 'lost').length,
     missingMs: gaps.reduce((sum, { from, to }) => sum + to - from, 0),
     recent: { windows: recent.length, symbols: new Set(recent.map(({ symbol }) => symbol)).size },
-    ...{ groups: all.length, greatest: all.slice(0, groupsMax) },
+    groups: all.length,
+    greatest: all.slice(0, groupsMax),
     oldest: all.reduce<GapGroup | null>((old, group) => (old === null || group.from < old.from ? group : old), null),
     span: all.length === 0 ? null : { from: least(({ from }) => from), to: -least(({ to }) => -to) },
   };

@@ -55,7 +55,8 @@ export async function quarantineFacts(archive: Archive, sinceMs: number): Promis
   return {
     count: all.reduce((sum, { count }) => sum + count, 0),
     reasons: all.slice(0, reasonsMax),
-    ...{ reasonsCount: all.length, isCut },
+    reasonsCount: all.length,
+    isCut,
   };
 }
 

@@ -101,7 +101,10 @@ export async function gatherReport(
   const shownTo = dayFloor(end - 1) + dayMs;
   const shown = { from: shownTo - rules.days * dayMs, to: shownTo };
   return {
-    ...{ nowMs, rules, shown, ...known },
+    nowMs,
+    rules,
+    shown,
+    ...known,
     days: dayTotals(manifest, judgedDays),
     habits: await habitFacts(archive, manifest, end, rules, { nowMs, random }),
     quarantine: await quarantineFacts(archive, shown.from),
@@ -135,13 +138,19 @@ function readKnown(archive: Archive, rules: ReportRules, nowMs: number): Known {
       const night = latestEndOf(db, 'nightly', nowMs + aheadMsMax);
       return {
         judgedDays: Object.fromEntries([...verdict.days].map(([day, state]) => [dayOf(day), state])),
-        ...{ manifest, end, status: statusOf(archive, verdict, nowMs) },
+        manifest,
+        end,
+        status: statusOf(archive, verdict, nowMs),
         rechecks: { ...sumRechecks(memory), overlapMs: overlapInUse(memory, rules.overlapMs, rules.overlapMsMax) },
         runs: latestRuns(db, runsMax, nowMs + aheadMsMax).map(past),
         lastNight: night === undefined ? null : past(night),
         coverage: coverageFacts(db, allSymbols(db), span, {
-          ...{ lookbackMs: rules.judged.rules.lookbackMs },
-          ...{ stepMs: hourMs, groupsMax, named, nowMs, knownFrom: known?.from ?? end },
+          lookbackMs: rules.judged.rules.lookbackMs,
+          stepMs: hourMs,
+          groupsMax,
+          named,
+          nowMs,
+          knownFrom: known?.from ?? end,
         }),
         gaps: gapFacts(verdict.gaps, gapGroupsMax, span.from),
       };

@@ -58,10 +58,18 @@ export async function habitsOf(
   try {
     const end = Math.ceil(span.to / hourMs);
     const rows = await query.rows(habitsSql(from), [
-      ...[span.from, rules.hoursMin, end, rules.quietHoursMin, rules.timesPause, rules.busiestMax, rules.quietMax],
+      span.from,
+      rules.hoursMin,
+      end,
+      rules.quietHoursMin,
+      rules.timesPause,
+      rules.busiestMax,
+      rules.quietMax,
     ]);
     const habit = (row: (typeof rows)[number]): Habit => ({
-      ...{ symbol: row.symbol as string, ticks: row.ticks as number, hours: row.hours as number },
+      symbol: row.symbol as string,
+      ticks: row.ticks as number,
+      hours: row.hours as number,
       longestPause: row.pause as number,
     });
     return {

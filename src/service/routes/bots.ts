@@ -76,8 +76,12 @@ export function botRoutes(app: App, context: ServiceContext, { botsMax }: Servic
     return await kept.add(
       own,
       {
-        ...{ id: newObjectId(context), created_at: clock.nowMs(), name: body.name, mode: body.mode ?? 'paper' },
-        ...{ strategy_id: strategy.id, symbols: symbols === null ? null : JSON.stringify(symbols) },
+        id: newObjectId(context),
+        created_at: clock.nowMs(),
+        name: body.name,
+        mode: body.mode ?? 'paper',
+        strategy_id: strategy.id,
+        symbols: symbols === null ? null : JSON.stringify(symbols),
         filter: JSON.stringify(filter),
         ...by,
       },
@@ -135,7 +139,13 @@ function botOf(row: FoundBot): contract.Bot {
   const { id, name, mode, status, created_at, updated_at } = row;
   const symbols = row.symbols === null ? null : (JSON.parse(row.symbols) as string[]);
   return {
-    ...{ id, name, symbols, mode, status, created_at, updated_at },
+    id,
+    name,
+    symbols,
+    mode,
+    status,
+    created_at,
+    updated_at,
     strategy: { id: row.strategy_id, name: row.strategy_name, version: row.strategy_version },
     filter: symbols === null ? (JSON.parse(row.filter) as contract.Bot['filter']) : null,
   };

@@ -75,9 +75,15 @@ export function exportJobRoutes(app: App, context: ServiceContext, { place, lost
       const key = holderOf(plain(request, reply)[0]).id;
       const id = `${now.toString(36)}${randomWord(random)}`;
       const job = {
-        ...{ id, key_id: key, idempotency_key: request.headers['idempotency-key'] ?? null, created_at: now },
-        ...{ dataset: asked.dataset, symbols: JSON.stringify(asked.symbols ?? []), format: asked.format },
-        ...{ from_ms: asked.from ?? null, to_ms: asked.to ?? null },
+        id,
+        key_id: key,
+        idempotency_key: request.headers['idempotency-key'] ?? null,
+        created_at: now,
+        dataset: asked.dataset,
+        symbols: JSON.stringify(asked.symbols ?? []),
+        format: asked.format,
+        from_ms: asked.from ?? null,
+        to_ms: asked.to ?? null,
       };
       const added = await jobs.add(job, waitingMax, keptMax);
       if (added === 'full') {

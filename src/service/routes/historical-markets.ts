@@ -40,7 +40,11 @@ export const markets = (desk: Desk): Endpoint<HistoricalMarketsQuery> => ({
     const which = asked(desk, query);
     const { symbol, from, to } = which;
     return {
-      ...{ dataset: 'markets', name: 'markets', symbol, from, to },
+      dataset: 'markets',
+      name: 'markets',
+      symbol,
+      from,
+      to,
       step: (manifest) => ({ files: marketFiles(manifest, which), defined: [], slice: marketsSlice(which) }),
     };
   },

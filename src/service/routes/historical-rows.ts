@@ -73,7 +73,10 @@ function publishedFile(
     ...(symbol === null ? [] : [`symbol = ${value(symbol)}`]),
   ]);
   return {
-    ...{ dataset, name, symbol, ...window },
+    dataset,
+    name,
+    symbol,
+    ...window,
     step(manifest) {
       const wanted = mayHold(manifest, dataset, symbol === null ? [] : [symbol], window);
       const files = new Map([[dataset, manifest.datasets[dataset].files.filter(wanted)]]);

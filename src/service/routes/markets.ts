@@ -69,8 +69,12 @@ function usualPaths(): RecordPaths {
   return {
     symbolPaths: symbol_paths.default,
     fieldPaths: {
-      ...{ question: question.default, source: source.default, opensAt: opens_at.default },
-      ...{ closesAt: closes_at.default, resolvedAt: resolved_at.default, outcome: outcome.default },
+      question: question.default,
+      source: source.default,
+      opensAt: opens_at.default,
+      closesAt: closes_at.default,
+      resolvedAt: resolved_at.default,
+      outcome: outcome.default,
     },
   };
 }

@@ -111,8 +111,14 @@ export function researchRoutes(app: App, context: ServiceContext, { jobs, runner
     const { asked, found } = wanted;
     const now = clock.nowMs();
     const backtest = {
-      ...{ ...owner, id: newObjectId(context), idempotency_key: key, body_sha256: fingerprint, created_at: now },
-      ...{ asked: JSON.stringify(asked), strategy: JSON.stringify(found.strategy), strategy_version: found.version },
+      ...owner,
+      id: newObjectId(context),
+      idempotency_key: key,
+      body_sha256: fingerprint,
+      created_at: now,
+      asked: JSON.stringify(asked),
+      strategy: JSON.stringify(found.strategy),
+      strategy_version: found.version,
     };
     const one = await jobs.add(backtest, jobsMax, keptMax);
     if (one === 'full') {

@@ -55,7 +55,10 @@ export function strategyRoutes(app: App, context: ServiceContext, { strategiesMa
     async (request, reply) => {
       const { name, strategy } = requireStrategy(request.body);
       const asked = {
-        ...{ id: newObjectId(context), created_at: clock.nowMs(), name, definition: JSON.stringify(strategy) },
+        id: newObjectId(context),
+        created_at: clock.nowMs(),
+        name,
+        definition: JSON.stringify(strategy),
         idempotency_key: request.headers['idempotency-key'] ?? null,
         body_sha256: fingerprintOf(request.body),
       };
@@ -109,5 +112,9 @@ export function strategyRoutes(app: App, context: ServiceContext, { strategiesMa
 
 /** A version as clients see it. */
 const strategyOf = ({ id, name, version, definition, created_at }: StrategyRow): contract.Strategy => ({
-  ...{ id, name, version, definition: JSON.parse(definition) as object, created_at },
+  id,
+  name,
+  version,
+  definition: JSON.parse(definition) as object,
+  created_at,
 });

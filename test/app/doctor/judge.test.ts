@@ -27,8 +27,14 @@ const hourMs = 3_600_000;
 
 describe('the machine', () => {
   const facts: MachineFacts = {
-    ...{ nodeVersion: 'v24.1.0', nodePath: '/n/node', ownNode: null, platform: 'linux', arch: 'x64' },
-    ...{ memoryBytes: 8 * gb, availableBytes: 4 * gb, nowMs },
+    nodeVersion: 'v24.1.0',
+    nodePath: '/n/node',
+    ownNode: null,
+    platform: 'linux',
+    arch: 'x64',
+    memoryBytes: 8 * gb,
+    availableBytes: 4 * gb,
+    nowMs,
   };
   const judged = (change: Partial<MachineFacts>) => levels(judgeMachine({ ...facts, ...change }));
 
@@ -112,11 +118,17 @@ describe('the disk', () => {
 
 describe('the upstream', () => {
   const facts: UpstreamFacts = {
-    ...{ baseUrl: 'https://x.example', hasKey: true, proxies: [] },
+    baseUrl: 'https://x.example',
+    hasKey: true,
+    proxies: [],
     connection: { address: '192.0.2.1', ms: 12, tls: { protocol: 'TLSv1.3', daysLeft: 60, distrusted: null } },
     answer: {
-      ...{ status: 200, failure: null, askedAt: nowMs, receivedAt: nowMs + 100 },
-      ...{ servedAt: nowMs, statedPerSecond: null },
+      status: 200,
+      failure: null,
+      askedAt: nowMs,
+      receivedAt: nowMs + 100,
+      servedAt: nowMs,
+      statedPerSecond: null,
     },
     rate: { configuredPerSecond: 5, learnedPerSecond: null, lastRun: null },
   };
@@ -127,7 +139,8 @@ describe('the upstream', () => {
   const tls = (change: object) =>
     judged({
       connection: {
-        ...{ address: '192.0.2.1', ms: 12 },
+        address: '192.0.2.1',
+        ms: 12,
         tls: { protocol: 'TLSv1.3', daysLeft: 60, distrusted: null, ...change },
       },
     });
@@ -183,21 +196,45 @@ describe('the archive', () => {
     state: 'complete',
     days: { complete: 3, provisional: 0, complete_with_exceptions: 0, incomplete: 0, empty: 0 },
     gaps: { damaged: 0, lost: 0, accepted: 0, expired: 0, suspended: 0, failed: 0, 'never asked': 0 },
-    ...{ provisional: 0, live: 2, suspended: 0, listed: true, damaged: { files: 0, dates: [] } },
+    provisional: 0,
+    live: 2,
+    suspended: 0,
+    listed: true,
+    damaged: { files: 0, dates: [] },
   };
   const manifest: ManifestFacts = {
     verdict: whole,
-    ...{ format: 2, generation: 3, upstream: 'box', ticks: 10, bytes: 100, reached: nowMs - hourMs, lostWindows: 0 },
+    format: 2,
+    generation: 3,
+    upstream: 'box',
+    ticks: 10,
+    bytes: 100,
+    reached: nowMs - hourMs,
+    lostWindows: 0,
     sha256: 'a',
   };
   const state: StateFacts = {
-    ...{ schema: 4, generation: 3, upstream: 'box', manifestSha256: 'a', openIntent: false, journaledTicks: 0 },
+    schema: 4,
+    generation: 3,
+    upstream: 'box',
+    manifestSha256: 'a',
+    openIntent: false,
+    journaledTicks: 0,
     damaged: [],
     lastRun: { job: 'nightly', startedAt: nowMs - hourMs, finishedAt: nowMs - hourMs + 5, exitCode: 0, isOver: true },
   };
   const facts: ArchiveFacts = {
-    ...{ root: '/l', kind: 'archive', named: true, upstream: 'box', manifest, state, formatNow: 2, schemaNow: 4 },
-    ...{ isBeingWritten: false, files: { listed: 9, hashed: 8, wrong: [] }, damagedFiles: 0 },
+    root: '/l',
+    kind: 'archive',
+    named: true,
+    upstream: 'box',
+    manifest,
+    state,
+    formatNow: 2,
+    schemaNow: 4,
+    isBeingWritten: false,
+    files: { listed: 9, hashed: 8, wrong: [] },
+    damagedFiles: 0,
     quarantine: { files: 0, bytes: 0 },
   };
   const judged = (change: Partial<ArchiveFacts>) => levels(judgeArchive({ ...facts, ...change }, nowMs, 48 * hourMs));

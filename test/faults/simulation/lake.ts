@@ -98,7 +98,19 @@ export async function openLake(seed: number, nights: number, tell: (line: string
   let recordings = 0;
 
   return {
-    ...{ root, draw, settings, world, service, network, timeline, machine, oracle, heard, chain, reader, trace },
+    root,
+    draw,
+    settings,
+    world,
+    service,
+    network,
+    timeline,
+    machine,
+    oracle,
+    heard,
+    chain,
+    reader,
+    trace,
     skewMs: manners.skewMs,
     audit: startAudit(root, oracle, heard, reader, {
       settleMs: settings.archive.settleMinutes * 60_000,
@@ -118,8 +130,16 @@ export async function openLake(seed: number, nights: number, tell: (line: string
       const process = machine.startProcess(ofProcess);
       const bytes = drawFrom(seed + 100 * processes + 50);
       const context: Context = {
-        ...{ settings, log: silent, version: 'simulated', waitMs: 600_000, strict: false, threads: 1, mayCreate: true },
-        ...{ disk: process.disk, openDatabase: process.openDatabase, signal: process.signal },
+        settings,
+        log: silent,
+        version: 'simulated',
+        waitMs: 600_000,
+        strict: false,
+        threads: 1,
+        mayCreate: true,
+        disk: process.disk,
+        openDatabase: process.openDatabase,
+        signal: process.signal,
         openWire: network.openWire(process.isDead),
         clock: timeline.clock(process.isDead),
         random: drawFrom(seed + 100 * processes),
@@ -140,19 +160,16 @@ async function drawSettings(draw: Draw, output: string): Promise<Settings> {
   const candles = draw.one(['', '1d', '1h,1d']);
   return await loadSettings({
     env: { ODDSLAKE_BASE_URL: 'http://box.test', ODDSLAKE_API_KEY: 'key' },
-    ...{ cwd: scratch, output },
+    cwd: scratch,
+    output,
     set: [
-      ...[
-        `archive.parts=${1 + draw.below(3)}`,
-        `archive.candles=${candles}`,
-        `upstream.concurrency=${1 + draw.below(4)}`,
-      ],
-      ...[
-        'upstream.requests_per_second=20',
-        'falls.markets_share_max=1',
-        'falls.ticks_share_max=1',
-        'report.nightly=false',
-      ],
+      `archive.parts=${1 + draw.below(3)}`,
+      `archive.candles=${candles}`,
+      `upstream.concurrency=${1 + draw.below(4)}`,
+      'upstream.requests_per_second=20',
+      'falls.markets_share_max=1',
+      'falls.ticks_share_max=1',
+      'report.nightly=false',
       `poll.page_limit=${draw.one([20, 200, 5000])}`,
       `publish.journal_ticks_max=${draw.one([100, 5_000_000])}`,
       `source.first_lookback_days=${draw.one([3, 7])}`,

@@ -66,7 +66,9 @@ export function startService(world: World, manners: Manners, draw: Draw): Servic
     const page = composePage(before, rowsOf(toldTicks(market, window, atMs)), request, paging, capMin);
     const gaps = toldHoles(market, { from: asked.from, to: window.to }, atMs);
     return JSON.stringify({
-      ...{ symbol: market.symbol, ticks: page.elements, count: page.elements.length },
+      symbol: market.symbol,
+      ticks: page.elements,
+      count: page.elements.length,
       ...(page.from !== null && { from: page.from }),
       ...(page.to !== null && { to: page.to }),
       ...(tellsMoment ? { generated_at: atMs } : {}),
@@ -121,8 +123,14 @@ function recordOf(market: WorldMarket, atMs: number): object {
   const { canonicalId, symbol, opensAt, closesAt, resolvedAt } = market;
   const isResolved = resolvedAt <= atMs;
   return {
-    ...{ canonical_id: canonicalId, ticker: symbol, venue: 'box', category: 'crypto', confidence: 0.9 },
-    ...{ is_active: atMs < closesAt, question: `Will ${symbol}?`, close_time: closesAt },
+    canonical_id: canonicalId,
+    ticker: symbol,
+    venue: 'box',
+    category: 'crypto',
+    confidence: 0.9,
+    is_active: atMs < closesAt,
+    question: `Will ${symbol}?`,
+    close_time: closesAt,
     ...(market.tellsOpening && { open_time: opensAt }),
     ...(isResolved && { resolution_time: resolvedAt, outcome: opensAt % 2 }),
     volume: Math.floor(atMs / hourMs),

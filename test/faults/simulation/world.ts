@@ -75,7 +75,13 @@ function makeMarket(draw: Draw, index: number, { from, to }: Window, calm: boole
   }
   const ticks = [...times].sort((a, b) => a - b).map((t) => makeTick(draw, t, calm, holes));
   return {
-    ...{ symbol, canonicalId: `id-${index}`, opensAt, closesAt, resolvedAt, ticks, holes },
+    symbol,
+    canonicalId: `id-${index}`,
+    opensAt,
+    closesAt,
+    resolvedAt,
+    ticks,
+    holes,
     goneAt: resolvedAt + Math.floor(draw() * 4 * dayMs),
     tellsOpening: draw.chance(0.8),
   };

@@ -38,9 +38,20 @@ export async function collectNight(
   const before = service.requests;
   const collected = await collect(
     {
-      ...{ upstream: service, clock, runId: 'run', origin, behavior, pageLimit: 5000, futureSkewMs: 60_000 },
-      ...{ signal: new AbortController().signal, append: lake.append, onPage: () => {}, concurrency: 3 },
-      ...{ drain: async () => {}, coverageOf: lake.coverageOf, onSymbol: () => {} },
+      upstream: service,
+      clock,
+      runId: 'run',
+      origin,
+      behavior,
+      pageLimit: 5000,
+      futureSkewMs: 60_000,
+      signal: new AbortController().signal,
+      append: lake.append,
+      onPage: () => {},
+      concurrency: 3,
+      drain: async () => {},
+      coverageOf: lake.coverageOf,
+      onSymbol: () => {},
     },
     plans,
   );

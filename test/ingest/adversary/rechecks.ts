@@ -181,17 +181,34 @@ function contextOf(
 ): RecheckNightContext {
   const drawn = randomOf(seed);
   const cover: CoverContext = {
-    ...{ upstream: service, clock: clockOf(hand), runId: 'run', origin: 'poll', behavior: unknownBehavior(oldestTick) },
-    ...{ pageLimit: 5000, futureSkewMs: 60_000, signal: new AbortController().signal },
-    ...{ append: lake.append, onPage: () => {} },
+    upstream: service,
+    clock: clockOf(hand),
+    runId: 'run',
+    origin: 'poll',
+    behavior: unknownBehavior(oldestTick),
+    pageLimit: 5000,
+    futureSkewMs: 60_000,
+    signal: new AbortController().signal,
+    append: lake.append,
+    onPage: () => {},
   };
   const record = (symbol: string, windows: readonly Window[]): TickRecord => ({
-    ...{ runId: 'run', symbol, asked: { from: 0, to: 0 }, observedAt: hand.nowMs, origin: 'poll', rank: 1 },
-    ...{ ticks: { t: new Float64Array(), p: new Float64Array() }, rejected: [], covered: [], withdrawn: windows },
+    runId: 'run',
+    symbol,
+    asked: { from: 0, to: 0 },
+    observedAt: hand.nowMs,
+    origin: 'poll',
+    rank: 1,
+    ticks: { t: new Float64Array(), p: new Float64Array() },
+    rejected: [],
+    covered: [],
+    withdrawn: windows,
   });
   return {
     symbols: symbols.map((symbol) => ({ symbol, ticks: lake.times.get(symbol)?.size ?? 0 })),
-    ...{ settleMs: configured.settleMs, endMs, random: drawn.share },
+    settleMs: configured.settleMs,
+    endMs,
+    random: drawn.share,
     coverageOf: (symbol) => lake.coverageOf(symbol).toSorted((a, b) => a.from - b.from),
     timesOf: async (symbol, { from, to }) =>
       Float64Array.from([...(lake.times.get(symbol) ?? [])].filter((t) => from <= t && t < to)).sort(),

@@ -35,7 +35,12 @@ export interface Traits extends TickBehavior {
 
 export const honest: Traits = {
   ...plainBehavior,
-  ...{ cap: 100, echoWindow: 'echo', lagsMs: [0], coarseMs: null, keepsMs: null, gaps: [] },
+  cap: 100,
+  echoWindow: 'echo',
+  lagsMs: [0],
+  coarseMs: null,
+  keepsMs: null,
+  gaps: [],
 };
 
 export interface Hand {
@@ -94,8 +99,13 @@ export function adversary(
       before,
       inside,
       {
-        ...{ window: query, limit, n: service.requests, rank: symbols.indexOf(symbol), nowMs: asOf },
-        ...{ oldestMs: oldest, draw: random.share },
+        window: query,
+        limit,
+        n: service.requests,
+        rank: symbols.indexOf(symbol),
+        nowMs: asOf,
+        oldestMs: oldest,
+        draw: random.share,
       },
       traits,
       Math.min(capMin, traits.cap),
@@ -108,8 +118,12 @@ export function adversary(
     return {
       t: Float64Array.from(usable, ({ t }) => t),
       p: Float64Array.from(usable, ({ p }) => p),
-      ...{ received: page.elements.length, rejected, gaps: intersect(traits.gaps, [query]) },
-      ...{ generatedAt: statedMoment(asOf, traits), from: page.from, to: page.to },
+      received: page.elements.length,
+      rejected,
+      gaps: intersect(traits.gaps, [query]),
+      generatedAt: statedMoment(asOf, traits),
+      from: page.from,
+      to: page.to,
     };
   }
   return service;

@@ -17,7 +17,12 @@ import { builtIn, curious } from './strategies.ts';
 const span = { from: day0, to: day0 + 3 * dayMs };
 const never = new AbortController().signal;
 const plan: BatchPlan = {
-  ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true },
+  parts: 4,
+  span,
+  lookFrom: span.from,
+  statesFrom: span.from,
+  states: true,
+  books: true,
   plan: { strategies: [curious], spans: [span], detailed: true },
 };
 
@@ -102,16 +107,15 @@ test('what goes wrong in a thread is told as what it is', async () => {
 });
 
 const member = (symbol: string, ticks: number, rest: object = {}) => ({
-  ...{
-    symbol,
-    canonicalId: null,
-    source: null,
-    ticks,
-    firstTick: day0,
-    lastTick: day0 + 3 * dayMs - 1,
-    livesFrom: day0,
-  },
-  ...{ livesTo: Number.POSITIVE_INFINITY, settlement: null },
+  symbol,
+  canonicalId: null,
+  source: null,
+  ticks,
+  firstTick: day0,
+  lastTick: day0 + 3 * dayMs - 1,
+  livesFrom: day0,
+  livesTo: Number.POSITIVE_INFINITY,
+  settlement: null,
   ...rest,
 });
 const planned = (batches: readonly Batch[]) => batches.map(({ members }) => members.map(({ symbol }) => symbol));

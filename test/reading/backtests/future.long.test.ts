@@ -14,7 +14,12 @@ function doneBefore({ trades }: BacktestResult, before: number) {
     .map(({ symbol, rule, contracts, decided_at, filled_at, price, paid, exit_decided_at, exited_at, got }) => {
       const isOver = exit_decided_at !== null && exited_at < before;
       return {
-        ...{ symbol, rule, decided_at, filled_at, price, paid },
+        symbol,
+        rule,
+        decided_at,
+        filled_at,
+        price,
+        paid,
         // Of what is sold in pieces later, the pieces are the future's.
         ...(isOver ? { contracts, exit_decided_at, exited_at, got } : {}),
       };

@@ -80,7 +80,9 @@ function factsAt(i: number, at: number, making: Making) {
   const resolvedAt = day0 + 2 * dayMs + 5 * hourMs + i * minute;
   const settled = i % 3 === 0 && at >= resolvedAt + 6 * hourMs;
   return {
-    ...{ canonicalId: idAt(i, at, making), source: i % 2 === 0 ? 'kalshi' : 'polymarket', question: null },
+    canonicalId: idAt(i, at, making),
+    source: i % 2 === 0 ? 'kalshi' : 'polymarket',
+    question: null,
     category: draw(i, Math.floor((at - day0) / (30 * hourMs)), 6, world) < 0.5 ? 'sports' : 'law',
     confidence: Math.round(draw(i, at - day0, 7, world) * 100) / 100,
     closesAt: resolvedAt + (draw(i, Math.floor(at / dayMs), 8, world) < 0.5 ? 0 : hourMs),
@@ -176,7 +178,10 @@ export function seriesOf(making: Making = asItIs): Series[] {
   return symbols.map((symbol, i) => {
     const { outcome = null, resolvedAt = null } = factsAt(i, polls.at(-1)!, making);
     return {
-      ...{ symbol, ...ticks[i]!, states: statesOf(i, making), books: booksOf(i, making) },
+      symbol,
+      ...ticks[i]!,
+      states: statesOf(i, making),
+      books: booksOf(i, making),
       settlement: outcome === null ? null : { at: resolvedAt!, outcome },
       others: venuesOf(i, making).map(({ other, together }) => ({ ...ticks[other]!, together })),
     };
@@ -205,7 +210,10 @@ export function asked(json: object = {}): BacktestAsked {
 }
 
 export const watching = (rest: Partial<Watching> = {}): Watching => ({
-  ...{ random: Math.random, signal: new AbortController().signal, threads: 1, progress() {} },
+  random: Math.random,
+  signal: new AbortController().signal,
+  threads: 1,
+  progress() {},
   ...rest,
 });
 

@@ -86,7 +86,12 @@ test('what was known of markets is the same out of one file in their order as ou
   await ground.gatherStates(span.to, never);
   // No file of a day that all symbols share is opened by every batch.
   expect(Object.fromEntries(paths())).toEqual({
-    ...{ ticks_0: 3, ticks_1: 3, ticks_2: 3, ticks_3: 3, orderbooks: expect.any(Number), markets: 1 },
+    ticks_0: 3,
+    ticks_1: 3,
+    ticks_2: 3,
+    ticks_3: 3,
+    orderbooks: expect.any(Number),
+    markets: 1,
   });
   const after = await over(ground);
   expect(await readStates(after, symbols, span.to, never)).toEqual(wanted);

@@ -68,7 +68,10 @@ test(
     const sum = held.reduce((total, [, , , pnl]) => total + pnl, 0);
     expect(Math.abs(result.summary.total_pnl - sum)).toBeLessThan(1e-9);
     expect(result.summary).toMatchObject({
-      ...{ trades: held.length, traded: held.length, fees: 0, avg_pnl: near(sum / held.length) },
+      trades: held.length,
+      traded: held.length,
+      fees: 0,
+      avg_pnl: near(sum / held.length),
       brier: near(settled.reduce((total, [, bought, outcome]) => total + (bought - outcome!) ** 2, 0) / settled.length),
       win_rate: near(held.filter(([, , , pnl]) => pnl > 0).length / held.length),
     });

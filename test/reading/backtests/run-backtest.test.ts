@@ -37,7 +37,9 @@ describe('a backtest over an archive', () => {
       expect(result.trades.listed, name).toEqual(expected.trades);
       const tally = expected.tallies[0]![0]!;
       expect(result.summary, name).toMatchObject({
-        ...{ trades: tally.trades, symbols: 20, total_pnl: expect.closeTo(tally.pnl, 9) },
+        trades: tally.trades,
+        symbols: 20,
+        total_pnl: expect.closeTo(tally.pnl, 9),
         fees: expect.closeTo(tally.fees, 9),
       });
       expect(result.trades.count, name).toBeGreaterThan(10);
@@ -93,7 +95,8 @@ describe('a backtest over an archive', () => {
     expect((await refused({ from: day0 + 90 * dayMs }))[0]!.name).toBe('from');
     expect((await refused({ parameters: { luck: 1 } }))[0]!.name).toBe('parameters.luck');
     expect((await refused({ parameters: { buy_below: 0.1 }, grid: { buy_below: [0.2] } }))[0]).toEqual({
-      ...{ name: 'parameters.buy_below', reason: 'is in the grid, too' },
+      name: 'parameters.buy_below',
+      reason: 'is in the grid, too',
     });
     expect((await refused({ grid: { luck: [1] } }))[0]!.name).toBe('grid.luck');
   });

@@ -14,7 +14,12 @@ const never = new AbortController().signal;
 const cut = { time: false, symbols: false };
 const around = () => ({ scratch: scratchFolder(), signal: never, look() {} });
 const plan: BatchPlan = {
-  ...{ parts: 4, span, lookFrom: span.from, statesFrom: span.from, states: true, books: true },
+  parts: 4,
+  span,
+  lookFrom: span.from,
+  statesFrom: span.from,
+  states: true,
+  books: true,
   plan: { strategies: [curious], spans: [span], detailed: true },
 };
 

@@ -30,7 +30,9 @@ describe('the share of lives that is covered', () => {
     );
     expect(rows).toEqual([
       {
-        ...{ group: 'a', symbols: 2, livedMs: [1.5, 2, 1, 1].map((hours) => hours * hourMs) },
+        group: 'a',
+        symbols: 2,
+        livedMs: [1.5, 2, 1, 1].map((hours) => hours * hourMs),
         coveredMs: [1.5, 2, 0.5, 0].map((hours) => hours * hourMs),
       },
       { group: 'b', symbols: 1, livedMs: [1, 1, 1, 1].map((hours) => hours * hourMs), coveredMs: [0, 0, 0, 0] },
@@ -96,11 +98,19 @@ test('gaps of one time stand together, the greatest first, and those of late are
   const lost = gap('A', 20 * hourMs, 21 * hourMs, { reason: 'lost', ticks: 5 });
   const facts = gapFacts([lost, ...outage, gap('E', 15 * hourMs, 18 * hourMs)], 2, 17 * hourMs);
   expect(facts).toEqual({
-    ...{ windows: 6, symbols: 5, lost: 1, missingMs: 44 * hourMs, groups: 3 },
+    windows: 6,
+    symbols: 5,
+    lost: 1,
+    missingMs: 44 * hourMs,
+    groups: 3,
     recent: { windows: 2, symbols: 2 },
     greatest: [
       {
-        ...{ from: 0, to: 10 * hourMs + 180_000, count: 4, symbols: ['A', 'B', 'C'], missingMs: 40 * hourMs },
+        from: 0,
+        to: 10 * hourMs + 180_000,
+        count: 4,
+        symbols: ['A', 'B', 'C'],
+        missingMs: 40 * hourMs,
         reason: 'never asked',
       },
       { from: 15 * hourMs, to: 18 * hourMs, count: 1, symbols: ['E'], missingMs: 3 * hourMs, reason: 'never asked' },
@@ -113,7 +123,15 @@ test('gaps of one time stand together, the greatest first, and those of late are
 
 test('a day is the sum of its files, and one that has none but is known is there', () => {
   const file = (date: string | null, rows: number, bytes: number): PublishedFile => ({
-    ...{ path: '', date, rows, bytes, sha256: '', t_min: null, t_max: null, symbols: 1, generation: 1 },
+    path: '',
+    date,
+    rows,
+    bytes,
+    sha256: '',
+    t_min: null,
+    t_max: null,
+    symbols: 1,
+    generation: 1,
   });
   const none = Object.fromEntries(datasetNames.map((name) => [name, { files: [] as PublishedFile[] }]));
   const datasets = {
@@ -136,8 +154,14 @@ test('a day is the sum of its files, and one that has none but is known is there
 describe('the summary of a past run', () => {
   test('is read as it was written, with what later versions added', () => {
     const summary = {
-      ...{ error: null, requests: 12, throttled_ms: 5, ticks: { accepted: 3, conflicts: 1, quarantined: 2 } },
-      ...{ symbols: { planned: 4, failed: 1 }, watermark: 99, warnings: ['w'], warnings_count: 30 },
+      error: null,
+      requests: 12,
+      throttled_ms: 5,
+      ticks: { accepted: 3, conflicts: 1, quarantined: 2 },
+      symbols: { planned: 4, failed: 1 },
+      watermark: 99,
+      warnings: ['w'],
+      warnings_count: 30,
       failures: [{ symbol: 'A', from: 1, to: 2, reason: 'r' }],
       failures_count: 7,
       schema_drift: [{ resource: 'ticks', field: 'p', change: 'retyped', before: ['number'], now: ['string'] }],
@@ -145,25 +169,23 @@ describe('the summary of a past run', () => {
       next_action: 'oddslake gaps',
     };
     expect(readSummary(JSON.stringify(summary))).toEqual({
-      ...{
-        error: null,
-        requests: 12,
-        throttledMs: 5,
-        accepted: 3,
-        conflicts: 1,
-        quarantined: 2,
-        planned: 4,
-        failed: 1,
-      },
-      ...{
-        watermark: 99,
-        warnings: ['w'],
-        warningsCount: 30,
-        failures: [{ symbol: 'A', reason: 'r' }],
-        failuresCount: 7,
-      },
-      ...{ drifts: summary.schema_drift, driftsCount: 1 },
-      ...{ rate: { allowedPerSecond: 5, used: 0.5, waitedMs: 9 }, nextAction: 'oddslake gaps' },
+      error: null,
+      requests: 12,
+      throttledMs: 5,
+      accepted: 3,
+      conflicts: 1,
+      quarantined: 2,
+      planned: 4,
+      failed: 1,
+      watermark: 99,
+      warnings: ['w'],
+      warningsCount: 30,
+      failures: [{ symbol: 'A', reason: 'r' }],
+      failuresCount: 7,
+      drifts: summary.schema_drift,
+      driftsCount: 1,
+      rate: { allowedPerSecond: 5, used: 0.5, waitedMs: 9 },
+      nextAction: 'oddslake gaps',
     });
   });
 

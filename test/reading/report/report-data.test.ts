@@ -11,8 +11,11 @@ import { gap, lakeWith, quiet, rain } from '../../page/lake.ts';
 
 const rules: ReportRules = {
   judged: { named: null, views: [], rules: { lookbackMs: 0, lingerMs: 7 * dayMs, settleMs: hourMs } },
-  ...{ overlapMs: 3_600_000, overlapMsMax: 86_400_000 },
-  ...{ days: 60, lagMsMax: 2 * dayMs, requestsPerSecond: 5 },
+  overlapMs: 3_600_000,
+  overlapMsMax: 86_400_000,
+  days: 60,
+  lagMsMax: 2 * dayMs,
+  requestsPerSecond: 5,
 };
 /** The end of the two days that the lake has. */
 const end = day0 + 2 * dayMs;
@@ -159,6 +162,7 @@ test('what was set aside is counted by reason, published or not, and old files a
       { reason: 't is in the future', count: 3, symbol: rain, lastAt: day0 + 5 * dayMs },
       { reason: 'p is not finite', count: 2, symbol: rain, lastAt: day0 + 5 * dayMs },
     ],
-    ...{ reasonsCount: 2, isCut: false },
+    reasonsCount: 2,
+    isCut: false,
   });
 });

@@ -33,7 +33,11 @@ export function chart(loaded: Loaded, kind: View['chart'], label: string, zoom: 
     const width = Math.max(240, canvas.clientWidth);
     plot = new uPlot(
       {
-        ...{ width, height: heightPx(width), ms: 1, legend: { show: false }, padding: [10, 26, 0, 0] },
+        width,
+        height: heightPx(width),
+        ms: 1,
+        legend: { show: false },
+        padding: [10, 26, 0, 0],
         tzDate: (t) => uPlot.tzDate(new Date(t), 'Etc/UTC'),
         scales: { x: { time: true, range: [loaded.range.from, loaded.range.to] }, y: { range: priceRange } },
         series: [{}, ...drawn.series],
@@ -99,8 +103,10 @@ function priceRange(_u: uPlot, min: number | null, max: number | null): [number,
 
 function axes(colour: Colours): uPlot.Axis[] {
   const usual = {
-    ...{ stroke: colour.text, font: '12px system-ui, sans-serif' },
-    ...{ grid: { stroke: colour.grid, width: 1 }, ticks: { stroke: colour.grid, width: 1, size: 5 } },
+    stroke: colour.text,
+    font: '12px system-ui, sans-serif',
+    grid: { stroke: colour.grid, width: 1 },
+    ticks: { stroke: colour.grid, width: 1, size: 5 },
   };
   return [
     { ...usual, space: 76, size: 44, values: (_u, splits, _axis, _space, step) => axisLabels(splits, step) },
@@ -115,7 +121,9 @@ function tickSeries(loaded: Loaded & { kind: 'ticks' }, colour: Colours): Drawn 
     data: [x, y],
     series: [
       {
-        ...{ stroke: colour.price, width: 1.5, paths: uPlot.paths.stepped!({ align: 1 }) },
+        stroke: colour.price,
+        width: 1.5,
+        paths: uPlot.paths.stepped!({ align: 1 }),
         points: { show: alone.length > 0, size: 5, fill: colour.price, filter: () => alone },
       },
     ],
@@ -135,7 +143,9 @@ function candleSeries(loaded: Loaded & { kind: 'candles' }, kind: View['chart'],
   const unseen: uPlot.Series = { paths: () => null, points: { show: false } };
   if (kind === 'candles') {
     return {
-      ...{ data: [x, high, low], series: [unseen, unseen], tell },
+      data: [x, high, low],
+      series: [unseen, unseen],
+      tell,
       paint: (u, now) => paintCandles(u, rows, loaded.interval.ms, now),
     };
   }

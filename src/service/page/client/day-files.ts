@@ -48,7 +48,11 @@ const fileRow = (file: ListedFile): HTMLElement =>
       'td',
       {},
       downloadButtons({
-        ...{ url: urlOf(file), name: nameOf(file), label: 'Download', bytes: file.bytes, sha256: file.sha256 },
+        url: urlOf(file),
+        name: nameOf(file),
+        label: 'Download',
+        bytes: file.bytes,
+        sha256: file.sha256,
       }),
     ),
   );

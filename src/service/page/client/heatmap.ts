@@ -107,8 +107,12 @@ function cell({ date, state }: CalendarDay): HTMLElement {
   if (state === null) return el('span', { class: 'day none', title: `${date}: nothing in the archive` });
   const level = levelOf(state);
   return el('button', {
-    ...{ type: 'button', class: `day ${level === null ? 'idle' : `level-${level}`}`, tabindex: -1 },
-    ...{ 'data-date': date, 'aria-label': `${date}: ${shareText(state)}`, 'aria-pressed': 'false' },
+    type: 'button',
+    class: `day ${level === null ? 'idle' : `level-${level}`}`,
+    tabindex: -1,
+    'data-date': date,
+    'aria-label': `${date}: ${shareText(state)}`,
+    'aria-pressed': 'false',
   });
 }
 

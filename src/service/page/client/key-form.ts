@@ -5,8 +5,14 @@ import { byId, el, failed } from './dom.ts';
 export function askForKey(onKey: () => void, why: string | null = null): void {
   byId('key-state').replaceChildren();
   const input = el('input', {
-    ...{ id: 'key-input', type: 'password', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' },
-    ...{ required: true, maxlength: 4096, 'aria-describedby': 'key-note' },
+    id: 'key-input',
+    type: 'password',
+    autocomplete: 'off',
+    autocapitalize: 'off',
+    spellcheck: 'false',
+    required: true,
+    maxlength: 4096,
+    'aria-describedby': 'key-note',
   });
   // The field has no name and the form no target: nothing can put the key into an address.
   const form = el(

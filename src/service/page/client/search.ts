@@ -36,8 +36,12 @@ const textMax = 1000;
 /** A search field and what it finds; `choose` is called with a symbol. */
 export function search(choose: (symbol: string) => void): { readonly root: HTMLElement; start(): void } {
   const input = el('input', {
-    ...{ id: 'search', type: 'search', maxlength: textMax, autocomplete: 'off', spellcheck: 'false' },
-    ...{ placeholder: 'A ticker, or words of the question' },
+    id: 'search',
+    type: 'search',
+    maxlength: textMax,
+    autocomplete: 'off',
+    spellcheck: 'false',
+    placeholder: 'A ticker, or words of the question',
   });
   const list = el('ul', { class: 'results' });
   const told = el('div', { class: 'told', 'aria-live': 'polite' });

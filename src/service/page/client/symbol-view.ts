@@ -65,7 +65,9 @@ export function symbolView(symbol: string) {
     }
   };
   return {
-    ...{ root, heading, show },
+    root,
+    heading,
+    show,
     destroy(): void {
       under.abort();
       drawn?.destroy();
